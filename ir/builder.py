@@ -1,0 +1,127 @@
+"""Builds graphs op by op: infers types, keeps locations and roles, and closes regions over outer values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from adjit.ir.definition import OpDefinition
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import AdjitError, Location, Role, TraceError
+from adjit.ir.graph import Attributes, Graph, Op, Value
+from adjit.ir.types import TensorType
+
+
+class GraphBuilder:
+    """Appends ops to a graph under construction.
+
+    `parent` is the builder of the enclosing graph: a value of the parent that is used here becomes a parameter, and is
+    listed in `lifted`, so that regions are closed. `locate` gives the user's location for an op emitted outside of `at`.
+    """
+
+    def __init__(self, name: str, parent: GraphBuilder | None = None, locate: Callable[[], Location | None] | None = None):
+        self.name = name
+        self.parent = parent
+        self.params: list[Value] = []
+        self.param_roles: list[str] = []
+        self.ops: list[Op] = []
+        self.lifted: dict[Value, Value] = {}     # outer value -> parameter that stands for it
+        self._origin: dict[Value, Op | None] = {}
+        self._locate = locate or (parent._locate if parent else lambda: None)
+        self._loc: Location | None = None
+        self._role: Role = Role.PRIMAL
+
+    def param(self, type: TensorType, name: str | None = None, role: str = "input") -> Value:
+        """A new parameter."""
+        value = Value(type, name)
+        self.params.append(value)
+        self.param_roles.append(role)
+        self._origin[value] = None
+        return value
+
+    def owns(self, value: Value) -> bool:
+        return value in self._origin
+
+    def resolve(self, value: Value) -> Value:
+        """`value` as it is known in this graph; lifts it from an enclosing graph where need be."""
+        if value in self._origin:
+            return value
+        if value in self.lifted:
+            return self.lifted[value]
+        if self.parent is None:
+            raise TraceError(
+                f"a traced value ({value.type}) is used outside of the trace that made it", self.location(),
+                hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
+        self.parent.resolve(value)
+        param = self.param(value.type, value.name)
+        self.lifted[value] = param
+        return param
+
+    def location(self) -> Location | None:
+        return self._loc if self._loc is not None else self._locate()
+
+    @contextmanager
+    def at(self, loc: Location | None = None, role: Role | None = None) -> Iterator[None]:
+        """Emit within the block at this location (None: as before) and in this role (None: as before)."""
+        saved = self._loc, self._role
+        self._loc = loc if loc is not None else self._loc
+        self._role = role if role is not None else self._role
+        try:
+            yield
+        finally:
+            self._loc, self._role = saved
+
+    def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
+             regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
+        """Append an op; its results. Errors of the type rule get the user's lines, of the op and of its operands."""
+        resolved = tuple(self.resolve(value) for value in operands)
+        try:
+            types = definition.result_types([value.type for value in resolved], attrs, regions)
+        except AdjitError as error:
+            raise self._explain(error, definition, resolved) from None
+        results = tuple(Value(type) for type in types)
+        self.append(Op(definition, resolved, results, dict(attrs), regions, self.location(), self._role))
+        return results
+
+    def append(self, op: Op) -> None:
+        """Append a finished op whose operands are known here."""
+        self.ops.append(op)
+        for value in op.results:
+            self._origin[value] = op
+
+    def inline(self, graph: Graph, arguments: Sequence[Value], role: Role | None = None) -> tuple[Value, ...]:
+        """Append copies of the ops of `graph`, its parameters replaced by `arguments`; the results.
+
+        Locations are kept; roles too, unless `role` replaces them.
+        """
+        mapping = dict(zip(graph.params, (self.resolve(value) for value in arguments), strict=True))
+        for op in graph.ops:
+            results = tuple(Value(value.type, value.name) for value in op.results)
+            self.append(Op(op.definition, tuple(mapping[v] for v in op.operands), results, op.attrs, op.regions,
+                           op.loc, role or op.role))
+            mapping.update(zip(op.results, results, strict=True))
+        return tuple(mapping[value] for value in graph.results)
+
+    def build(self, results: Sequence[Value]) -> Graph:
+        """The finished graph."""
+        resolved = tuple(self.resolve(value) for value in results)
+        return Graph(self.name, tuple(self.params), tuple(self.ops), resolved, tuple(self.param_roles))
+
+    def origin(self, value: Value) -> str:
+        """Where a value came from, in words, for messages."""
+        op = self._origin.get(value)
+        if op is None:
+            return f"{value.type}, argument {value.name!r}" if value.name else f"{value.type}, an argument"
+        return f"{value.type}, made by {op.name} at {op.loc.describe()}" if op.loc else f"{value.type}, made by {op.name}"
+
+    def _explain(self, error: AdjitError, definition: OpDefinition, operands: Sequence[Value]) -> AdjitError:
+        origins = "".join(f"\n    operand {i + 1}: {self.origin(value)}" for i, value in enumerate(operands))
+        return type(error)(f"{definition.name}: {error.message}{origins}", error.location or self.location(), error.hint)
+
+
+def trace_graph(name: str, types: Sequence[TensorType], body: Callable[..., Sequence[Value]]) -> Graph:
+    """The graph of `body(*values)`, which calls op records: for derivative rules, passes and tests."""
+    builder = GraphBuilder(name)
+    params = [builder.param(type) for type in types]
+    with emitting(builder):
+        return builder.build(body(*params))

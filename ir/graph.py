@@ -1,0 +1,179 @@
+"""The graph: immutable ops in single-assignment form, in an explicit order.
+
+No hash-consing and no use lists: the order of ops is meaning (it decides what is live when), and an
+analysis computes uses when it needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from adjit.ir.errors import Location, Role
+from adjit.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from adjit.ir.definition import OpDefinition
+
+Attributes = Mapping[str, Any]
+
+
+class Value:
+    """One tensor of a graph. Compared by identity; `name` is only a hint for the printer."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, type: TensorType, name: str | None = None):
+        self.type = type
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Value {self.name or ''}: {self.type}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a planned value lies: byte `offset` of the arena, or the buffer of parameter or result number `offset`."""
+
+    space: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.space}+{self.offset}"
+
+
+SLOT_SPACES = ("arena", "param", "result")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One operation. `attrs` is never changed; `regions` are closed graphs owned by the op.
+
+    `slots` is set by the memory plan: one a result, and one more where the op needs scratch memory.
+    """
+
+    definition: OpDefinition
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    attrs: Attributes = field(default_factory=dict)
+    regions: tuple[Graph, ...] = ()
+    loc: Location | None = None
+    role: Role = Role.PRIMAL
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    def with_operands(self, operands: Sequence[Value]) -> Op:
+        return replace(self, operands=tuple(operands))
+
+    def with_attrs(self, **attrs: Any) -> Op:
+        """The op with some attributes set anew."""
+        return replace(self, attrs={**self.attrs, **attrs})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """A function in SSA form: parameters, ordered ops, results.
+
+    `param_roles[i]` says what parameter i is: "input", "donated" (its buffer may be overwritten) or
+    "captured" (an array reached through a closure, a global or an attribute).
+    """
+
+    name: str
+    params: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Value, ...]
+    param_roles: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.param_roles:
+            object.__setattr__(self, "param_roles", ("input",) * len(self.params))
+
+    def with_ops(self, ops: Sequence[Op], results: Sequence[Value] | None = None) -> Graph:
+        return replace(self, ops=tuple(ops), results=self.results if results is None else tuple(results))
+
+    def __eq__(self, other: object) -> bool:
+        """Structural equality: same ops, attributes, types, locations, roles and wiring; names of values do not count."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or _structure(self) == _structure(other)
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.params), len(self.ops), len(self.results)))
+
+    def __str__(self) -> str:
+        return f"<Graph {self.name}: {len(self.params)} params, {len(self.ops)} ops, {len(self.results)} results>"
+
+    __repr__ = __str__
+
+
+PARAM_ROLES = ("input", "donated", "captured")
+
+
+def walk(graph: Graph) -> Iterator[Op]:
+    """Every op of the graph and, before each, those of its regions."""
+    for op in graph.ops:
+        for region in op.regions:
+            yield from walk(region)
+        yield op
+
+
+def producers(graph: Graph) -> dict[Value, Op]:
+    """The op that defines each value (parameters are absent)."""
+    return {value: op for op in graph.ops for value in op.results}
+
+
+def use_counts(graph: Graph) -> dict[Value, int]:
+    """How often each value is an operand or a result of the graph."""
+    counts: dict[Value, int] = {}
+    for op in graph.ops:
+        for value in op.operands:
+            counts[value] = counts.get(value, 0) + 1
+    for value in graph.results:
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def last_uses(graph: Graph) -> dict[Value, int]:
+    """Index of the last op that uses each value; `len(graph.ops)` for results of the graph.
+
+    A value that nothing uses has the index of the op that makes it (-1 for a parameter).
+    """
+    last: dict[Value, int] = dict.fromkeys(graph.params, -1)
+    for index, op in enumerate(graph.ops):
+        for value in op.results:
+            last[value] = index
+        for value in op.operands:
+            last[value] = index
+    for value in graph.results:
+        last[value] = len(graph.ops)
+    return last
+
+
+def attribute_text(value: Any) -> str:
+    """A form of an attribute in which equal means identical: NaN equals NaN, -0.0 differs from 0.0."""
+    return f"{type(value).__name__}:{value!r}"
+
+
+def _structure(graph: Graph) -> tuple[Any, ...]:
+    numbers: dict[Value, int] = {}
+
+    def number(value: Value) -> tuple[int, TensorType]:
+        return numbers.setdefault(value, len(numbers)), value.type
+
+    params = tuple(number(value) for value in graph.params)
+    ops = tuple(
+        (op.name, tuple(number(v) for v in op.operands), tuple(number(v) for v in op.results),
+         tuple(sorted((key, attribute_text(v)) for key, v in op.attrs.items())),
+         tuple(_structure(region) for region in op.regions), op.loc, op.role, op.slots)
+        for op in graph.ops)
+    return graph.name, params, graph.param_roles, ops, tuple(number(v) for v in graph.results)

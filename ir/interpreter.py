@@ -1,0 +1,23 @@
+"""Runs a graph op by op with NumPy: the meaning of every program, against which all backends are tested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Graph, Value, last_uses
+
+
+def interpret(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The results of `graph` for `arrays`, one a parameter. Values are dropped after their last use."""
+    known: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
+    last = last_uses(graph)
+    for index, op in enumerate(graph.ops):
+        outs = evaluate(op.definition, [known[v] for v in op.operands], op.attrs, op.regions)
+        known.update(zip(op.results, outs, strict=True))
+        for value in {*op.operands, *op.results}:
+            if last[value] == index:
+                del known[value]
+    return tuple(known[value] for value in graph.results)

@@ -1,0 +1,11 @@
+"""Ops of planned graphs: memory made explicit."""
+
+from __future__ import annotations
+
+from adjit.ir.definition import Kind, define
+
+free = define(
+    "free", Kind.MEMORY, vjp=None,
+    doc="The memory of the operands may be used again from here on.",
+    infer=lambda *types: (), evaluate=lambda *arrays: (), samples=lambda: iter(()))
+

@@ -1,0 +1,98 @@
+"""Tensor types: a dtype and a shape, and their text form `f32[32,784]`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from adjit.ir.errors import DTypeError
+
+Shape = tuple[int, ...]
+
+SHORT_NAMES: dict[str, np.dtype] = {
+    "bool": np.dtype(np.bool_),
+    "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8), "u16": np.dtype(np.uint16), "u32": np.dtype(np.uint32), "u64": np.dtype(np.uint64),
+    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+}
+_NAME_OF: dict[np.dtype, str] = {dtype: name for name, dtype in SHORT_NAMES.items()}
+
+BOOL = SHORT_NAMES["bool"]
+I32 = SHORT_NAMES["i32"]
+I64 = SHORT_NAMES["i64"]
+U32 = SHORT_NAMES["u32"]
+U64 = SHORT_NAMES["u64"]
+F32 = SHORT_NAMES["f32"]
+F64 = SHORT_NAMES["f64"]
+
+
+def short_name(dtype: np.dtype) -> str:
+    """`f32` for `np.dtype('float32')`; raises `DTypeError` for a dtype outside the IR.
+
+    >>> short_name(np.dtype('int64'))
+    'i64'
+    """
+    try:
+        return _NAME_OF[dtype]
+    except KeyError:
+        raise unsupported_dtype(dtype) from None
+
+
+def unsupported_dtype(dtype: np.dtype) -> DTypeError:
+    """The error for an array whose dtype the IR does not have."""
+    return DTypeError(
+        f"dtype {dtype} is not supported",
+        hint="supported: bool, (u)int8 to (u)int64, float32, float64; convert the array with .astype first")
+
+
+def check_dtype(dtype: np.dtype) -> np.dtype:
+    """`dtype` in native byte order; raises `DTypeError` where the IR has no such dtype."""
+    native = dtype.newbyteorder("=")
+    if native not in _NAME_OF:
+        raise unsupported_dtype(dtype)
+    return native
+
+
+def is_float(dtype: np.dtype) -> bool:
+    return dtype.kind == "f"
+
+
+def is_integer(dtype: np.dtype) -> bool:
+    return dtype.kind in "iu"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type of a value: dtype and static shape.
+
+    >>> str(TensorType(np.dtype('float32'), (32, 784)))
+    'f32[32,784]'
+    """
+
+    dtype: np.dtype
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: Iterable[int]) -> TensorType:
+        return TensorType(self.dtype, tuple(shape))
+
+    def with_dtype(self, dtype: np.dtype) -> TensorType:
+        return TensorType(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
