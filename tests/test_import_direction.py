@@ -1,0 +1,109 @@
+"""The table of rooms in ARCHITECTURE.md, enforced: who may import whom, what is imported where, and what `import adjit` loads."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from project import ROOMS, ROOT, modules, room_of
+
+ALLOWED = {
+    "ir": {"ir"},
+    "tracer": {"tracer", "ir"},
+    "passes": {"passes", "ir"},
+    "codegen": {"codegen", "ir"},
+    "runtime": {"runtime", "ir", "tracer", "passes", "codegen"},
+    "api": set(ROOMS),
+}
+LIGHT = {"adjit", "numpy", "llvmlite", "optree"}
+HEAVY = ("numba", "matplotlib", "scipy", "sklearn", "rich", "click")
+
+
+def imports(tree: ast.Module, name: str) -> list[tuple[str, ast.stmt]]:
+    """Every imported name with its statement; `from a import b` counts as a and a.b."""
+    found: list[tuple[str, ast.stmt]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}:{node.lineno}: imports of ours are absolute"
+            found += [(node.module or "", node)] + [(f"{node.module}.{alias.name}", node) for alias in node.names]
+    return found
+
+
+def nested_statements(tree: ast.Module) -> set[ast.stmt]:
+    """Statements inside a function."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    return {child for function in functions for child in ast.walk(function) if isinstance(child, ast.stmt) and child is not function}
+
+
+def check_module(name: str, source: str, room: str) -> list[str]:
+    """What the module does that the rules forbid."""
+    tree = ast.parse(source)
+    late = nested_statements(tree)
+    problems = []
+    for imported, statement in imports(tree, name):
+        top = imported.split(".")[0]
+        place = f"{name}:{statement.lineno}: {imported}"
+        if top == "adjit":
+            if room_of(imported) not in ALLOWED[room]:
+                problems.append(f"{place}: {room}/ may not import {room_of(imported)}/")
+            if statement in late:
+                problems.append(f"{place}: a module of ours imported inside a function")
+        elif top not in LIGHT and top not in sys.stdlib_module_names and statement not in late:
+            problems.append(f"{place}: a heavy library imported at the top of a module")
+        elif top == "llvmlite" and room not in ("codegen", "runtime", "api") and statement not in late:
+            problems.append(f"{place}: llvmlite is for codegen/ and runtime/")
+    return problems
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_module_keeps_to_the_rooms(name: str) -> None:
+    path = modules()[name]
+    assert check_module(name, path.read_text(), room_of(name)) == []
+
+
+@pytest.mark.parametrize(("room", "source", "complaint"), [
+    ("ir", "from adjit.tracer import trace", "ir/ may not import tracer/"),
+    ("tracer", "import adjit.passes.options", "tracer/ may not import passes/"),
+    ("passes", "from adjit import codegen", "passes/ may not import codegen/"),
+    ("codegen", "from adjit import optim", "codegen/ may not import api/"),
+    ("runtime", "import adjit", "runtime/ may not import api/"),
+    ("runtime", "def f():\n    from adjit.ir.graph import Graph", "inside a function"),
+    ("codegen", "import numba", "heavy library"),
+    ("ir", "import llvmlite", "llvmlite is for"),
+])
+def test_the_check_finds_what_it_looks_for(room: str, source: str, complaint: str) -> None:
+    assert any(complaint in problem for problem in check_module("example", source, room))
+
+
+@pytest.mark.parametrize(("room", "source"), [
+    ("ir", "from adjit.ir.graph import Graph\nimport numpy as np\nfrom collections.abc import Sequence"),
+    ("runtime", "from adjit.passes.pipeline import PIPELINE\nfrom llvmlite import binding"),
+    ("codegen", "def f():\n    import numba"),
+    ("api", "from adjit import numpy as anp\nfrom adjit.nn.functional import relu"),
+])
+def test_the_check_lets_pass_what_is_allowed(room: str, source: str) -> None:
+    assert check_module("example", source, room) == []
+
+
+def test_table_is_the_one_of_the_architecture_page() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \|.*\| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    written = {}
+    for room, text in rows:
+        named = set(re.findall(r"`(\w+)`", text))
+        written[room] = set(ROOMS) if text == "anything" else set(ROOMS) - {"api"} if text == "all of the above" else named | {room}
+    assert written == ALLOWED
+
+
+def test_importing_adjit_is_light() -> None:
+    code = "import sys, adjit; print(*sorted(set(m.split('.')[0] for m in sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    loaded = set(done.stdout.split())
+    assert "adjit" in loaded
+    assert loaded.isdisjoint(HEAVY)
