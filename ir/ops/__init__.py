@@ -1,5 +1,103 @@
-"""All op records. Importing this package fills `definition.DEFINITIONS`."""
+"""All op records, each under the name of its op. Importing this package fills `definition.DEFINITIONS`."""
 
-from adjit.ir.ops import memory, region
+from adjit.ir.ops.arithmetic import (
+    abs,
+    add,
+    ceil,
+    divide,
+    floor,
+    floor_divide,
+    multiply,
+    negative,
+    reciprocal,
+    remainder,
+    rint,
+    sign,
+    square,
+    strong_divide,
+    strong_multiply,
+    subtract,
+    trunc,
+)
+from adjit.ir.ops.broadcasting import broadcast, reduce_sum
+from adjit.ir.ops.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    not_equal,
+)
+from adjit.ir.ops.contraction import matmul
+from adjit.ir.ops.creation import constant, full_like, iota
+from adjit.ir.ops.elementwise_math import (
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    cbrt,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    hypot,
+    log,
+    log10,
+    log1p,
+    log2,
+    logaddexp,
+    power,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)
+from adjit.ir.ops.indexing import (
+    scatter_add,
+    scatter_add_along_axis,
+    scatter_set,
+    take,
+    take_along_axis,
+)
+from adjit.ir.ops.logical import (
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    invert,
+    left_shift,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    right_shift,
+)
+from adjit.ir.ops.memory import free
+from adjit.ir.ops.movement import concatenate, flip, pad, reshape, slice, transpose, update_slice
+from adjit.ir.ops.random import philox
+from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
+from adjit.ir.ops.region import checkpoint, custom_call, fused, vjp
+from adjit.ir.ops.scan import argmax, argmin, argsort, cumprod, cumsum
+from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, select, stop_gradient
 
-__all__ = ["memory", "region"]
+__all__ = [
+    "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "cbrt", "ceil", "checkpoint", "concatenate", "constant", "convert",
+    "cos", "cosh", "cumprod", "cumsum", "custom_call", "divide", "equal", "erf", "exp", "exp2", "expm1", "flip", "floor",
+    "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater", "greater_equal", "hypot", "invert", "iota",
+    "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad",
+    "philox", "power", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
+    "remainder", "reshape", "right_shift", "rint", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid",
+    "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "subtract", "take",
+    "take_along_axis", "tan", "tanh", "transpose", "trunc", "update_slice", "vjp",
+]

@@ -1,0 +1,141 @@
+"""Elementwise arithmetic: signs, sums, products, quotients, and the strong products of derivative rules.
+
+Derivative rules multiply a cotangent by `strong_multiply(ct, local)` and divide it by `strong_divide(ct, local)`:
+a cotangent of exactly 0 contributes exactly 0, also where the local derivative is infinite or NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.ops.creation import full_like
+from adjit.ir.ops.rules import ANY, FLOAT, NUMBER, same_as_operands
+from adjit.ir.ops.sampling import INTEGERS, binary_samples, edge_pairs, unary_samples, uniform
+from adjit.ir.types import BOOL, F32, F64
+
+
+
+def _evaluate_strong_multiply(ct: np.ndarray, local: np.ndarray) -> np.ndarray:
+    return np.where(ct == 0, ct.dtype.type(0), ct * local)
+
+
+def _evaluate_strong_divide(ct: np.ndarray, local: np.ndarray) -> np.ndarray:
+    return np.where(ct == 0, ct.dtype.type(0), ct / local)
+
+
+def _strong_samples() -> Iterator[Sample]:
+    yield from binary_samples(0.5, 2.0, differentiable=True)
+    yield Sample((np.zeros(4), np.array([np.nan, np.inf, 0.0, 1.0])))
+
+
+strong_multiply = define(
+    "strong_multiply", Kind.ELEMENTWISE, arity=2,
+    doc="The product of a cotangent and a local derivative; 0 where the cotangent is 0, whatever the other is. Differentiated as a product.",
+    infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_multiply, scalar="strong_multiply({0}, {1})", samples=_strong_samples,
+    vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_multiply(ct, operands[0])))
+
+strong_divide = define(
+    "strong_divide", Kind.ELEMENTWISE, arity=2,
+    doc="The quotient of a cotangent and a number; 0 where the cotangent is 0, whatever the other is. Differentiated as a quotient.",
+    infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_divide, scalar="strong_divide({0}, {1})", samples=_strong_samples,
+    vjp=lambda ct, operands, results, attrs: (
+        strong_divide(ct, operands[1]), negative(strong_multiply(ct, strong_divide(results[0], operands[1])))))
+
+negative = define(
+    "negative", Kind.ELEMENTWISE, arity=1, numpy=np.negative, doc="-x.",
+    infer=same_as_operands(NUMBER), evaluate=np.negative, scalar="(-{0})",
+    samples=lambda: unary_samples(-2, 2, differentiable=True, others=INTEGERS),
+    vjp=lambda ct, operands, results, attrs: (negative(ct),))
+
+sign = define(
+    "sign", Kind.ELEMENTWISE, arity=1, numpy=np.sign, doc="-1, 0 or 1; NaN for NaN. Its derivative is 0.",
+    infer=same_as_operands(NUMBER), evaluate=np.sign, scalar="sign({0})",
+    samples=lambda: unary_samples(0.5, 2, differentiable=True, others=INTEGERS),
+    vjp=lambda ct, operands, results, attrs: (None,))
+
+abs = define(
+    "abs", Kind.ELEMENTWISE, arity=1, numpy=np.absolute, doc="The absolute value. Its derivative at 0 is 0.",
+    infer=same_as_operands(ANY), evaluate=np.absolute, scalar="abs({0})",
+    samples=lambda: _abs_samples(),
+    vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, sign(operands[0])),))
+
+
+def _abs_samples() -> Iterator[Sample]:
+    yield from unary_samples(0.5, 2, differentiable=True, others=(*INTEGERS, BOOL))
+    yield from unary_samples(-2, -0.5, differentiable=True)
+
+
+square = define(
+    "square", Kind.ELEMENTWISE, arity=1, numpy=np.square, doc="x * x.",
+    infer=same_as_operands(NUMBER), evaluate=np.square, scalar="square({0})",
+    samples=lambda: unary_samples(-2, 2, differentiable=True, others=INTEGERS),
+    vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, multiply(operands[0], full_like(operands[0], 2.0))),))
+
+reciprocal = define(
+    "reciprocal", Kind.ELEMENTWISE, arity=1, numpy=np.reciprocal, doc="1 / x.",
+    infer=same_as_operands(FLOAT), evaluate=np.reciprocal, scalar="reciprocal({0})",
+    samples=lambda: unary_samples(0.5, 2, differentiable=True),
+    vjp=lambda ct, operands, results, attrs: (negative(strong_multiply(ct, square(results[0]))),))
+
+add = define(
+    "add", Kind.ELEMENTWISE, arity=2, numpy=np.add, doc="x + y; for bools, or.",
+    infer=same_as_operands(ANY), evaluate=np.add, scalar="({0} + {1})",
+    samples=lambda: binary_samples(differentiable=True, others=(*INTEGERS, BOOL)),
+    vjp=lambda ct, operands, results, attrs: (ct, ct))
+
+subtract = define(
+    "subtract", Kind.ELEMENTWISE, arity=2, numpy=np.subtract, doc="x - y.",
+    infer=same_as_operands(NUMBER), evaluate=np.subtract, scalar="({0} - {1})",
+    samples=lambda: binary_samples(differentiable=True, others=INTEGERS),
+    vjp=lambda ct, operands, results, attrs: (ct, negative(ct)))
+
+multiply = define(
+    "multiply", Kind.ELEMENTWISE, arity=2, numpy=np.multiply, doc="x * y; for bools, and.",
+    infer=same_as_operands(ANY), evaluate=np.multiply, scalar="({0} * {1})",
+    samples=lambda: binary_samples(differentiable=True, others=(*INTEGERS, BOOL)),
+    vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_multiply(ct, operands[0])))
+
+divide = define(
+    "divide", Kind.ELEMENTWISE, arity=2, numpy=np.divide, doc="x / y.",
+    infer=same_as_operands(FLOAT), evaluate=np.divide, scalar="({0} / {1})",
+    samples=lambda: binary_samples(0.5, 2, differentiable=True),
+    vjp=lambda ct, operands, results, attrs: (
+        strong_divide(ct, operands[1]), negative(strong_multiply(ct, divide(results[0], operands[1])))))
+
+
+def _division_samples(differentiable: bool) -> Iterator[Sample]:
+    """Both signs, away from the jumps; integer division by zero gives 0."""
+    dividend, divisor = np.array([5.3, -5.3, 5.3, -5.3, 0.7]), np.array([2.0, 2.0, -2.0, -2.0, 0.9])
+    yield Sample((dividend, divisor), differentiable=(0, 1) if differentiable else ())
+    yield Sample((dividend.astype(F32), divisor.astype(F32)))
+    yield Sample((uniform((0,)), uniform((0,))))
+    yield Sample((np.array(5.3), np.array(-2.0)), differentiable=(0, 1) if differentiable else ())
+    for dtype in (F32, F64, *INTEGERS):
+        yield Sample(edge_pairs(dtype))
+
+
+floor_divide = define(
+    "floor_divide", Kind.ELEMENTWISE, arity=2, numpy=np.floor_divide,
+    doc="The quotient rounded down; 0 for integers divided by 0. Its derivative is 0.",
+    infer=same_as_operands(NUMBER), evaluate=np.floor_divide, scalar="floor_divide({0}, {1})",
+    samples=lambda: _division_samples(True), vjp=lambda ct, operands, results, attrs: (None, None))
+
+remainder = define(
+    "remainder", Kind.ELEMENTWISE, arity=2, numpy=np.remainder,
+    doc="What `floor_divide` leaves, with the sign of the divisor; 0 for integers divided by 0.",
+    infer=same_as_operands(NUMBER), evaluate=np.remainder, scalar="remainder({0}, {1})",
+    samples=lambda: _division_samples(True),
+    vjp=lambda ct, operands, results, attrs: (ct, negative(strong_multiply(ct, floor_divide(*operands)))))
+
+_ROUNDING_DOC = "Its derivative is 0."
+floor, ceil, trunc, rint = (
+    define(name, Kind.ELEMENTWISE, arity=1, numpy=function, doc=f"{doc}. {_ROUNDING_DOC}",
+           infer=same_as_operands(FLOAT), evaluate=function, scalar=f"{name}({{0}})",
+           samples=lambda: unary_samples(0.6, 0.9, differentiable=True),
+           vjp=lambda ct, operands, results, attrs: (None,))
+    for name, function, doc in (
+        ("floor", np.floor, "The largest integer not above x"), ("ceil", np.ceil, "The smallest integer not below x"),
+        ("trunc", np.trunc, "x rounded towards 0"), ("rint", np.rint, "The nearest integer, the even one of two")))

@@ -1,0 +1,72 @@
+"""`matmul`, the only contraction: all others are matmuls of transposed and reshaped operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.sampling import uniform
+from adjit.ir.types import BOOL, F32, I32, TensorType
+
+
+def _rows_and_columns(type: TensorType, transposed: bool) -> tuple[int, int]:
+    rows, columns = type.shape[-2:]
+    return (columns, rows) if transposed else (rows, columns)
+
+
+def _infer_matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> TensorType:
+    if a.dtype != b.dtype:
+        raise DTypeError(f"operands of different dtypes: {a} and {b}")
+    if a.rank < 2 or b.rank < 2:
+        raise ShapeError(f"matrices are needed, got {a} and {b}")
+    if a.shape[:-2] != b.shape[:-2]:
+        raise ShapeError(f"batches of different shapes: {a} and {b}")
+    (rows, inner_a), (inner_b, columns) = _rows_and_columns(a, transpose_a), _rows_and_columns(b, transpose_b)
+    if inner_a != inner_b:
+        marks = (" transposed" if transpose_a else ""), (" transposed" if transpose_b else "")
+        raise ShapeError(f"inner sizes differ, {inner_a} and {inner_b}: {a}{marks[0]} times {b}{marks[1]}")
+    return a.with_shape((*a.shape[:-2], rows, columns))
+
+
+def _evaluate_matmul(a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool) -> np.ndarray:
+    return np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
+
+
+def _matmul_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    """dA = ct B' and dB = A' ct, transposed as a whole where the operand is: then the factors change places."""
+    a, b = operands
+    transpose_a, transpose_b = attrs["transpose_a"], attrs["transpose_b"]
+    if transpose_a:
+        ct_a = matmul(b, ct, transpose_a=transpose_b, transpose_b=True)
+    else:
+        ct_a = matmul(ct, b, transpose_a=False, transpose_b=not transpose_b)
+    if transpose_b:
+        ct_b = matmul(ct, a, transpose_a=True, transpose_b=transpose_a)
+    else:
+        ct_b = matmul(a, ct, transpose_a=not transpose_a, transpose_b=False)
+    return ct_a, ct_b
+
+
+def _matmul_samples() -> Iterator[Sample]:
+    for transpose_a in (False, True):
+        for transpose_b in (False, True):
+            attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+            shape_a, shape_b = (4, 3) if transpose_a else (3, 4), (2, 4) if transpose_b else (4, 2)
+            yield Sample((uniform(shape_a), uniform(shape_b, seed=1)), attrs, differentiable=(0, 1))
+            yield Sample((uniform((2, *shape_a)), uniform((2, *shape_b), seed=1)), attrs, differentiable=(0, 1))
+            yield Sample((uniform(shape_a, dtype=F32), uniform(shape_b, dtype=F32, seed=1)), attrs)
+    plain = {"transpose_a": False, "transpose_b": False}
+    yield Sample((uniform((2, 0)), uniform((0, 3))), plain)
+    yield Sample((uniform((0, 2, 3)), uniform((0, 3, 1))), plain)
+    yield Sample((np.arange(6, dtype=I32).reshape(2, 3), np.arange(6, dtype=I32).reshape(3, 2)), plain)
+    yield Sample((np.eye(2, dtype=BOOL), np.ones((2, 2), BOOL)), plain)
+
+
+matmul = define(
+    "matmul", Kind.CONTRACTION, arity=2, attributes={"transpose_a": bool, "transpose_b": bool},
+    doc="The matrix product over the last two dimensions, each operand transposed first where asked; the others are a batch.",
+    infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples)

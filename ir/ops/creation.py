@@ -1,0 +1,80 @@
+"""Ops without operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.graph import Value
+from adjit.ir.ops.rules import NUMBER, require, require_axis
+from adjit.ir.types import BOOL, F32, F64, I32, I64, U32, Shape, TensorType
+
+
+def _checked(dtype: np.dtype, shape: Shape) -> TensorType:
+    if any(size < 0 for size in shape):
+        raise ShapeError(f"sizes cannot be negative, got {shape}")
+    return TensorType(dtype, shape)
+
+
+def _infer_constant(*, value: float, dtype: np.dtype, shape: Shape) -> TensorType:
+    fits = True
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        fits = limits.min <= value <= limits.max and value == int(value)
+    elif dtype.kind == "b":
+        fits = value in (0, 1)
+    if not fits:
+        raise DTypeError(f"a constant of dtype {dtype} cannot be {value!r}")
+    return _checked(dtype, shape)
+
+
+def _evaluate_constant(*, value: float, dtype: np.dtype, shape: Shape) -> np.ndarray:
+    return np.full(shape, value, dtype)
+
+
+def _constant_samples() -> Iterator[Sample]:
+    for value in (0.0, -0.0, 0.1, float("inf"), -float("inf"), float("nan"), 7):
+        yield Sample((), {"value": value, "dtype": F64, "shape": (2, 3)})
+    yield Sample((), {"value": 0.1, "dtype": F32, "shape": ()})
+    yield Sample((), {"value": -(2 ** 63), "dtype": I64, "shape": (0, 2)})
+    yield Sample((), {"value": True, "dtype": BOOL, "shape": (2,)})
+
+
+constant = define(
+    "constant", Kind.CREATION, arity=0, attributes={"value": (bool, int, float), "dtype": np.dtype, "shape": tuple},
+    doc="An array filled with one number.",
+    infer=_infer_constant, evaluate=_evaluate_constant, vjp=lambda ct, operands, results, attrs: (), samples=_constant_samples)
+
+
+def _infer_iota(*, dtype: np.dtype, shape: Shape, axis: int) -> TensorType:
+    type = _checked(dtype, shape)
+    require(type, NUMBER)
+    require_axis(axis, type)
+    return type
+
+
+def _evaluate_iota(*, dtype: np.dtype, shape: Shape, axis: int) -> np.ndarray:
+    along = [1] * len(shape)
+    along[axis] = shape[axis]
+    return np.broadcast_to(np.arange(shape[axis], dtype=dtype).reshape(along), shape)
+
+
+def _iota_samples() -> Iterator[Sample]:
+    for dtype in (F32, F64, I32, I64, U32):
+        yield Sample((), {"dtype": dtype, "shape": (2, 3, 4), "axis": 1})
+    yield Sample((), {"dtype": I64, "shape": (5,), "axis": 0})
+    yield Sample((), {"dtype": F64, "shape": (2, 0), "axis": 1})
+
+
+iota = define(
+    "iota", Kind.CREATION, arity=0, attributes={"dtype": np.dtype, "shape": tuple, "axis": int},
+    doc="Each element is its index along `axis`.",
+    infer=_infer_iota, evaluate=_evaluate_iota, vjp=lambda ct, operands, results, attrs: (), samples=_iota_samples)
+
+
+def full_like(value: Value, number: float) -> Value:
+    """A constant of the type of `value`."""
+    return constant(value=number, dtype=value.type.dtype, shape=value.type.shape)

@@ -1,0 +1,193 @@
+"""Ops that read from or write to places that are data: i64 indices, at least 0 and below the size of the axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.broadcasting import broadcast
+from adjit.ir.ops.comparison import equal
+from adjit.ir.ops.creation import constant, full_like, iota
+from adjit.ir.ops.movement import reshape
+from adjit.ir.ops.rules import NUMBER, require, require_axis, require_indices
+from adjit.ir.ops.sampling import uniform
+from adjit.ir.ops.selection import select
+from adjit.ir.types import F32, I64, TensorType
+
+Operands = tuple[Value, ...]
+Cotangents = tuple[Value | None, ...]
+
+
+def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
+    """Raise `IndexError` where an index is negative or not below `size`."""
+    if indices.size:
+        lowest, highest = int(indices.min()), int(indices.max())
+        if lowest < 0 or highest >= size:
+            raise IndexError(f"index {lowest if lowest < 0 else highest} is out of range for axis {axis} of size {size}")
+
+
+def _at(axis: int, indices: np.ndarray) -> tuple[slice | np.ndarray, ...]:
+    return (slice(None),) * axis + (indices,)
+
+
+def _along(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
+    """The index arrays of every dimension; that of `axis` is `indices`."""
+    grid = list(np.indices(indices.shape, sparse=True))
+    grid[axis] = indices
+    return tuple(grid)
+
+
+# -- whole slices: take, scatter_add, scatter_set
+
+
+def _infer_take(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+    require_indices(indices)
+    require_axis(axis, x)
+    return x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]))
+
+
+def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
+    expected = _infer_take(base, indices, axis=axis)
+    if updates.dtype != base.dtype:
+        raise DTypeError(f"operands of different dtypes: {base} and {updates}")
+    if updates.shape != expected.shape:
+        raise ShapeError(f"updates for {base} at {indices} along axis {axis} have to be {expected}, got {updates}")
+    return base
+
+
+def _infer_scatter_add(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
+    require(base, NUMBER)
+    return _infer_scatter(base, indices, updates, axis=axis)
+
+
+def _evaluate_take(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+    check_indices(indices, x.shape[axis], axis)
+    return x[_at(axis, indices)]
+
+
+def _evaluate_scatter_add(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
+    check_indices(indices, base.shape[axis], axis)
+    out = base.copy()
+    np.add.at(out, _at(axis, indices), updates)
+    return out
+
+
+def _evaluate_scatter_set(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
+    check_indices(indices, base.shape[axis], axis)
+    out = base.copy()
+    out[_at(axis, indices)] = updates
+    return out
+
+
+def _scatter_set_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attributes) -> Cotangents:
+    """Of the updates that go to the same place only the last arrives: the one whose number is found there afterwards."""
+    base, indices, updates = operands
+    axis = attrs["axis"]
+    size, places = base.type.shape[axis], indices.type.shape
+    number = reshape(iota(dtype=I64, shape=(indices.type.size,), axis=0), shape=places)
+    last = scatter_set(constant(value=0, dtype=I64, shape=(size,)), indices, number, axis=0)
+    arrives = broadcast(equal(take(last, indices, axis=0), number), shape=updates.type.shape,
+                        axes=tuple(range(axis, axis + len(places))))
+    arrived = select(arrives, take(ct, indices, axis=axis), full_like(updates, 0.0))
+    return scatter_set(ct, indices, full_like(updates, 0.0), axis=axis), None, arrived
+
+
+def _take_samples() -> Iterator[Sample]:
+    x = uniform((4, 3, 5))
+    for axis, indices in ((0, [3, 0, 0, 1]), (1, [[2, 0], [1, 1]]), (2, 4), (2, [])):
+        yield Sample((x, np.array(indices, I64)), {"axis": axis}, differentiable=(0,))
+    yield Sample((x.astype(F32), np.array([1, 1], I64)), {"axis": 1})
+    yield Sample((np.array([True, False]), np.array([1, 0, 1], I64)), {"axis": 0})
+    yield Sample((np.zeros((0, 2)), np.zeros((0,), I64)), {"axis": 0})
+
+
+def _scatter_samples() -> Iterator[Sample]:
+    base = uniform((4, 3, 5))
+    for axis, indices, shape in ((0, [3, 0, 0, 1], (4, 3, 5)), (1, [[2, 0], [0, 2]], (4, 2, 2, 5)), (2, 4, (4, 3)), (2, [], (4, 3, 0))):
+        yield Sample((base, np.array(indices, I64), uniform(shape, seed=1)), {"axis": axis}, differentiable=(0, 2))
+    yield Sample((base.astype(F32), np.array([2], I64), uniform((4, 1, 5), dtype=F32, seed=1)), {"axis": 1})
+    yield Sample((np.array([1, 2], I64), np.array([0, 0], I64), np.array([5, 7], I64)), {"axis": 0})
+
+
+take = define(
+    "take", Kind.INDEXING, arity=2, attributes={"axis": int}, doc="Slices of the first operand along `axis`, at the indices.",
+    infer=_infer_take, evaluate=_evaluate_take, samples=_take_samples,
+    vjp=lambda ct, operands, results, attrs: (scatter_add(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
+
+scatter_add = define(
+    "scatter_add", Kind.INDEXING, arity=3, attributes={"axis": int},
+    doc="The base with the updates added to its slices along `axis`, at the indices; repeated indices add up.",
+    infer=_infer_scatter_add, evaluate=_evaluate_scatter_add, samples=_scatter_samples,
+    vjp=lambda ct, operands, results, attrs: (ct, None, take(ct, operands[1], axis=attrs["axis"])))
+
+scatter_set = define(
+    "scatter_set", Kind.INDEXING, arity=3, attributes={"axis": int},
+    doc="The base with the updates in place of its slices along `axis`, at the indices; of repeated indices the last one counts, and only "
+        "its update gets the cotangent.",
+    infer=_infer_scatter, evaluate=_evaluate_scatter_set, vjp=_scatter_set_vjp, samples=_scatter_samples)
+
+# -- single elements: take_along_axis, scatter_add_along_axis
+
+
+def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+    require_indices(indices)
+    require_axis(axis, x)
+    if indices.rank != x.rank or any(a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis):
+        raise ShapeError(f"indices {indices} do not fit {x}: the shapes may differ along axis {axis} only")
+    return x.with_shape(indices.shape)
+
+
+def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
+    require(base, NUMBER)
+    expected = _infer_take_along(base, indices, axis=axis)
+    if updates.dtype != base.dtype:
+        raise DTypeError(f"operands of different dtypes: {base} and {updates}")
+    if updates.shape != expected.shape:
+        raise ShapeError(f"updates for {base} at {indices} along axis {axis} have to be {expected}, got {updates}")
+    return base
+
+
+def _evaluate_take_along(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+    check_indices(indices, x.shape[axis], axis)
+    return x[_along(indices, axis)]
+
+
+def _evaluate_scatter_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
+    check_indices(indices, base.shape[axis], axis)
+    out = base.copy()
+    np.add.at(out, _along(indices, axis), updates)
+    return out
+
+
+def _take_along_samples() -> Iterator[Sample]:
+    x = uniform((3, 4))
+    yield Sample((x, np.array([[2, 0, 0, 1], [1, 1, 2, 0]], I64)), {"axis": 0}, differentiable=(0,))
+    yield Sample((x, np.array([[3], [0], [2]], I64)), {"axis": 1}, differentiable=(0,))
+    yield Sample((x.astype(F32), np.zeros((3, 0), I64)), {"axis": 1})
+    yield Sample((np.array([4, 5], I64), np.array([1, 1, 0], I64)), {"axis": 0})
+
+
+def _scatter_along_samples() -> Iterator[Sample]:
+    base = uniform((3, 4))
+    yield Sample((base, np.array([[2, 0, 0, 1], [1, 1, 0, 0]], I64), uniform((2, 4), seed=1)), {"axis": 0}, differentiable=(0, 2))
+    yield Sample((base, np.array([[3, 3], [0, 1], [2, 2]], I64), uniform((3, 2), seed=1)), {"axis": 1}, differentiable=(0, 2))
+    yield Sample((base.astype(F32), np.zeros((3, 0), I64), np.zeros((3, 0), F32)), {"axis": 1})
+    yield Sample((np.array([4, 5], I64), np.array([1, 1], I64), np.array([1, 2], I64)), {"axis": 0})
+
+
+take_along_axis = define(
+    "take_along_axis", Kind.INDEXING, arity=2, attributes={"axis": int}, numpy=np.take_along_axis,
+    doc="For every index the element of the first operand that lies there along `axis`; the other coordinates are those of the index.",
+    infer=_infer_take_along, evaluate=_evaluate_take_along, samples=_take_along_samples,
+    vjp=lambda ct, operands, results, attrs: (
+        scatter_add_along_axis(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
+
+scatter_add_along_axis = define(
+    "scatter_add_along_axis", Kind.INDEXING, arity=3, attributes={"axis": int},
+    doc="The base with every update added to the element that `take_along_axis` would read for its index; repeated indices add up.",
+    infer=_infer_scatter_along, evaluate=_evaluate_scatter_along, samples=_scatter_along_samples,
+    vjp=lambda ct, operands, results, attrs: (ct, None, take_along_axis(ct, operands[1], axis=attrs["axis"])))

@@ -1,0 +1,63 @@
+"""Random numbers as a pure function of a counter and a key.
+
+Philox4x32-10: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.errors import DTypeError
+from adjit.ir.ops.rules import require_same
+from adjit.ir.types import U64, TensorType
+
+ROUNDS = 10
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+WEYL = (0x9E3779B9, 0xBB67AE85)
+LOW_WORD = 0xFFFFFFFF
+
+Words = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def philox_4x32(counter: Words, key: tuple[np.ndarray, np.ndarray]) -> Words:
+    """Four random 32-bit words for four counter words and two key words, all held in uint64 arrays."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    low, word = np.uint64(LOW_WORD), np.uint64(32)
+    for _ in range(ROUNDS):
+        first, second = np.uint64(MULTIPLIERS[0]) * c0, np.uint64(MULTIPLIERS[1]) * c2
+        c0, c1, c2, c3 = (second >> word) ^ c1 ^ k0, second & low, (first >> word) ^ c3 ^ k1, first & low
+        k0, k1 = (k0 + np.uint64(WEYL[0])) & low, (k1 + np.uint64(WEYL[1])) & low
+    return c0, c1, c2, c3
+
+
+def _infer_philox(counter: TensorType, key: TensorType) -> TensorType:
+    require_same(counter, key)
+    if counter.dtype != U64:
+        raise DTypeError(f"the counter and the key have to be u64, got {counter}")
+    return counter
+
+
+def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
+    low, word = np.uint64(LOW_WORD), np.uint64(32)
+    zero = np.zeros_like(counter)
+    first, second, _, _ = philox_4x32((counter & low, counter >> word, zero, zero), (key & low, key >> word))
+    return first | second << word
+
+
+def _philox_samples() -> Iterator[Sample]:
+    counters = np.array([0, 1, 2, LOW_WORD, LOW_WORD + 1, 2 ** 63, 2 ** 64 - 1], U64)
+    for key in (0, 1, 2 ** 64 - 1, 0x0123456789ABCDEF):
+        yield Sample((counters, np.full(counters.shape, key, U64)))
+    yield Sample((np.array(5, U64), np.array(7, U64)))
+    yield Sample((np.zeros((2, 0), U64), np.zeros((2, 0), U64)))
+
+
+philox = define(
+    "philox", Kind.ELEMENTWISE, arity=2, vjp=None,
+    doc="64 random bits for each pair of a counter and a key: the first two words that Philox4x32-10 gives for the counter (low word, "
+        "high word, 0, 0) and the key (low word, high word).",
+    infer=_infer_philox, evaluate=_evaluate_philox, scalar="philox({0}, {1})", samples=_philox_samples)

@@ -1,0 +1,81 @@
+"""Type rules that many op records share, and the checks that the others are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.types import BOOL, I64, Shape, TensorType
+
+FLOAT, INTEGER, NUMBER, ANY = "f", "iu", "iuf", "biuf"
+"""Classes of dtypes, by the letters of `dtype.kind`."""
+
+_CLASS_NAMES = {
+    FLOAT: "a float", INTEGER: "an integer", NUMBER: "an integer or float", ANY: "a",
+    "b": "the bool", "biu": "the bool or an integer",
+}
+
+
+def require(type: TensorType, kinds: str) -> None:
+    """Raise `DTypeError` unless the dtype is of one of `kinds`."""
+    if type.dtype.kind not in kinds:
+        raise DTypeError(f"{_CLASS_NAMES[kinds]} dtype is needed, got {type}", hint="convert the operand with .astype first")
+
+
+def require_same(*types: TensorType) -> None:
+    """Raise `ShapeError` or `DTypeError` unless all types are equal."""
+    for other in types[1:]:
+        if other.shape != types[0].shape:
+            raise ShapeError(f"operands of different shapes: {types[0]} and {other}")
+        if other.dtype != types[0].dtype:
+            raise DTypeError(f"operands of different dtypes: {types[0]} and {other}")
+
+
+def require_indices(indices: TensorType) -> None:
+    """Raise `DTypeError` unless `indices` is i64."""
+    if indices.dtype != I64:
+        raise DTypeError(f"indices have to be i64, got {indices}")
+
+
+def require_axis(axis: int, type: TensorType) -> None:
+    """Raise `ShapeError` unless `axis` is one of the dimensions, counted from 0."""
+    if not 0 <= axis < type.rank:
+        raise ShapeError(f"axis {axis} is out of range for {type}")
+
+
+def require_axes(axes: Sequence[int], type: TensorType) -> None:
+    """Raise `ShapeError` unless `axes` are dimensions, counted from 0, each named once and in order."""
+    for axis in axes:
+        require_axis(axis, type)
+    if list(axes) != sorted(set(axes)):
+        raise ShapeError(f"axes have to be increasing, got {tuple(axes)}")
+
+
+def require_length(type: TensorType, **sequences: Sequence[int]) -> None:
+    """Raise `ShapeError` unless every sequence has one entry a dimension."""
+    for name, sequence in sequences.items():
+        if len(sequence) != type.rank:
+            raise ShapeError(f"{name} {tuple(sequence)} needs {type.rank} entries for {type}")
+
+
+def same_as_operands(kinds: str) -> Callable[..., TensorType]:
+    """The rule of most elementwise ops: operands of one type, of a dtype of `kinds`, and a result of that type."""
+    def infer(*types: TensorType) -> TensorType:
+        require_same(*types)
+        require(types[0], kinds)
+        return types[0]
+    return infer
+
+
+def to_bool(kinds: str) -> Callable[..., TensorType]:
+    """The rule of predicates: operands of one type, and bools of that shape."""
+    def infer(*types: TensorType) -> TensorType:
+        require_same(*types)
+        require(types[0], kinds)
+        return types[0].with_dtype(BOOL)
+    return infer
+
+
+def drop_axes(shape: Shape, axes: Sequence[int]) -> Shape:
+    """`shape` without `axes`."""
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)

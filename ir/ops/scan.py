@@ -1,0 +1,135 @@
+"""Ops along one axis in which the order of the elements counts: cumulative sums and products, sorting, places of extrema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.errors import ShapeError
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.arithmetic import add, multiply, strong_multiply
+from adjit.ir.ops.movement import pad, slice
+from adjit.ir.ops.rules import NUMBER, drop_axes, require, require_axis
+from adjit.ir.ops.sampling import INTEGERS, edges, uniform
+from adjit.ir.types import BOOL, F32, F64, I64, TensorType
+
+# -- cumulative sum and product
+
+
+def _infer_cumulative(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    require(x, NUMBER)
+    require_axis(axis, x)
+    return x
+
+
+def _cumulative(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def evaluate(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+        if reverse:
+            return np.flip(function(np.flip(x, axis), axis, dtype=x.dtype), axis)
+        return function(x, axis, dtype=x.dtype)
+    return evaluate
+
+
+def _cumulative_samples() -> Iterator[Sample]:
+    for axis in (0, 1, 2):
+        for reverse in (False, True):
+            yield Sample((uniform((2, 3, 4), 0.5, 1.5),), {"axis": axis, "reverse": reverse}, differentiable=(0,))
+    yield Sample((uniform((0, 3)),), {"axis": 0, "reverse": True}, differentiable=(0,))
+    yield Sample((uniform((1,)),), {"axis": 0, "reverse": False}, differentiable=(0,))
+    yield Sample((uniform((7,), dtype=F32),), {"axis": 0, "reverse": False})
+    for dtype in (F32, F64, *INTEGERS):
+        for reverse in (False, True):
+            yield Sample((np.stack([edges(dtype), edges(dtype)[::-1]]),), {"axis": 1, "reverse": reverse})
+
+
+def _cumprod_samples() -> Iterator[Sample]:
+    yield from _cumulative_samples()
+    zeros = np.array([[2.0, 0.0, 3.0, -1.0, 0.5], [0.0, 2.0, 0.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0, 0.0]])
+    for reverse in (False, True):
+        yield Sample((zeros,), {"axis": 1, "reverse": reverse}, differentiable=(0,))
+
+
+cumsum = define(
+    "cumsum", Kind.SCAN, arity=1, attributes={"axis": int, "reverse": bool}, doc="The sums of all elements up to each one along `axis`, "
+    "from the end where `reverse`; in the dtype of the operand.",
+    infer=_infer_cumulative, evaluate=_cumulative(np.cumsum), samples=_cumulative_samples,
+    vjp=lambda ct, operands, results, attrs: (cumsum(ct, axis=attrs["axis"], reverse=not attrs["reverse"]),))
+
+
+def shifted(x: Value, axis: int, distance: int, fill: float) -> Value:
+    """`x` with its elements moved up along `axis` (down where `distance` is negative), `fill` coming in."""
+    rank, size = x.type.rank, x.type.shape[axis]
+    count = min(abs(distance), size)
+    start, stop, low, high = [0] * rank, list(x.type.shape), [0] * rank, [0] * rank
+    if distance > 0:
+        stop[axis], low[axis] = size - count, count
+    else:
+        start[axis], high[axis] = count, count
+    part = slice(x, start=tuple(start), stop=tuple(stop), step=(1,) * rank)
+    return pad(part, low=tuple(low), high=tuple(high), interior=(0,) * rank, value=fill)
+
+
+def products_before(x: Value, axis: int, reverse: bool) -> Value:
+    """For each element the product of those before it along `axis` (after it where `reverse`)."""
+    return cumprod(shifted(x, axis, -1 if reverse else 1, 1.0), axis=axis, reverse=reverse)
+
+
+def _cumprod_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    """Without division: elements may be 0.
+
+    The cotangent of x[i] is the product of the elements before it times s[i] = ct[i] + x[i + 1] * s[i + 1]. The recurrence is
+    solved by doubling: after a step, s[i] holds the terms up to twice the distance, and weight[i] the product across it.
+    """
+    (x,) = operands
+    axis, reverse = attrs["axis"], attrs["reverse"]
+    direction = 1 if reverse else -1
+    total, weight, distance = ct, shifted(x, axis, direction, 1.0), 1
+    while distance < x.type.shape[axis]:
+        total = add(total, strong_multiply(shifted(total, axis, direction * distance, 0.0), weight))
+        weight = multiply(weight, shifted(weight, axis, direction * distance, 1.0))
+        distance *= 2
+    return (strong_multiply(total, products_before(x, axis, reverse)),)
+
+
+cumprod = define(
+    "cumprod", Kind.SCAN, arity=1, attributes={"axis": int, "reverse": bool}, doc="The products of all elements up to each one along "
+    "`axis`, from the end where `reverse`; in the dtype of the operand. The derivative is right where elements are 0.",
+    infer=_infer_cumulative, evaluate=_cumulative(np.cumprod), vjp=_cumprod_vjp, samples=_cumprod_samples)
+
+# -- sorting and places of extrema
+
+
+def _infer_argsort(x: TensorType, *, axis: int) -> TensorType:
+    require_axis(axis, x)
+    return x.with_dtype(I64)
+
+
+def _infer_place(x: TensorType, *, axis: int) -> TensorType:
+    require_axis(axis, x)
+    result = TensorType(I64, drop_axes(x.shape, (axis,)))
+    if not x.shape[axis] and result.size:
+        raise ShapeError(f"{x} has no elements along axis {axis}")
+    return result
+
+
+def _order_samples() -> Iterator[Sample]:
+    for axis in (0, 1, 2):
+        yield Sample((uniform((2, 3, 4)),), {"axis": axis})
+    yield Sample((uniform((5,), dtype=F32),), {"axis": 0})
+    yield Sample((np.zeros((0, 3)),), {"axis": 1})
+    for dtype in (F32, F64, *INTEGERS, BOOL):
+        yield Sample((np.stack([edges(dtype), edges(dtype)[::-1], np.ones_like(edges(dtype))]),), {"axis": 1})
+
+
+argsort = define(
+    "argsort", Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None,
+    doc="The places of the elements along `axis` in ascending order; equal ones keep their order, NaN comes last.",
+    infer=_infer_argsort, evaluate=lambda x, *, axis: np.argsort(x, axis, kind="stable"), samples=_order_samples)
+
+argmax, argmin = (
+    define(name, Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None, numpy=function,
+           doc=f"The place of the {which} element along `axis`, the first of several; NaN counts as it.",
+           infer=_infer_place, evaluate=function, samples=_order_samples)
+    for name, function, which in (("argmax", np.argmax, "largest"), ("argmin", np.argmin, "smallest")))

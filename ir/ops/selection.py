@@ -1,0 +1,129 @@
+"""Elementwise ops that choose or convert: `select`, `convert`, `stop_gradient`, and the extrema of two operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.arithmetic import multiply
+from adjit.ir.ops.comparison import equal, greater, less
+from adjit.ir.ops.creation import full_like
+from adjit.ir.ops.rules import ANY, require_same, same_as_operands
+from adjit.ir.ops.sampling import FLOATS, INTEGERS, binary_samples, edge_pairs, edges, unary_samples, uniform
+from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, TensorType, is_float
+
+
+def _infer_select(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
+    require_same(a, b)
+    if condition.dtype != BOOL:
+        raise DTypeError(f"the condition has to be bool, got {condition}")
+    if condition.shape != a.shape:
+        raise ShapeError(f"operands of different shapes: condition {condition} and {a}")
+    return a
+
+
+def _select_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value | None, ...]:
+    zero = full_like(ct, 0.0)
+    return None, select(operands[0], ct, zero), select(operands[0], zero, ct)
+
+
+def _select_samples() -> Iterator[Sample]:
+    condition = np.array([[True, False, True], [False, False, True]])
+    yield Sample((condition, uniform((2, 3)), uniform((2, 3), seed=1)), differentiable=(1, 2))
+    yield Sample((np.array(True), uniform(()), uniform((), seed=1)), differentiable=(1, 2))
+    yield Sample((np.zeros((0,), BOOL), uniform((0,)), uniform((0,))))
+    for dtype in (*FLOATS, *INTEGERS, BOOL):
+        left, right = edge_pairs(dtype)
+        yield Sample((np.arange(left.size).reshape(left.shape) % 3 == 0, left, right))
+
+
+select = define(
+    "select", Kind.ELEMENTWISE, arity=3, numpy=np.where,
+    doc="The second operand where the condition holds, else the third. The one that is not chosen gets cotangent 0.",
+    infer=_infer_select, evaluate=np.where, scalar="select({0}, {1}, {2})", vjp=_select_vjp, samples=_select_samples)
+
+
+def _evaluate_convert(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
+    return x.astype(dtype, copy=False)
+
+
+def _convert_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value | None, ...]:
+    source = operands[0].type.dtype
+    return (convert(ct, dtype=source) if is_float(source) else None,)
+
+
+def _convert_samples() -> Iterator[Sample]:
+    """Floats that do not fit an integer type have no defined conversion; there are none here."""
+    yield Sample((uniform((2, 3)),), {"dtype": F64}, differentiable=(0,))
+    yield Sample((uniform((2, 3), dtype=F32),), {"dtype": F64})
+    yield Sample((edges(F64),), {"dtype": F32})
+    for target in SHORT_NAMES.values():
+        yield Sample((np.array([[0.0, 1.9, 2.5, 100.7]]),), {"dtype": target})
+        for source in (*INTEGERS, BOOL):
+            yield Sample((edges(source),), {"dtype": target})
+        yield Sample((np.array(1, I32),), {"dtype": target})
+        yield Sample((np.zeros((3, 0), I64),), {"dtype": target})
+    yield Sample((edges(F64),), {"dtype": BOOL})
+
+
+convert = define(
+    "convert", Kind.ELEMENTWISE, arity=1, attributes={"dtype": np.dtype},
+    doc="The operand in another dtype, as `ndarray.astype` does it. Between floats the cotangent is converted back; integers and bools have none.",
+    infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=_evaluate_convert, scalar="convert({0})", vjp=_convert_vjp,
+    samples=_convert_samples)
+
+stop_gradient = define(
+    "stop_gradient", Kind.ELEMENTWISE, arity=1, doc="The operand, as a constant for differentiation: its derivative counts as 0.",
+    infer=same_as_operands(ANY), evaluate=lambda x: x, scalar="{0}", vjp=lambda ct, operands, results, attrs: (None,),
+    samples=lambda: unary_samples(-2, 2, differentiable=False, others=(*INTEGERS, BOOL)))
+
+
+# -- extrema of two operands
+
+def _half(ct: Value) -> Value:
+    return multiply(ct, full_like(ct, 0.5))
+
+
+def _maximum_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    a, b = operands
+    return _shared(ct, greater(a, b), less(a, b))
+
+
+def _minimum_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    a, b = operands
+    return _shared(ct, less(a, b), greater(a, b))
+
+
+def _shared(ct: Value, first: Value, second: Value) -> tuple[Value, Value]:
+    """The cotangent for the operand that is chosen, halves where neither is."""
+    zero, half = full_like(ct, 0.0), _half(ct)
+    return select(first, ct, select(second, zero, half)), select(second, ct, select(first, zero, half))
+
+
+def _chosen_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    a, b = operands
+    zero, share = full_like(ct, 0.0), select(equal(a, b), _half(ct), ct)
+    return select(equal(a, results[0]), share, zero), select(equal(b, results[0]), share, zero)
+
+
+def _extremum_samples() -> Iterator[Sample]:
+    yield from binary_samples(differentiable=True, others=(*INTEGERS, BOOL))
+
+
+_TIES = "Operands that tie share the cotangent equally"
+maximum, minimum = (
+    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, scalar=f"{name}({{0}}, {{1}})",
+           doc=f"The {which} of two; NaN where one is NaN. {_TIES}, also where one is NaN.",
+           infer=same_as_operands(ANY), evaluate=function, vjp=rule, samples=_extremum_samples)
+    for name, function, which, rule in (
+        ("maximum", np.maximum, "larger", _maximum_vjp), ("minimum", np.minimum, "smaller", _minimum_vjp)))
+
+fmax, fmin = (
+    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, scalar=f"{name}({{0}}, {{1}})",
+           doc=f"The {which} of two; the other where one is NaN. {_TIES}; a NaN gets 0.",
+           infer=same_as_operands(ANY), evaluate=function, vjp=_chosen_vjp, samples=_extremum_samples)
+    for name, function, which in (("fmax", np.fmax, "larger"), ("fmin", np.fmin, "smaller")))
