@@ -20,17 +20,7 @@ from adjit.ir.ops.arithmetic import (
     trunc,
 )
 from adjit.ir.ops.broadcasting import broadcast, reduce_sum
-from adjit.ir.ops.comparison import (
-    equal,
-    greater,
-    greater_equal,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    not_equal,
-)
+from adjit.ir.ops.comparison import equal, greater, greater_equal, isfinite, isinf, isnan, less, less_equal, not_equal
 from adjit.ir.ops.contraction import matmul
 from adjit.ir.ops.creation import constant, full_like, iota
 from adjit.ir.ops.elementwise_math import (
@@ -50,9 +40,9 @@ from adjit.ir.ops.elementwise_math import (
     expm1,
     hypot,
     log,
-    log10,
     log1p,
     log2,
+    log10,
     logaddexp,
     power,
     sigmoid,
@@ -62,13 +52,7 @@ from adjit.ir.ops.elementwise_math import (
     tan,
     tanh,
 )
-from adjit.ir.ops.indexing import (
-    scatter_add,
-    scatter_add_along_axis,
-    scatter_set,
-    take,
-    take_along_axis,
-)
+from adjit.ir.ops.indexing import scatter_add, scatter_add_along_axis, scatter_set, take, take_along_axis
 from adjit.ir.ops.logical import (
     bitwise_and,
     bitwise_or,
@@ -94,7 +78,7 @@ __all__ = [
     "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "cbrt", "ceil", "checkpoint", "concatenate", "constant", "convert",
     "cos", "cosh", "cumprod", "cumsum", "custom_call", "divide", "equal", "erf", "exp", "exp2", "expm1", "flip", "floor",
     "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater", "greater_equal", "hypot", "invert", "iota",
-    "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+    "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logical_and",
     "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad",
     "philox", "power", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
     "remainder", "reshape", "right_shift", "rint", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid",

@@ -10,20 +10,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.rules import ANY, FLOAT, NUMBER, same_as_operands
 from adjit.ir.ops.sampling import INTEGERS, binary_samples, edge_pairs, unary_samples, uniform
 from adjit.ir.types import BOOL, F32, F64
 
 
-
 def _evaluate_strong_multiply(ct: np.ndarray, local: np.ndarray) -> np.ndarray:
-    return np.where(ct == 0, ct.dtype.type(0), ct * local)
+    return np.asarray(np.where(ct == 0, ct.dtype.type(0), ct * local))
 
 
 def _evaluate_strong_divide(ct: np.ndarray, local: np.ndarray) -> np.ndarray:
-    return np.where(ct == 0, ct.dtype.type(0), ct / local)
+    return np.asarray(np.where(ct == 0, ct.dtype.type(0), ct / local))
 
 
 def _strong_samples() -> Iterator[Sample]:
@@ -31,32 +30,34 @@ def _strong_samples() -> Iterator[Sample]:
     yield Sample((np.zeros(4), np.array([np.nan, np.inf, 0.0, 1.0])))
 
 
-strong_multiply = define(
+strong_multiply: OpDefinition = define(
     "strong_multiply", Kind.ELEMENTWISE, arity=2,
-    doc="The product of a cotangent and a local derivative; 0 where the cotangent is 0, whatever the other is. Differentiated as a product.",
+    doc="The product of a cotangent and a local derivative; 0 where the cotangent is 0, whatever the other is. Its derivative is that of "
+        "the product.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_multiply, scalar="strong_multiply({0}, {1})", samples=_strong_samples,
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_multiply(ct, operands[0])))
 
-strong_divide = define(
+strong_divide: OpDefinition = define(
     "strong_divide", Kind.ELEMENTWISE, arity=2,
-    doc="The quotient of a cotangent and a number; 0 where the cotangent is 0, whatever the other is. Differentiated as a quotient.",
+    doc="The quotient of a cotangent and a number; 0 where the cotangent is 0, whatever the other is. Its derivative is that of the "
+        "quotient.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_divide, scalar="strong_divide({0}, {1})", samples=_strong_samples,
     vjp=lambda ct, operands, results, attrs: (
         strong_divide(ct, operands[1]), negative(strong_multiply(ct, strong_divide(results[0], operands[1])))))
 
-negative = define(
+negative: OpDefinition = define(
     "negative", Kind.ELEMENTWISE, arity=1, numpy=np.negative, doc="-x.",
     infer=same_as_operands(NUMBER), evaluate=np.negative, scalar="(-{0})",
     samples=lambda: unary_samples(-2, 2, differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (negative(ct),))
 
-sign = define(
+sign: OpDefinition = define(
     "sign", Kind.ELEMENTWISE, arity=1, numpy=np.sign, doc="-1, 0 or 1; NaN for NaN. Its derivative is 0.",
     infer=same_as_operands(NUMBER), evaluate=np.sign, scalar="sign({0})",
     samples=lambda: unary_samples(0.5, 2, differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (None,))
 
-abs = define(
+abs: OpDefinition = define(
     "abs", Kind.ELEMENTWISE, arity=1, numpy=np.absolute, doc="The absolute value. Its derivative at 0 is 0.",
     infer=same_as_operands(ANY), evaluate=np.absolute, scalar="abs({0})",
     samples=lambda: _abs_samples(),
@@ -68,37 +69,37 @@ def _abs_samples() -> Iterator[Sample]:
     yield from unary_samples(-2, -0.5, differentiable=True)
 
 
-square = define(
+square: OpDefinition = define(
     "square", Kind.ELEMENTWISE, arity=1, numpy=np.square, doc="x * x.",
     infer=same_as_operands(NUMBER), evaluate=np.square, scalar="square({0})",
     samples=lambda: unary_samples(-2, 2, differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, multiply(operands[0], full_like(operands[0], 2.0))),))
 
-reciprocal = define(
+reciprocal: OpDefinition = define(
     "reciprocal", Kind.ELEMENTWISE, arity=1, numpy=np.reciprocal, doc="1 / x.",
     infer=same_as_operands(FLOAT), evaluate=np.reciprocal, scalar="reciprocal({0})",
     samples=lambda: unary_samples(0.5, 2, differentiable=True),
     vjp=lambda ct, operands, results, attrs: (negative(strong_multiply(ct, square(results[0]))),))
 
-add = define(
+add: OpDefinition = define(
     "add", Kind.ELEMENTWISE, arity=2, numpy=np.add, doc="x + y; for bools, or.",
     infer=same_as_operands(ANY), evaluate=np.add, scalar="({0} + {1})",
     samples=lambda: binary_samples(differentiable=True, others=(*INTEGERS, BOOL)),
     vjp=lambda ct, operands, results, attrs: (ct, ct))
 
-subtract = define(
+subtract: OpDefinition = define(
     "subtract", Kind.ELEMENTWISE, arity=2, numpy=np.subtract, doc="x - y.",
     infer=same_as_operands(NUMBER), evaluate=np.subtract, scalar="({0} - {1})",
     samples=lambda: binary_samples(differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (ct, negative(ct)))
 
-multiply = define(
+multiply: OpDefinition = define(
     "multiply", Kind.ELEMENTWISE, arity=2, numpy=np.multiply, doc="x * y; for bools, and.",
     infer=same_as_operands(ANY), evaluate=np.multiply, scalar="({0} * {1})",
     samples=lambda: binary_samples(differentiable=True, others=(*INTEGERS, BOOL)),
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_multiply(ct, operands[0])))
 
-divide = define(
+divide: OpDefinition = define(
     "divide", Kind.ELEMENTWISE, arity=2, numpy=np.divide, doc="x / y.",
     infer=same_as_operands(FLOAT), evaluate=np.divide, scalar="({0} / {1})",
     samples=lambda: binary_samples(0.5, 2, differentiable=True),
@@ -117,13 +118,13 @@ def _division_samples(differentiable: bool) -> Iterator[Sample]:
         yield Sample(edge_pairs(dtype))
 
 
-floor_divide = define(
+floor_divide: OpDefinition = define(
     "floor_divide", Kind.ELEMENTWISE, arity=2, numpy=np.floor_divide,
     doc="The quotient rounded down; 0 for integers divided by 0. Its derivative is 0.",
     infer=same_as_operands(NUMBER), evaluate=np.floor_divide, scalar="floor_divide({0}, {1})",
     samples=lambda: _division_samples(True), vjp=lambda ct, operands, results, attrs: (None, None))
 
-remainder = define(
+remainder: OpDefinition = define(
     "remainder", Kind.ELEMENTWISE, arity=2, numpy=np.remainder,
     doc="What `floor_divide` leaves, with the sign of the divisor; 0 for integers divided by 0.",
     infer=same_as_operands(NUMBER), evaluate=np.remainder, scalar="remainder({0}, {1})",

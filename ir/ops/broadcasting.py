@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.ops.rules import NUMBER, drop_axes, require, require_axes
 from adjit.ir.ops.sampling import FLOATS, INTEGERS, edges, uniform
@@ -42,7 +42,7 @@ def _broadcast_samples() -> Iterator[Sample]:
     yield Sample((np.array(3, I64),), {"shape": (), "axes": ()})
 
 
-broadcast = define(
+broadcast: OpDefinition = define(
     "broadcast", Kind.MOVEMENT, arity=1, attributes={"shape": tuple, "axes": tuple},
     doc="The operand repeated along new dimensions: its dimension i is dimension `axes[i]` of `shape`.",
     infer=_infer_broadcast, evaluate=_evaluate_broadcast, samples=_broadcast_samples,
@@ -80,7 +80,7 @@ def reduction_samples(low: float = -2.0, high: float = 2.0, *, empty: bool, twic
     yield Sample((np.array([[-0.0, -0.0], [0.0, -0.0]]),), {"axes": (1,)})
 
 
-reduce_sum = define(
+reduce_sum: OpDefinition = define(
     "reduce_sum", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.sum,
     doc="The sum over `axes`, in the dtype of the operand; 0 of nothing.",
     infer=infer_reduction(NUMBER, empty=True), evaluate=lambda x, *, axes: np.add.reduce(x, axis=axes, dtype=x.dtype),

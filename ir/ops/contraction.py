@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.sampling import uniform
@@ -33,7 +33,7 @@ def _infer_matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_
 
 
 def _evaluate_matmul(a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool) -> np.ndarray:
-    return np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
+    return np.asarray(np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b))
 
 
 def _matmul_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
@@ -66,7 +66,7 @@ def _matmul_samples() -> Iterator[Sample]:
     yield Sample((np.eye(2, dtype=BOOL), np.ones((2, 2), BOOL)), plain)
 
 
-matmul = define(
+matmul: OpDefinition = define(
     "matmul", Kind.CONTRACTION, arity=2, attributes={"transpose_a": bool, "transpose_b": bool},
     doc="The matrix product over the last two dimensions, each operand transposed first where asked; the others are a batch.",
     infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.ops.rules import NUMBER, require, require_axis
@@ -43,7 +43,7 @@ def _constant_samples() -> Iterator[Sample]:
     yield Sample((), {"value": True, "dtype": BOOL, "shape": (2,)})
 
 
-constant = define(
+constant: OpDefinition = define(
     "constant", Kind.CREATION, arity=0, attributes={"value": (bool, int, float), "dtype": np.dtype, "shape": tuple},
     doc="An array filled with one number.",
     infer=_infer_constant, evaluate=_evaluate_constant, vjp=lambda ct, operands, results, attrs: (), samples=_constant_samples)
@@ -69,7 +69,7 @@ def _iota_samples() -> Iterator[Sample]:
     yield Sample((), {"dtype": F64, "shape": (2, 0), "axis": 1})
 
 
-iota = define(
+iota: OpDefinition = define(
     "iota", Kind.CREATION, arity=0, attributes={"dtype": np.dtype, "shape": tuple, "axis": int},
     doc="Each element is its index along `axis`.",
     infer=_infer_iota, evaluate=_evaluate_iota, vjp=lambda ct, operands, results, attrs: (), samples=_iota_samples)

@@ -65,31 +65,31 @@ def _ufunc(function: np.ufunc, doc: str, low: float, high: float, vjp: VectorJac
 
 # -- exponentials, logarithms, roots
 
-exp = _ufunc(np.exp, "e to the power x.", -2, 2, times(lambda x, y: y))
-exp2 = _ufunc(np.exp2, "2 to the power x.", -2, 2, times(lambda x, y: scaled(y, math.log(2.0))))
-expm1 = _ufunc(np.expm1, "exp(x) - 1, accurate near 0.", -2, 2, times(lambda x, y: exp(x)))
-log = _ufunc(np.log, "The natural logarithm.", 0.5, 3, over(lambda x, y: x))
-log2 = _ufunc(np.log2, "The logarithm to base 2.", 0.5, 3, over(lambda x, y: scaled(x, math.log(2.0))))
-log10 = _ufunc(np.log10, "The logarithm to base 10.", 0.5, 3, over(lambda x, y: scaled(x, math.log(10.0))))
-log1p = _ufunc(np.log1p, "log(1 + x), accurate near 0.", -0.5, 2, over(lambda x, y: plus(x, 1.0)))
-sqrt = _ufunc(np.sqrt, "The square root.", 0.5, 3, over(lambda x, y: scaled(y, 2.0)))
-cbrt = _ufunc(np.cbrt, "The cube root, also of negative numbers.", 0.5, 3, over(lambda x, y: scaled(square(y), 3.0)))
+exp: OpDefinition = _ufunc(np.exp, "e to the power x.", -2, 2, times(lambda x, y: y))
+exp2: OpDefinition = _ufunc(np.exp2, "2 to the power x.", -2, 2, times(lambda x, y: scaled(y, math.log(2.0))))
+expm1: OpDefinition = _ufunc(np.expm1, "exp(x) - 1, accurate near 0.", -2, 2, times(lambda x, y: exp(x)))
+log: OpDefinition = _ufunc(np.log, "The natural logarithm.", 0.5, 3, over(lambda x, y: x))
+log2: OpDefinition = _ufunc(np.log2, "The logarithm to base 2.", 0.5, 3, over(lambda x, y: scaled(x, math.log(2.0))))
+log10: OpDefinition = _ufunc(np.log10, "The logarithm to base 10.", 0.5, 3, over(lambda x, y: scaled(x, math.log(10.0))))
+log1p: OpDefinition = _ufunc(np.log1p, "log(1 + x), accurate near 0.", -0.5, 2, over(lambda x, y: plus(x, 1.0)))
+sqrt: OpDefinition = _ufunc(np.sqrt, "The square root.", 0.5, 3, over(lambda x, y: scaled(y, 2.0)))
+cbrt: OpDefinition = _ufunc(np.cbrt, "The cube root, also of negative numbers.", 0.5, 3, over(lambda x, y: scaled(square(y), 3.0)))
 
 # -- trigonometric and hyperbolic functions
 
-sin = _ufunc(np.sin, "The sine.", -3, 3, times(lambda x, y: cos(x)))
-cos = _ufunc(np.cos, "The cosine.", -3, 3, minus(times(lambda x, y: sin(x))))
-tan = _ufunc(np.tan, "The tangent.", -1.2, 1.2, times(lambda x, y: plus(square(y), 1.0)))
-arcsin = _ufunc(np.arcsin, "The inverse sine.", -0.8, 0.8, over(lambda x, y: sqrt(one_minus_square(x))))
-arccos = _ufunc(np.arccos, "The inverse cosine.", -0.8, 0.8, minus(over(lambda x, y: sqrt(one_minus_square(x)))))
-arctan = _ufunc(np.arctan, "The inverse tangent.", -3, 3, over(lambda x, y: plus(square(x), 1.0)))
-sinh = _ufunc(np.sinh, "The hyperbolic sine.", -2, 2, times(lambda x, y: cosh(x)))
-cosh = _ufunc(np.cosh, "The hyperbolic cosine.", -2, 2, times(lambda x, y: sinh(x)))
-tanh = _ufunc(np.tanh, "The hyperbolic tangent.", -2, 2, times(lambda x, y: one_minus_square(y)))
-arcsinh = _ufunc(np.arcsinh, "The inverse hyperbolic sine.", -3, 3, over(lambda x, y: hypot(x, full_like(x, 1.0))))
-arccosh = _ufunc(np.arccosh, "The inverse hyperbolic cosine.", 1.5, 3,
+sin: OpDefinition = _ufunc(np.sin, "The sine.", -3, 3, times(lambda x, y: cos(x)))
+cos: OpDefinition = _ufunc(np.cos, "The cosine.", -3, 3, minus(times(lambda x, y: sin(x))))
+tan: OpDefinition = _ufunc(np.tan, "The tangent.", -1.2, 1.2, times(lambda x, y: plus(square(y), 1.0)))
+arcsin: OpDefinition = _ufunc(np.arcsin, "The inverse sine.", -0.8, 0.8, over(lambda x, y: sqrt(one_minus_square(x))))
+arccos: OpDefinition = _ufunc(np.arccos, "The inverse cosine.", -0.8, 0.8, minus(over(lambda x, y: sqrt(one_minus_square(x)))))
+arctan: OpDefinition = _ufunc(np.arctan, "The inverse tangent.", -3, 3, over(lambda x, y: plus(square(x), 1.0)))
+sinh: OpDefinition = _ufunc(np.sinh, "The hyperbolic sine.", -2, 2, times(lambda x, y: cosh(x)))
+cosh: OpDefinition = _ufunc(np.cosh, "The hyperbolic cosine.", -2, 2, times(lambda x, y: sinh(x)))
+tanh: OpDefinition = _ufunc(np.tanh, "The hyperbolic tangent.", -2, 2, times(lambda x, y: one_minus_square(y)))
+arcsinh: OpDefinition = _ufunc(np.arcsinh, "The inverse hyperbolic sine.", -3, 3, over(lambda x, y: hypot(x, full_like(x, 1.0))))
+arccosh: OpDefinition = _ufunc(np.arccosh, "The inverse hyperbolic cosine.", 1.5, 3,
                  over(lambda x, y: multiply(sqrt(plus(x, -1.0)), sqrt(plus(x, 1.0)))))
-arctanh = _ufunc(np.arctanh, "The inverse hyperbolic tangent.", -0.8, 0.8, over(lambda x, y: one_minus_square(x)))
+arctanh: OpDefinition = _ufunc(np.arctanh, "The inverse hyperbolic tangent.", -0.8, 0.8, over(lambda x, y: one_minus_square(x)))
 
 # -- functions that NumPy does not have
 
@@ -102,12 +102,12 @@ def _evaluate_erf(x: np.ndarray) -> np.ndarray:
 
 def _evaluate_sigmoid(x: np.ndarray) -> np.ndarray:
     """Where `exp(-x)` overflows the quotient is the right 0."""
-    return np.reciprocal(1 + np.exp(-x))
+    return np.asarray(np.reciprocal(1 + np.exp(-x)))
 
 
-erf = _function("erf", _evaluate_erf, "The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.", -2, 2,
+erf: OpDefinition = _function("erf", _evaluate_erf, "The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.", -2, 2,
                 times(lambda x, y: scaled(exp(negative(square(x))), 2.0 / math.sqrt(math.pi))))
-sigmoid = _function("sigmoid", _evaluate_sigmoid, "1 / (1 + exp(-x)).", -3, 3, times(lambda x, y: multiply(y, one_minus(y))))
+sigmoid: OpDefinition = _function("sigmoid", _evaluate_sigmoid, "1 / (1 + exp(-x)).", -3, 3, times(lambda x, y: multiply(y, one_minus(y))))
 
 # -- two operands
 
@@ -135,7 +135,7 @@ def _power_samples() -> Iterator[Sample]:
         yield Sample((np.array([0, 1, 2, 3, 5, 7], dtype), np.array([0, 5, 3, 2, 1, 0], dtype)))
 
 
-power = define(
+power: OpDefinition = define(
     "power", Kind.ELEMENTWISE, arity=2, numpy=np.power,
     doc="x to the power y; exponents of integers are not negative. The derivative in x is y * x**(y - 1), 0 where y is 0; in y it is "
         "x**y * log(x), 0 where x is 0.",
@@ -148,8 +148,9 @@ def _hypot_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...
     return tuple(strong_multiply(ct, _zero_where(at_zero, divide(value, length))) for value in operands)
 
 
-hypot = define(
-    "hypot", Kind.ELEMENTWISE, arity=2, numpy=np.hypot, doc="sqrt(x**2 + y**2), without overflow on the way. Its derivative at (0, 0) is 0.",
+hypot: OpDefinition = define(
+    "hypot", Kind.ELEMENTWISE, arity=2, numpy=np.hypot,
+    doc="sqrt(x**2 + y**2), without overflow on the way. Its derivative at (0, 0) is 0.",
     infer=same_as_operands(FLOAT), evaluate=np.hypot, scalar="hypot({0}, {1})", vjp=_hypot_vjp,
     samples=lambda: binary_samples(0.5, 2, differentiable=True))
 
@@ -168,7 +169,7 @@ def _arctan2_samples() -> Iterator[Sample]:
     yield Sample((np.array([1.0, -1.0, -0.5]), np.array([-0.7, -2.0, 1.5])), differentiable=(0, 1))
 
 
-arctan2 = define(
+arctan2: OpDefinition = define(
     "arctan2", Kind.ELEMENTWISE, arity=2, numpy=np.arctan2,
     doc="The angle of the point (y, x), the first operand being the ordinate. Its derivative at (0, 0) is 0.",
     infer=same_as_operands(FLOAT), evaluate=np.arctan2, scalar="arctan2({0}, {1})", vjp=_arctan2_vjp, samples=_arctan2_samples)
@@ -181,7 +182,7 @@ def _logaddexp_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value,
     return strong_multiply(ct, sigmoid(difference)), strong_multiply(ct, sigmoid(negative(difference)))
 
 
-logaddexp = define(
+logaddexp: OpDefinition = define(
     "logaddexp", Kind.ELEMENTWISE, arity=2, numpy=np.logaddexp,
     doc="log(exp(x) + exp(y)), without overflow on the way. Equal infinities share the cotangent equally.",
     infer=same_as_operands(FLOAT), evaluate=np.logaddexp, scalar="logaddexp({0}, {1})", vjp=_logaddexp_vjp,

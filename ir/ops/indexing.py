@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.broadcasting import broadcast
@@ -30,13 +31,13 @@ def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
             raise IndexError(f"index {lowest if lowest < 0 else highest} is out of range for axis {axis} of size {size}")
 
 
-def _at(axis: int, indices: np.ndarray) -> tuple[slice | np.ndarray, ...]:
+def _at(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
     return (slice(None),) * axis + (indices,)
 
 
-def _along(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
+def _along(indices: np.ndarray, axis: int) -> tuple[Any, ...]:
     """The index arrays of every dimension; that of `axis` is `indices`."""
-    grid = list(np.indices(indices.shape, sparse=True))
+    grid: list[Any] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = indices
     return tuple(grid)
 
@@ -66,7 +67,7 @@ def _infer_scatter_add(base: TensorType, indices: TensorType, updates: TensorTyp
 
 def _evaluate_take(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
     check_indices(indices, x.shape[axis], axis)
-    return x[_at(axis, indices)]
+    return np.asarray(x[_at(axis, indices)])
 
 
 def _evaluate_scatter_add(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
@@ -113,18 +114,18 @@ def _scatter_samples() -> Iterator[Sample]:
     yield Sample((np.array([1, 2], I64), np.array([0, 0], I64), np.array([5, 7], I64)), {"axis": 0})
 
 
-take = define(
+take: OpDefinition = define(
     "take", Kind.INDEXING, arity=2, attributes={"axis": int}, doc="Slices of the first operand along `axis`, at the indices.",
     infer=_infer_take, evaluate=_evaluate_take, samples=_take_samples,
     vjp=lambda ct, operands, results, attrs: (scatter_add(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
 
-scatter_add = define(
+scatter_add: OpDefinition = define(
     "scatter_add", Kind.INDEXING, arity=3, attributes={"axis": int},
     doc="The base with the updates added to its slices along `axis`, at the indices; repeated indices add up.",
     infer=_infer_scatter_add, evaluate=_evaluate_scatter_add, samples=_scatter_samples,
     vjp=lambda ct, operands, results, attrs: (ct, None, take(ct, operands[1], axis=attrs["axis"])))
 
-scatter_set = define(
+scatter_set: OpDefinition = define(
     "scatter_set", Kind.INDEXING, arity=3, attributes={"axis": int},
     doc="The base with the updates in place of its slices along `axis`, at the indices; of repeated indices the last one counts, and only "
         "its update gets the cotangent.",
@@ -153,7 +154,7 @@ def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorT
 
 def _evaluate_take_along(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
     check_indices(indices, x.shape[axis], axis)
-    return x[_along(indices, axis)]
+    return np.asarray(x[_along(indices, axis)])
 
 
 def _evaluate_scatter_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
@@ -179,14 +180,14 @@ def _scatter_along_samples() -> Iterator[Sample]:
     yield Sample((np.array([4, 5], I64), np.array([1, 1], I64), np.array([1, 2], I64)), {"axis": 0})
 
 
-take_along_axis = define(
+take_along_axis: OpDefinition = define(
     "take_along_axis", Kind.INDEXING, arity=2, attributes={"axis": int}, numpy=np.take_along_axis,
     doc="For every index the element of the first operand that lies there along `axis`; the other coordinates are those of the index.",
     infer=_infer_take_along, evaluate=_evaluate_take_along, samples=_take_along_samples,
     vjp=lambda ct, operands, results, attrs: (
         scatter_add_along_axis(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
 
-scatter_add_along_axis = define(
+scatter_add_along_axis: OpDefinition = define(
     "scatter_add_along_axis", Kind.INDEXING, arity=3, attributes={"axis": int},
     doc="The base with every update added to the element that `take_along_axis` would read for its index; repeated indices add up.",
     infer=_infer_scatter_along, evaluate=_evaluate_scatter_along, samples=_scatter_along_samples,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.ops.rules import INTEGER, same_as_operands
 from adjit.ir.ops.sampling import BOTH_BOOLS, INTEGERS, edge_pairs, edges
 from adjit.ir.types import BOOL
@@ -31,7 +31,7 @@ def _shifts() -> Iterator[Sample]:
         yield Sample((np.ones((0, 2), dtype), np.ones((0, 2), dtype)))
 
 
-logical_not = define(
+logical_not: OpDefinition = define(
     "logical_not", Kind.ELEMENTWISE, arity=1, numpy=np.logical_not, doc="not x.", vjp=None,
     infer=same_as_operands("b"), evaluate=np.logical_not, scalar="logical_not({0})",
     samples=lambda: iter((Sample((BOTH_BOOLS,)), Sample((np.array(True),)), Sample((np.zeros((0,), BOOL),)))))
@@ -43,7 +43,7 @@ logical_and, logical_or, logical_xor = (
         ("logical_and", np.logical_and, "x and y."), ("logical_or", np.logical_or, "x or y."),
         ("logical_xor", np.logical_xor, "Either x or y.")))
 
-invert = define(
+invert: OpDefinition = define(
     "invert", Kind.ELEMENTWISE, arity=1, numpy=np.invert, doc="Every bit turned; for bools, not.", vjp=None,
     infer=same_as_operands("biu"), evaluate=np.invert, scalar="invert({0})",
     samples=lambda: (Sample((edges(dtype).reshape(shape),)) for dtype in (*INTEGERS, BOOL) for shape in ((-1,), (2, -1))))
@@ -55,11 +55,11 @@ bitwise_and, bitwise_or, bitwise_xor = (
         ("bitwise_and", np.bitwise_and, "&", "The bits that both have."), ("bitwise_or", np.bitwise_or, "|", "The bits that one has."),
         ("bitwise_xor", np.bitwise_xor, "^", "The bits that only one has.")))
 
-left_shift = define(
+left_shift: OpDefinition = define(
     "left_shift", Kind.ELEMENTWISE, arity=2, numpy=np.left_shift, doc="x with its bits moved up by y; 0 from the width of x on.", vjp=None,
     infer=same_as_operands(INTEGER), evaluate=np.left_shift, scalar="left_shift({0}, {1})", samples=_shifts)
 
-right_shift = define(
+right_shift: OpDefinition = define(
     "right_shift", Kind.ELEMENTWISE, arity=2, numpy=np.right_shift, vjp=None,
     doc="x with its bits moved down by y, the sign filled in; from the width of x on 0, or -1 where x is negative.",
     infer=same_as_operands(INTEGER), evaluate=np.right_shift, scalar="right_shift({0}, {1})", samples=_shifts)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from adjit.ir.definition import Kind, define
+from adjit.ir.definition import Kind, OpDefinition, define
 
-free = define(
+free: OpDefinition = define(
     "free", Kind.MEMORY, vjp=None,
     doc="The memory of the operands may be used again from here on.",
     infer=lambda *types: (), evaluate=lambda *arrays: (), samples=lambda: iter(()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.creation import full_like
@@ -37,7 +37,7 @@ def _reshape_samples() -> Iterator[Sample]:
     yield Sample((uniform((0, 3)),), {"shape": (5, 0)})
 
 
-reshape = define(
+reshape: OpDefinition = define(
     "reshape", Kind.MOVEMENT, arity=1, attributes={"shape": tuple}, doc="The same elements, in row-major order, in another shape.",
     infer=_infer_reshape, evaluate=lambda x, *, shape: x.reshape(shape), samples=_reshape_samples,
     vjp=lambda ct, operands, results, attrs: (reshape(ct, shape=operands[0].type.shape),))
@@ -62,7 +62,7 @@ def _transpose_samples() -> Iterator[Sample]:
     yield Sample((np.zeros((2, 0), I64),), {"permutation": (1, 0)})
 
 
-transpose = define(
+transpose: OpDefinition = define(
     "transpose", Kind.MOVEMENT, arity=1, attributes={"permutation": tuple},
     doc="Dimensions in another order: dimension i of the result is dimension `permutation[i]` of the operand.",
     infer=_infer_transpose, evaluate=lambda x, *, permutation: x.transpose(permutation), vjp=_transpose_vjp, samples=_transpose_samples)
@@ -80,7 +80,7 @@ def _flip_samples() -> Iterator[Sample]:
     yield Sample((np.zeros((0, 2), BOOL),), {"axes": (0, 1)})
 
 
-flip = define(
+flip: OpDefinition = define(
     "flip", Kind.MOVEMENT, arity=1, attributes={"axes": tuple}, doc="The order of the elements along `axes` reversed.",
     infer=_infer_flip, evaluate=lambda x, *, axes: np.flip(x, axes), samples=_flip_samples,
     vjp=lambda ct, operands, results, attrs: (flip(ct, axes=attrs["axes"]),))
@@ -127,7 +127,7 @@ def _slice_samples() -> Iterator[Sample]:
     yield Sample((np.zeros((0, 2), BOOL),), {"start": (0, 0), "stop": (0, 1), "step": (1, 1)})
 
 
-slice = define(
+slice: OpDefinition = define(
     "slice", Kind.MOVEMENT, arity=1, attributes={"start": tuple, "stop": tuple, "step": tuple},
     doc="Every `step`th element of each dimension, from `start` up to `stop`; steps are positive.",
     infer=_infer_slice, evaluate=_evaluate_slice, vjp=_slice_vjp, samples=_slice_samples)
@@ -168,7 +168,7 @@ def _pad_samples() -> Iterator[Sample]:
     yield Sample((np.array(True),), {"low": (), "high": (), "interior": (), "value": False})
 
 
-pad = define(
+pad: OpDefinition = define(
     "pad", Kind.MOVEMENT, arity=1, attributes={"low": tuple, "high": tuple, "interior": tuple, "value": (bool, int, float)},
     doc="The operand with copies of `value` around it: `low` before, `high` after, and `interior` between neighbours.",
     infer=_infer_pad, evaluate=_evaluate_pad, vjp=_pad_vjp, samples=_pad_samples)
@@ -201,13 +201,14 @@ def _concatenate_vjp(ct: Value, operands: Operands, results: Operands, attrs: At
 
 
 def _concatenate_samples() -> Iterator[Sample]:
-    yield Sample((uniform((2, 3)), uniform((2, 1), seed=1), uniform((2, 0)), uniform((2, 2), seed=2)), {"axis": 1}, differentiable=(0, 1, 3))
+    yield Sample((uniform((2, 3)), uniform((2, 1), seed=1), uniform((2, 0)), uniform((2, 2), seed=2)), {"axis": 1},
+                 differentiable=(0, 1, 3))
     yield Sample((uniform((2, 3)), uniform((4, 3), seed=1)), {"axis": 0}, differentiable=(0, 1))
     yield Sample((uniform((2, 3), dtype=F32),), {"axis": 0})
     yield Sample((np.array([1, 2], I64), np.array([3], I64)), {"axis": 0})
 
 
-concatenate = define(
+concatenate: OpDefinition = define(
     "concatenate", Kind.MOVEMENT, attributes={"axis": int}, doc="The operands one after the other along `axis`.",
     infer=_infer_concatenate, evaluate=lambda *arrays, axis: np.concatenate(arrays, axis), vjp=_concatenate_vjp,
     samples=_concatenate_samples)
@@ -247,7 +248,7 @@ def _update_slice_samples() -> Iterator[Sample]:
     yield Sample((np.array(1, I64), np.array(2, I64)), {"start": (), "step": ()})
 
 
-update_slice = define(
+update_slice: OpDefinition = define(
     "update_slice", Kind.MOVEMENT, arity=2, attributes={"start": tuple, "step": tuple},
     doc="The base with the update written into every `step`th place of each dimension from `start` on.",
     infer=_infer_update_slice, evaluate=_evaluate_update_slice, vjp=_update_slice_vjp, samples=_update_slice_samples)

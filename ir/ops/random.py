@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import DTypeError
 from adjit.ir.ops.rules import require_same
 from adjit.ir.types import U64, TensorType
@@ -45,7 +45,7 @@ def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
     low, word = np.uint64(LOW_WORD), np.uint64(32)
     zero = np.zeros_like(counter)
     first, second, _, _ = philox_4x32((counter & low, counter >> word, zero, zero), (key & low, key >> word))
-    return first | second << word
+    return np.asarray(first | second << word)
 
 
 def _philox_samples() -> Iterator[Sample]:
@@ -56,7 +56,7 @@ def _philox_samples() -> Iterator[Sample]:
     yield Sample((np.zeros((2, 0), U64), np.zeros((2, 0), U64)))
 
 
-philox = define(
+philox: OpDefinition = define(
     "philox", Kind.ELEMENTWISE, arity=2, vjp=None,
     doc="64 random bits for each pair of a counter and a key: the first two words that Philox4x32-10 gives for the counter (low word, "
         "high word, 0, 0) and the key (low word, high word).",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def _reduce_prod_samples() -> Iterator[Sample]:
         yield Sample((zeros,), {"axes": axes}, differentiable=(0,))
 
 
-reduce_prod = define(
+reduce_prod: OpDefinition = define(
     "reduce_prod", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.prod,
     doc="The product over `axes`, in the dtype of the operand; 1 of nothing. The derivative is right where elements are 0.",
     infer=infer_reduction(NUMBER, empty=True), evaluate=lambda x, *, axes: np.multiply.reduce(x, axis=axes, dtype=x.dtype),
@@ -64,24 +65,24 @@ def _extremum_vjp(worse: OpDefinition, ct: Value, x: Value, extremum: Value, axe
     return (select(lost, zero, broadcast(divide(ct, count), shape=shape, axes=kept)),)
 
 
-def _lowest(dtype: np.dtype) -> np.generic:
+def _lowest(dtype: np.dtype) -> Any:
     return dtype.type(-np.inf) if dtype.kind == "f" else dtype.type(False if dtype.kind == "b" else np.iinfo(dtype).min)
 
 
-def _highest(dtype: np.dtype) -> np.generic:
+def _highest(dtype: np.dtype) -> Any:
     return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
 
 
 _TIES = "Elements that tie share the cotangent equally; all elements where the result is NaN."
 
-reduce_max = define(
+reduce_max: OpDefinition = define(
     "reduce_max", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.max,
     doc=f"The largest element over `axes`; NaN where there is one. {_TIES}",
     infer=infer_reduction(ANY, empty=False), evaluate=lambda x, *, axes: np.maximum.reduce(x, axis=axes),
     scalar="maximum({0}, {1})", identity=_lowest, samples=lambda: reduction_samples(empty=False, others=(*INTEGERS, BOOL)),
     vjp=lambda ct, operands, results, attrs: _extremum_vjp(less, ct, operands[0], results[0], attrs["axes"]))
 
-reduce_min = define(
+reduce_min: OpDefinition = define(
     "reduce_min", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.min,
     doc=f"The smallest element over `axes`; NaN where there is one. {_TIES}",
     infer=infer_reduction(ANY, empty=False), evaluate=lambda x, *, axes: np.minimum.reduce(x, axis=axes),
@@ -98,12 +99,12 @@ def _bool_samples() -> Iterator[Sample]:
     yield Sample((np.array(True),), {"axes": ()})
 
 
-reduce_and = define(
+reduce_and: OpDefinition = define(
     "reduce_and", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.all, doc="Whether all are true; true of nothing.",
     infer=infer_reduction("b", empty=True), evaluate=lambda x, *, axes: np.logical_and.reduce(x, axis=axes),
     scalar="logical_and({0}, {1})", identity=lambda dtype: np.True_, vjp=None, samples=_bool_samples)
 
-reduce_or = define(
+reduce_or: OpDefinition = define(
     "reduce_or", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.any, doc="Whether one is true; false of nothing.",
     infer=infer_reduction("b", empty=True), evaluate=lambda x, *, axes: np.logical_or.reduce(x, axis=axes),
     scalar="logical_or({0}, {1})", identity=lambda dtype: np.False_, vjp=None, samples=_bool_samples)

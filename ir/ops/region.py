@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
@@ -48,24 +48,24 @@ def _evaluate_vjp(*arrays: np.ndarray, **attrs: Any) -> tuple[np.ndarray, ...]:
     raise TraceError("a vjp op has no value of its own: run the pass 'differentiate' first")
 
 
-vjp = define(
+vjp: OpDefinition = define(
     "vjp", Kind.REGION, regions=1, attributes={"wrt": tuple, "cotangents": tuple}, vjp=None,
     doc="The results of the region, then the cotangents of its parameters `wrt`; the operands are the region's arguments, then a "
         "cotangent for each result listed in `cotangents` (the others count as zero).",
     infer=_infer_vjp, evaluate=_evaluate_vjp, samples=_no_samples)
 
-custom_call = define(
+custom_call: OpDefinition = define(
     "custom_call", Kind.REGION, regions=3, vjp=None,
     doc="The results of the first region. Differentiated by the user's rule: the second region gives results and residuals, the "
         "third takes residuals and cotangents and gives the cotangents of the arguments.",
     infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)
 
-checkpoint = define(
+checkpoint: OpDefinition = define(
     "checkpoint", Kind.REGION, regions=1, vjp=None,
     doc="The results of the region; the backward pass runs it again instead of keeping its intermediate values.",
     infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)
 
-fused = define(
+fused: OpDefinition = define(
     "fused", Kind.REGION, regions=1, vjp=None,
     attributes={"rows": int, "columns": int, "in_place": tuple, "scratch_bytes": int},
     doc="One kernel: the region, run in one pass over a space of `rows` x `columns`. A result may take the memory of an operand "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import add, multiply, strong_multiply
@@ -51,7 +51,7 @@ def _cumprod_samples() -> Iterator[Sample]:
         yield Sample((zeros,), {"axis": 1, "reverse": reverse}, differentiable=(0,))
 
 
-cumsum = define(
+cumsum: OpDefinition = define(
     "cumsum", Kind.SCAN, arity=1, attributes={"axis": int, "reverse": bool}, doc="The sums of all elements up to each one along `axis`, "
     "from the end where `reverse`; in the dtype of the operand.",
     infer=_infer_cumulative, evaluate=_cumulative(np.cumsum), samples=_cumulative_samples,
@@ -93,7 +93,7 @@ def _cumprod_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, .
     return (strong_multiply(total, products_before(x, axis, reverse)),)
 
 
-cumprod = define(
+cumprod: OpDefinition = define(
     "cumprod", Kind.SCAN, arity=1, attributes={"axis": int, "reverse": bool}, doc="The products of all elements up to each one along "
     "`axis`, from the end where `reverse`; in the dtype of the operand. The derivative is right where elements are 0.",
     infer=_infer_cumulative, evaluate=_cumulative(np.cumprod), vjp=_cumprod_vjp, samples=_cumprod_samples)
@@ -123,7 +123,7 @@ def _order_samples() -> Iterator[Sample]:
         yield Sample((np.stack([edges(dtype), edges(dtype)[::-1], np.ones_like(edges(dtype))]),), {"axis": 1})
 
 
-argsort = define(
+argsort: OpDefinition = define(
     "argsort", Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None,
     doc="The places of the elements along `axis` in ascending order; equal ones keep their order, NaN comes last.",
     infer=_infer_argsort, evaluate=lambda x, *, axis: np.argsort(x, axis, kind="stable"), samples=_order_samples)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import multiply
@@ -41,7 +41,7 @@ def _select_samples() -> Iterator[Sample]:
         yield Sample((np.arange(left.size).reshape(left.shape) % 3 == 0, left, right))
 
 
-select = define(
+select: OpDefinition = define(
     "select", Kind.ELEMENTWISE, arity=3, numpy=np.where,
     doc="The second operand where the condition holds, else the third. The one that is not chosen gets cotangent 0.",
     infer=_infer_select, evaluate=np.where, scalar="select({0}, {1}, {2})", vjp=_select_vjp, samples=_select_samples)
@@ -70,13 +70,14 @@ def _convert_samples() -> Iterator[Sample]:
     yield Sample((edges(F64),), {"dtype": BOOL})
 
 
-convert = define(
+convert: OpDefinition = define(
     "convert", Kind.ELEMENTWISE, arity=1, attributes={"dtype": np.dtype},
-    doc="The operand in another dtype, as `ndarray.astype` does it. Between floats the cotangent is converted back; integers and bools have none.",
+    doc="The operand in another dtype, as `ndarray.astype` does it. Between floats the cotangent is converted back; integers and bools "
+        "have none.",
     infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=_evaluate_convert, scalar="convert({0})", vjp=_convert_vjp,
     samples=_convert_samples)
 
-stop_gradient = define(
+stop_gradient: OpDefinition = define(
     "stop_gradient", Kind.ELEMENTWISE, arity=1, doc="The operand, as a constant for differentiation: its derivative counts as 0.",
     infer=same_as_operands(ANY), evaluate=lambda x: x, scalar="{0}", vjp=lambda ct, operands, results, attrs: (None,),
     samples=lambda: unary_samples(-2, 2, differentiable=False, others=(*INTEGERS, BOOL)))
