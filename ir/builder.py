@@ -27,7 +27,7 @@ class GraphBuilder:
         self.ops: list[Op] = []
         self.lifted: dict[Value, Value] = {}     # outer value -> parameter that stands for it
         self._origin: dict[Value, Op | None] = {}
-        self._locate = locate or (parent._locate if parent else lambda: None)
+        self._locate: Callable[[], Location | None] = locate or (parent._locate if parent else lambda: None)
         self._loc: Location | None = None
         self._role: Role = Role.PRIMAL
 
