@@ -6,21 +6,24 @@ V3  An operand, and a result of the graph, is defined before it is used.
 V4  The types stored on results are those that the op's type rule gives.
 V5  A region is closed: it uses only its own parameters and values. (Its own invariants hold too.)
 V6  Only ops that belong to the stage occur: no transform after "adjoint", `fused` only from "fused", `free` only in "planned".
-V7  Planned: nothing is used after `free`; nothing is freed twice; neither parameters nor results of the graph are freed,
-    and every value that lies in the arena and is no result is freed.
-V8  Planned: every result has a slot; two values that are live at the same time do not overlap in the arena, but where an
-    op takes over the slot of an operand that dies there, or gives a new shape to the same memory.
+V7  Planned: nothing is used after `free`; nothing is freed twice; neither parameters nor results of the graph are freed;
+    every value in the arena that is no result of the graph is freed, together with its aliases, or written over in place.
+V8  Planned: every result has a slot. An op writes no memory that it reads or that is used later, but where a result takes the
+    very place of an operand that it may be written over (`in_place_operands`); only parameters that are donated are written.
+    A reshape in its operand's place writes nothing. Each result of the graph ends alone in its own `result` buffer, or in a
+    donated parameter.
 
 All violations are collected; the error names the pass, shows each on its op, and gives the user's line.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.errors import AdjitError, VerificationError
-from adjit.ir.graph import SLOT_SPACES, Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.printer import print_graph
 
 
@@ -42,7 +45,7 @@ def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) 
     check = _Check(stage)
     check.graph(graph)
     if stage is Stage.PLANNED:
-        check.memory(graph)
+        check.found += _MemoryCheck(graph).run()
     if not check.found:
         return
     notes: dict[Op, str] = {}
@@ -126,62 +129,146 @@ class _Check:
         if op.slots and self.stage < Stage.PLANNED:
             self.found.append((op, f"V6 slots in stage {self.stage.name.lower()}"))
 
-    def memory(self, graph: Graph) -> None:
-        """V7 and V8."""
-        outputs = set(graph.results)
-        freed: set[Value] = set()
-        live: dict[Value, tuple[int, int]] = {}      # value in the arena -> its bytes [begin, end)
-        made: dict[Value, Op] = {}
-        for op in graph.ops:
+
+class _MemoryCheck:
+    """V7 and V8: follows what lies where, op by op."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.found: list[tuple[Op | None, str]] = []
+        self.outputs = set(graph.results)
+        self.freed: set[Value] = set()
+        self.lost: set[Value] = set()                        # written over
+        self.place: dict[Value, Place] = {}
+        self.held: dict[str, dict[Value, Place]] = {}        # what each memory holds
+        self.made: dict[Value, Op] = {}
+
+    def run(self) -> list[tuple[Op | None, str]]:
+        for index, value in enumerate(self.graph.params):
+            self.hold(value, Place(f"param+{index}", 0, value.type.nbytes))
+        for op in self.graph.ops:
             for value in op.operands:
-                if value in freed:
+                if value in self.freed:
                     self.found.append((op, f"V7 {'freed twice' if op.name == 'free' else 'used after free'}: {value!r}"))
+                elif value in self.lost:
+                    self.found.append((op, f"V8 used after it was written over: {value!r}"))
             if op.name == "free":
-                for value in op.operands:
-                    if value in outputs or value in graph.params:
-                        self.found.append((op, f"V7 a parameter or result is freed: {value!r}"))
-                    freed.add(value)
-                    live.pop(value, None)
-                continue
-            self.slots(op, live)
-            made.update(dict.fromkeys(op.results, op))
-        for value, op in made.items():
-            if value in live and value not in outputs:
-                self.found.append((op, f"V7 never freed: {value!r}"))
+                self.free(op)
+            else:
+                self.op(op)
+            self.made.update(dict.fromkeys(op.results, op))
+        self.end()
+        return self.found
 
-    def slots(self, op: Op, live: dict[Value, tuple[int, int]]) -> None:
-        if len(op.slots) not in (len(op.results), len(op.results) + 1):
-            self.found.append((op, f"V8 {len(op.slots)} slots for {len(op.results)} results"))
-            return
-        if any(slot.space not in SLOT_SPACES for slot in op.slots):
-            self.found.append((op, "V8 unknown memory space"))
-        sizes = [value.type.nbytes for value in op.results]
+    def hold(self, value: Value, place: Place) -> None:
+        self.place[value] = place
+        self.held.setdefault(place.memory, {})[value] = place
+
+    def free(self, op: Op) -> None:
+        for value in op.operands:
+            if value in self.outputs or value in self.graph.params:
+                self.found.append((op, f"V7 a parameter or result is freed: {value!r}"))
+            self.freed.add(value)
+        places = [self.place[value] for value in op.operands if value in self.place]
+        for value in op.operands:
+            for memory in self.held.values():
+                memory.pop(value, None)
+        for place in places:
+            for other, occupied in self.held[place.memory].items():
+                if place.overlaps(occupied):
+                    self.found.append((op, f"V7 the memory also holds {other!r}, which is not freed"))
+
+    def op(self, op: Op) -> None:
         scratch = op.attrs.get("scratch_bytes", 0)
-        begun = dict(live)
-        for position, slot in enumerate(op.slots):
-            if slot.space != "arena":
-                continue
-            size = sizes[position] if position < len(sizes) else scratch
-            begin, end = slot.offset, slot.offset + size
-            for other, (first, stop) in begun.items():
-                if begin < stop and first < end and not self.may_share(op, position, other, begin, first):
-                    self.found.append((op, f"V8 {slot} overlaps a live value: {other!r}"))
+        sizes = [value.type.nbytes for value in op.results] + ([scratch] if scratch else [])
+        if len(op.slots) != len(sizes):
+            self.found.append((op, f"V8 {len(op.slots)} slots, expected {len(sizes)}"))
+            return
+        written: list[Place] = []
+        new: list[tuple[Value, Place]] = []
+        for position, (slot, size) in enumerate(zip(op.slots, sizes, strict=True)):
+            place = Place("arena", slot.offset, slot.offset + size) if slot.space == "arena" else Place(str(slot), 0, size)
             if position < len(op.results):
-                begun[op.results[position]] = live[op.results[position]] = (begin, end)
+                new.append((op.results[position], place))
+            if op.name in ALIASES and place == self.place.get(op.operands[0]):
+                continue
+            self.target(op, slot, size)
+            if any(place.overlaps(other) for other in written):
+                self.found.append((op, f"V8 {slot} is written twice by one op"))
+            written.append(place)
+            self.overwrite(op, slot, place, position < len(op.results))
+        for value, place in new:
+            self.hold(value, place)
 
-    def may_share(self, op: Op, position: int, other: Value, begin: int, first: int) -> bool:
-        """An op may write where an operand lies: the same place exactly, and the operand is named by `in_place`, or the op is an alias."""
-        if begin != first or other not in op.operands:
-            return False
-        return op.name in ALIASES or op.operands.index(other) in in_place_operands(op)
+    def target(self, op: Op, slot: Slot, size: int) -> None:
+        """Whether `size` bytes may be written to `slot` at all."""
+        owners = {"param": self.graph.params, "result": self.graph.results}.get(slot.space)
+        if owners is None:
+            if slot.space != "arena":
+                self.found.append((op, "V8 unknown memory space"))
+            return
+        if slot.offset >= len(owners) or owners[slot.offset].type.nbytes != size:
+            self.found.append((op, f"V8 {slot} does not hold {size} bytes"))
+        elif slot.space == "param" and self.graph.param_roles[slot.offset] != "donated":
+            self.found.append((op, f"V8 a parameter that is not donated is written: {owners[slot.offset]!r}"))
+
+    def overwrite(self, op: Op, slot: Slot, place: Place, is_result: bool) -> None:
+        """`op` writes to `place`: what was there is lost."""
+        allowed = in_place_operands(op) if is_result else frozenset()
+        read = [(position, self.place[value]) for position, value in enumerate(op.operands) if value in self.place]
+        in_place = any(position in allowed and other == place for position, other in read) and all(
+            position in allowed and other == place for position, other in read if other.overlaps(place))
+        for value, occupied in list(self.held.get(place.memory, {}).items()):
+            if not occupied.overlaps(place):
+                continue
+            if not (in_place and occupied == place) and (value in op.operands or place.memory == "arena"):
+                self.found.append((op, f"V8 {slot} overlaps a live value: {value!r}"))
+            self.lost.add(value)
+            del self.held[place.memory][value]
+
+    def end(self) -> None:
+        ends: dict[Value, Place] = {}
+        for value in dict.fromkeys(self.graph.results):
+            maker, place = self.made.get(value), self.place.get(value)
+            if value in self.lost:
+                self.found.append((maker, f"V8 a result of the graph is written over: {value!r}"))
+            if maker is None or place is None:
+                continue
+            own = {f"result+{i}" for i, result in enumerate(self.graph.results) if result is value}
+            donated = {f"param+{i}" for i, role in enumerate(self.graph.param_roles) if role == "donated"}
+            if place.memory not in own | donated:
+                self.found.append((maker, f"V8 a result of the graph lies in {place.memory}: {value!r}"))
+            if any(place.overlaps(other) for other in ends.values()):
+                self.found.append((maker, f"V8 two results of the graph share memory: {value!r}"))
+            ends[value] = place
+        for value in self.held.get("arena", {}):
+            if value not in self.outputs:
+                self.found.append((self.made[value], f"V7 never freed: {value!r}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes [begin, end) of one memory: the arena, or the buffer of a parameter or result."""
+
+    memory: str
+    begin: int
+    end: int
+
+    def overlaps(self, other: Place) -> bool:
+        return self.memory == other.memory and max(self.begin, other.begin) < min(self.end, other.end)
 
 
 ALIASES = frozenset({"reshape"})
 """Ops whose result may be the memory of their operand, unchanged."""
 
+UPDATES = frozenset({"update_slice", "scatter_add", "scatter_add_along_axis", "scatter_set"})
+"""Ops that change parts of their first operand."""
+
 
 def in_place_operands(op: Op) -> frozenset[int]:
-    """Operands that a result may overwrite element by element."""
+    """Operands that a result may be written over."""
     if op.definition.kind is Kind.ELEMENTWISE:
         return frozenset(i for i, value in enumerate(op.operands) if value.type.nbytes == op.results[0].type.nbytes)
+    if op.name in UPDATES:
+        return frozenset({0})
     return frozenset(op.attrs.get("in_place", ()))

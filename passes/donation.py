@@ -1,0 +1,97 @@
+"""Which result of a graph takes the buffer of which donated parameter, and what that asks of the order of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.verifier import ALIASES, in_place_operands
+
+
+def match_donations(graph: Graph) -> dict[int, Value]:
+    """The result that takes the buffer of each donated parameter; parameters without one are absent.
+
+    A result has the type of its parameter and is made by an op. Preferred is one that is computed from that parameter
+    element by element, since it can be written in place (`p - rate * g` takes the place of `p`); parameters with the fewest such
+    results choose first, so that Adam's moments do not take the buffer of the weights. What is left is matched in order.
+    """
+    params = set(graph.params)
+    results = [value for value in dict.fromkeys(graph.results) if value not in params]
+    donated = [index for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
+               if role == "donated" and value not in graph.results]
+    if not donated:
+        return {}
+    sources = element_sources(graph)
+    fitting: dict[int, list[Value]] = {
+        index: [value for value in results if value.type == graph.params[index].type] for index in donated}
+    derived = {index: [value for value in fitting[index] if sources.get(value, 0) >> index & 1] for index in donated}
+    matches: dict[int, Value] = {}
+    taken: set[Value] = set()
+    for wishes in (derived, fitting):
+        for index in sorted(donated, key=lambda index: len(wishes[index])):
+            choice = next((value for value in wishes[index] if value not in taken), None)
+            if index not in matches and choice is not None:
+                matches[index] = choice
+                taken.add(choice)
+    return matches
+
+
+def element_sources(graph: Graph) -> dict[Value, int]:
+    """For each value the parameters (as bits) from whose element i its element i is computed; values without any are absent."""
+    return _follow(graph.ops, {value: 1 << index for index, value in enumerate(graph.params)})
+
+
+def _follow(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value, int]:
+    for op in ops:
+        if op.name == "fused":
+            (region,) = op.regions
+            inner = _follow(region.ops, dict(zip(region.params, (bits.get(value, 0) for value in op.operands), strict=True)))
+            found = [inner.get(value, 0) for value in region.results]
+        else:
+            places = range(len(op.operands)) if op.name in ALIASES else in_place_operands(op)
+            found = [reduce(or_, (bits.get(op.operands[place], 0) for place in places), 0)]
+        bits.update((value, sources) for value, sources in zip(op.results, found, strict=False) if sources)
+    return bits
+
+
+def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[int]]:
+    """For each op the further ops that should come before it, so that no donated buffer is written while it is still needed.
+
+    An op that makes the new content of a donated buffer follows all other readers of the old one, except where one of them
+    needs its result (the memory plan then works on a copy). Readers of a reshaped parameter count.
+    """
+    count = len(graph.ops)
+    producer = {value: index for index, op in enumerate(graph.ops) for value in op.results}
+    readers: dict[Value, list[int]] = {}
+    origin: dict[Value, Value] = {graph.params[index]: graph.params[index] for index in matches}
+    after: list[list[int]] = [[] for _ in range(count)]      # ops that need this one
+    for index, op in enumerate(graph.ops):
+        for value in op.operands:
+            if value in producer:
+                after[producer[value]].append(index)
+            if value in origin:
+                readers.setdefault(origin[value], []).append(index)
+                if op.name == "reshape":
+                    origin[op.result] = origin[value]
+    before: list[list[int]] = [[] for _ in range(count)]
+    for index, result in matches.items():
+        writer = producer[result]
+        dependent = _reachable(after, writer)
+        for reader in dict.fromkeys(readers.get(graph.params[index], ())):
+            if reader not in dependent:
+                before[writer].append(reader)
+                after[reader].append(writer)
+    return before
+
+
+def _reachable(after: list[list[int]], start: int) -> set[int]:
+    found = {start}
+    stack = [start]
+    while stack:
+        for index in after[stack.pop()]:
+            if index not in found:
+                found.add(index)
+                stack.append(index)
+    return found

@@ -1,0 +1,229 @@
+"""Which values of a graph lie in the same memory: aliases, in-place results, results in their final buffers.
+
+What one op writes, and every reshape of it, is one `Content`. Contents that follow each other in the same memory, each
+written over the one before, are one `Buffer`. A buffer either has a fixed place (a parameter, a fresh result of the graph)
+or a place in the arena that the memory plan chooses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adjit.ir import ops
+from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.verifier import ALIASES, in_place_operands
+from adjit.passes.donation import element_sources, match_donations
+
+ALIGNMENT = 64
+"""Every place in the arena starts at a multiple of this many bytes: a cache line, and the widest vector."""
+
+
+def aligned(size: int) -> int:
+    """`size` rounded up to `ALIGNMENT`."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(slots=True, eq=False)
+class Content:
+    """What one op writes, alive from op `first` (-1: a parameter) to op `last` (number of ops: it outlives the program)."""
+
+    values: list[Value]
+    first: int
+    last: int
+    goal: Slot | None = None             # the parameter or result buffer it should lie in
+    param: int | None = None             # set where it is what the caller passed in
+    over: Content | None = None          # the content it is written over
+    replaced: bool = False               # another content is written over it
+
+    @property
+    def size(self) -> int:
+        return aligned(self.values[0].type.nbytes)
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """Contents that lie in the same memory one after the other; `slot` is None where the arena is to hold it."""
+
+    contents: list[Content]
+    slot: Slot | None
+
+    @property
+    def first(self) -> int:
+        return self.contents[0].first
+
+    @property
+    def last(self) -> int:
+        return self.contents[-1].last
+
+    @property
+    def size(self) -> int:
+        return self.contents[0].size
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The graph, with copies where a donated buffer is still needed when its new content is made, and its buffers."""
+
+    graph: Graph
+    buffers: tuple[Buffer, ...]
+
+
+def share_memory(graph: Graph) -> Sharing:
+    """Decide what shares memory. Parameters that are not donated are never written."""
+    matches = match_donations(graph)
+    separate: set[Value] = set()
+    while True:
+        goals = _goals(graph, matches)
+        contents, content_of = _contents(graph, goals, separate)
+        _write_in_place(graph, content_of)
+        late = _settle(contents, len(graph.ops))
+        if not late:
+            return Sharing(graph, _buffers(contents))
+        graph = _copy_at_the_end(graph, late, content_of, matches, separate)
+
+
+def _goals(graph: Graph, matches: dict[int, Value]) -> dict[Value, Slot]:
+    """The final buffer of each result that an op makes; a value returned twice has the place of its first mention."""
+    goals = {value: Slot("param", index) for index, value in matches.items()}
+    for index, value in enumerate(graph.results):
+        if value not in graph.params:
+            goals.setdefault(value, Slot("result", index))
+    return goals
+
+
+def _contents(graph: Graph, goals: dict[Value, Slot], separate: set[Value]) -> tuple[list[Content], dict[Value, Content]]:
+    """All contents in the order in which they are made, and that of each value."""
+    contents = [Content([value], -1, -1, Slot("param", index), index) for index, value in enumerate(graph.params)]
+    content_of = {content.values[0]: content for content in contents}
+    for index, op in enumerate(graph.ops):
+        for value in op.operands:
+            content_of[value].last = index
+        for value in op.results:
+            goal = goals.get(value)
+            if op.name in ALIASES and value not in separate and _may_join(content_of[op.operands[0]], goal, graph):
+                joined = content_of[op.operands[0]]
+                joined.values.append(value)
+                joined.goal = goal or joined.goal
+                content_of[value] = joined
+            else:
+                content_of[value] = Content([value], index, index, goal)
+                contents.append(content_of[value])
+    for value in graph.results:
+        content_of[value].last = len(graph.ops)
+    return contents, content_of
+
+
+def _may_join(content: Content, goal: Slot | None, graph: Graph) -> bool:
+    """A result of the graph owns its memory: it is no alias of a parameter (but of the donated one it replaces) or of another result."""
+    if goal is None:
+        return True
+    if content.param is not None:
+        return goal == content.goal and graph.param_roles[content.param] == "donated"
+    return content.goal is None
+
+
+def _write_in_place(graph: Graph, content_of: dict[Value, Content]) -> None:
+    """Choose the operand that each op writes over. From the last op to the first, so that what leads to a buffer with a fixed
+    place goes there from the start.
+    """
+    sources = element_sources(graph)
+    for index in range(len(graph.ops) - 1, -1, -1):
+        op = graph.ops[index]
+        for value in sorted(op.results, key=lambda value: content_of[value].goal is None):
+            content = content_of[value]
+            if content.first != index or content.values[0] is not value or not value.type.nbytes:
+                continue
+            goal = content.goal
+            donor = goal.offset if goal is not None and goal.space == "param" else None
+            fitting = [other for other in _dying(op, index, value, content_of)
+                       if other.param is None or (other.param == donor and graph.param_roles[other.param] == "donated")]
+            if not fitting:
+                continue
+
+            def derived(other: Content, donor: int | None = donor) -> bool:
+                return donor is not None and bool(sources.get(other.values[0], 0) >> donor & 1)
+
+            chosen = min(fitting, key=lambda other: (other.param is None, not derived(other)))
+            content.over, chosen.replaced = chosen, True
+            if goal is not None:
+                chosen.goal = goal
+
+
+def _dying(op: Op, index: int, value: Value, content_of: dict[Value, Content]) -> list[Content]:
+    """Contents that `value` may be written over: read for the last time by this op, and only at the element that is written."""
+    allowed = in_place_operands(op)
+    found: list[Content] = []
+    for position in sorted(allowed):
+        operand = op.operands[position]
+        content = content_of[operand]
+        everywhere = all(other in allowed for other, read in enumerate(op.operands) if content_of[read] is content)
+        if content.last == index and not content.replaced and operand.type.nbytes == value.type.nbytes and everywhere:
+            found.append(content)
+    return found
+
+
+def _settle(contents: list[Content], count: int) -> list[Content]:
+    """Give up the goals that would destroy what a donated buffer still has to give; the final contents among them."""
+    params = {content.param: content for content in contents if content.param is not None}
+    late: list[Content] = []
+    for content in contents:
+        if content.param is not None or content.goal is None or content.goal.space != "param":
+            continue
+        if content.over is not None and content.over.goal == content.goal:
+            continue
+        if params[content.goal.offset].last < content.first:
+            _stop_overwriting(content)
+            continue
+        content.goal = None
+        if content.last == count:
+            late.append(content)
+    return late
+
+
+def _stop_overwriting(content: Content) -> None:
+    """`content` goes to a fixed place, what it was to be written over stays in the arena."""
+    if content.over is not None:
+        content.over.replaced = False
+        content.over = None
+
+
+def _buffers(contents: list[Content]) -> tuple[Buffer, ...]:
+    buffer_of: dict[Content, Buffer] = {}
+    for content in contents:
+        if content.over is None:
+            buffer_of[content] = Buffer([content], content.goal)
+        else:
+            buffer_of[content] = buffer_of[content.over]
+            buffer_of[content].contents.append(content)
+    return tuple(dict.fromkeys(buffer_of.values()))
+
+
+def _copy_at_the_end(graph: Graph, late: list[Content], content_of: dict[Value, Content], matches: dict[int, Value],
+                     separate: set[Value]) -> Graph:
+    """Copy what was made too early for its donated buffer, as soon as that is free; what comes later uses the copy.
+
+    The copy is a `reshape` to the same shape. It is entered in `matches` in place of what it copies, and in `separate`, with a
+    result that was a copy already: nothing listed there is an alias.
+    """
+    makers = {value: (index, op) for index, op in enumerate(graph.ops) for value in op.results}
+    copies: dict[int, list[Op]] = {}
+    for param, value in list(matches.items()):
+        content = content_of[value]
+        if content not in late:
+            continue
+        index, maker = makers[value]
+        copy = Value(value.type, value.name)
+        copies.setdefault(max(index, content_of[graph.params[param]].last), []).append(
+            Op(ops.reshape, (value,), (copy,), {"shape": value.type.shape}, loc=maker.loc, role=maker.role))
+        matches[param] = copy
+        separate.add(copy)
+        if content.values[0] is value:
+            separate.add(value)
+    renamed: dict[Value, Value] = {}
+    sequence: list[Op] = []
+    for index, op in enumerate(graph.ops):
+        sequence.append(op.with_operands([renamed.get(value, value) for value in op.operands]))
+        for copy_op in copies.get(index, ()):
+            sequence.append(copy_op)
+            renamed[copy_op.operands[0]] = copy_op.result
+    return graph.with_ops(sequence, [renamed.get(value, value) for value in graph.results])
