@@ -1,0 +1,28 @@
+"""The command line: `python -m adjit info`, `python -m adjit opt FILE.ir --passes a,b`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from adjit import info_command, opt_command
+from adjit.ir.errors import AdjitError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status: 0, or 1 after an error that was reported, or 2 for a command line that cannot be read."""
+    parser = argparse.ArgumentParser(prog="adjit", description="Compile and differentiate NumPy programs.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in (info_command, opt_command):
+        command.add_parser(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except (AdjitError, OSError) as error:
+        print(f"adjit {options.command}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

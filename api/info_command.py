@@ -1,0 +1,81 @@
+"""`python -m adjit info`: versions, machine, backends, cache, settings."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import platform
+from pathlib import Path
+
+from llvmlite import binding
+
+from adjit.runtime import settings
+
+LIBRARIES = ("adjit", "numpy", "llvmlite", "numba", "optree")
+VECTOR_FEATURES = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "neon", "sve")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `info` to the command line."""
+    parser = commands.add_parser("info", help="versions, machine, backends, cache", description=__doc__)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the facts that a report of a problem needs."""
+    for title, lines in (("versions", _versions()), ("machine", _machine()), ("backends", BACKENDS), ("cache", _cache()),
+                         ("settings", _settings())):
+        print(title)
+        width = max(map(len, lines))
+        for name, text in lines.items():
+            print(f"  {name:<{width}}  {text}")
+    return 0
+
+
+BACKENDS = {
+    "numba": "fused kernels, compiled for this machine (the default)",
+    "interpret": "NumPy, one op at a time: the reference",
+}
+
+
+def _versions() -> dict[str, str]:
+    llvm = ".".join(map(str, binding.llvm_version_info))
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in LIBRARIES}, "llvm": llvm}
+
+
+def _machine() -> dict[str, str]:
+    features = binding.get_host_cpu_features()
+    vectors = " ".join(name for name in VECTOR_FEATURES if features.get(name))
+    return {
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": binding.get_host_cpu_name(),
+        "vectors": vectors or "none known",
+        "cores": f"{settings.usable_cores()} usable",
+        "threads": f"{settings.THREADS.get()} for a kernel",
+    }
+
+
+def _cache() -> dict[str, str]:
+    folder = settings.CACHE_DIR.get()
+    limit = settings.CACHE_SIZE.get()
+    if folder is None or not limit:
+        return {"kernels": "not kept on disk"}
+    sizes = [path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()]
+    return {"folder": str(folder), "size": f"{_readable(sum(sizes))} in {len(sizes)} files, at most {_readable(limit)}"}
+
+
+def _settings() -> dict[str, str]:
+    return {setting.variable: setting.doc for setting in settings.SETTINGS}
+
+
+def _readable(size: float) -> str:
+    """A number of bytes for people.
+
+    >>> _readable(1536)
+    '1.5 KiB'
+    """
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"
