@@ -1,0 +1,175 @@
+"""Runs a planned graph: bound steps over one arena, with nothing left to decide in a call.
+
+NumPy steps read registers, which hold arrays; kernels read one shared `c_void_p` a place. Those of the arena are bound
+once a frame; those of parameters and results are set anew in each call. A frame serves one call at a time; calls at the
+same time, and calls from within a call, take frames of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.graph import Graph, Op, Slot
+from adjit.ir.interpreter import interpret
+from adjit.runtime.arena import allocate, data_address, new_array, view_as
+from adjit.runtime.kernel_step import Kernel, KernelStep
+from adjit.runtime.layout import Handing, Home, Layout
+from adjit.runtime.steps import Registers, Step, bind_step
+
+Times = list[tuple[Op, int, int]]
+"""The ops that ran, each with begin and end in nanoseconds of `time.perf_counter_ns`."""
+
+
+class Executable:
+    """A planned graph, ready to run.
+
+    `kernels` has one for every `fused` op; `threads` is the most threads a kernel is split over.
+    """
+
+    def __init__(self, graph: Graph, kernels: Mapping[Op, Kernel], threads: int = 1):
+        self.layout = Layout(graph)
+        self.kernels = dict(kernels)
+        self.threads = threads
+        self._all_kernels = all(op.name == "fused" for op in self.layout.ops)
+        self._frames: list[_Frame] = []
+
+    def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
+        """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
+
+        A result in a donated buffer is the item of `leaves`, the very object; the others are new arrays, or NumPy scalars where
+        they are 0-d. Raises `MemoryError` before anything is written.
+        """
+        frame = self._take()
+        frame.enter(arrays)
+        if self._all_kernels:
+            for step in frame.steps:
+                step()
+        else:
+            with np.errstate(all="ignore"):
+                for step in frame.steps:
+                    step()
+        return self._finish(frame, leaves)
+
+    def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
+        """As `run`; and when each op ran."""
+        frame = self._take()
+        frame.enter(arrays)
+        times: Times = []
+        with np.errstate(all="ignore"):
+            for op, step in zip(self.layout.ops, frame.steps, strict=True):
+                begin = time.perf_counter_ns()
+                step()
+                times.append((op, begin, time.perf_counter_ns()))
+        return self._finish(frame, leaves), times
+
+    def _take(self) -> _Frame:
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return _Frame(self)
+
+    def _finish(self, frame: _Frame, leaves: Sequence[Any]) -> list[Any]:
+        results = [_hand_out(home, frame.registers, leaves) for home in self.layout.homes]
+        frame.leave()
+        self._frames.append(frame)      # a frame whose call raised is dropped: a helper thread may still be at work in it
+        return results
+
+
+def _hand_out(home: Home, registers: Registers, leaves: Sequence[Any]) -> Any:
+    if home.handing is Handing.DONATED:
+        return leaves[home.param]
+    array = registers[home.register]
+    if home.handing is Handing.ARRAY:
+        return array
+    return array[()] if home.handing is Handing.SCALAR else array.copy()
+
+
+class _Frame:
+    """The memory of one call, and the steps bound to it."""
+
+    def __init__(self, executable: Executable):
+        layout = executable.layout
+        self.arena = allocate(layout.arena_bytes)
+        self.registers: Registers = [None] * len(layout.registers)
+        base = data_address(self.arena)
+        own = {place: new_array(type) for place, type in layout.buffers.items() if layout.is_fixed(place)}
+        cells = {place: ctypes.c_void_p(base + place.offset if place.space == "arena" else None) for place in layout.places.values()}
+        cells.update({place: ctypes.c_void_p(data_address(array)) for place, array in own.items()})
+        for (place, type), register in layout.registers.items():
+            if place.space == "arena":
+                self.registers[register] = view_as(self.arena, type, place.offset if type.size else 0)
+            elif place in own:
+                self.registers[register] = view_as(own[place], type)
+
+        moving = {place: type for place, type in layout.buffers.items() if place not in own}
+        used = {layout.places[value] for op in layout.ops if op.name == "fused" for value in (*op.operands, *op.results)}
+        self.params, self.results = (
+            [(place.offset, type, layout.registers[place, type], cells[place] if place in used else None)
+             for place, type in moving.items() if place.space == space] for space in ("param", "result"))
+        self.views = [
+            (register, layout.registers[place, moving[place]], type)
+            for (place, type), register in layout.registers.items() if place in moving and type != moving[place]]
+        self.steps = [self._bind(executable, op, cells, base) for op in layout.ops]
+
+    def _bind(self, executable: Executable, op: Op, cells: Mapping[Slot, ctypes.c_void_p], base: int) -> Step:
+        layout = executable.layout
+        if op.name != "fused":
+            return bind_step(op, self.registers, [layout.register(v) for v in op.operands], [layout.register(v) for v in op.results])
+        scratch = base + sum(slot.offset for slot in op.slots[len(op.results):])
+        return KernelStep(
+            executable.kernels[op], [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results],
+            scratch, executable.threads, owner=(self.registers, self.arena))
+
+    def enter(self, arrays: Sequence[np.ndarray]) -> None:
+        """Point the parameters at `arrays` and the results at new arrays."""
+        registers = self.registers
+        for _, type, register, cell in self.results:
+            array = registers[register] = new_array(type)
+            if cell is not None:
+                cell.value = data_address(array)
+        for index, _, register, cell in self.params:
+            array = registers[register] = arrays[index]
+            if cell is not None:
+                cell.value = data_address(array)
+        for register, whole, type in self.views:
+            registers[register] = view_as(registers[whole], type)
+
+    def leave(self) -> None:
+        """Let go of the caller's arrays."""
+        registers = self.registers
+        for _, _, register, _ in self.params:
+            registers[register] = None
+        for _, _, register, _ in self.results:
+            registers[register] = None
+        for register, _, _ in self.views:
+            registers[register] = None
+
+
+class Interpretation:
+    """Runs the optimized graph op by op in NumPy, with the results and donations of the planned one."""
+
+    def __init__(self, optimized: Graph, planned: Graph):
+        self.layout = Layout(planned)
+        self.graph = optimized
+
+    def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
+        """As `Executable.run`."""
+        results: list[Any] = [np.array(array, copy=True) for array in interpret(self.graph, arrays)]
+        for index, home in enumerate(self.layout.homes):
+            if home.handing is Handing.DONATED:
+                np.copyto(leaves[home.param], results[index])
+                results[index] = leaves[home.param]
+            elif results[index].ndim == 0:
+                results[index] = results[index][()]
+        return results
+
+    def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
+        """As `run`; the time of the whole graph stands for its last op."""
+        begin = time.perf_counter_ns()
+        results = self.run(arrays, leaves)
+        return results, [(op, begin, time.perf_counter_ns()) for op in self.graph.ops[-1:]]

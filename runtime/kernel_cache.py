@@ -1,0 +1,195 @@
+"""Compiled kernels on disk, so that a new process links them in place of compiling.
+
+A file is named by the hash of everything its machine code depends on: the kernel's source text, the versions of adjit, Numba,
+llvmlite and Python, and this CPU's name and features. It holds a checksum of its content. Only files and folders that
+belong to this user, and that nobody else may write, are trusted; anything else is compiled again, with a note for `explain()`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import stat
+import sys
+import tempfile
+import weakref
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from llvmlite import binding
+
+from adjit.codegen.kernel_source import KernelSource
+from adjit.codegen.link import CompiledObject, LoadedKernel, load
+from adjit.codegen.numba_compiler import compile_source
+from adjit.runtime import settings
+from adjit.runtime.kernel_step import Kernel
+
+_MAGIC = b"adjit kernel 1\n"
+_SUFFIX = ".kernel"
+
+
+@cache
+def environment() -> str:
+    """Everything besides its source that the machine code of a kernel depends on."""
+    features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
+    packages = [f"{name} {version(name)}" for name in ("adjit", "numba", "llvmlite")]
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    return "\n".join([*packages, python, platform.machine(), binding.get_host_cpu_name(), features])
+
+
+def kernel_key(source: KernelSource) -> str:
+    """The name of a kernel in the cache: 64 hexadecimal digits."""
+    return hashlib.sha256(f"{environment()}\n{source.finish}\n{source.text}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What the disk cache answers: an object, or None and why not."""
+
+    found: CompiledObject | None
+    note: str
+
+
+class DiskCache:
+    """A folder of compiled kernels, bounded in bytes; those not used for the longest time go first."""
+
+    def __init__(self, folder: Path | None, limit: int):
+        self.folder = folder
+        self.limit = limit
+
+    def problem(self) -> str:
+        """Why the folder cannot be used; makes it where it is missing. Empty where all is well."""
+        if self.folder is None or self.limit == 0:
+            return "the disk cache is off"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = os.stat(self.folder)
+        except OSError as error:
+            return f"the cache folder {self.folder} cannot be used: {error.strerror or error}"
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            return f"the cache folder {self.folder} belongs to another user"
+        if os.name == "posix" and status.st_mode & 0o022:
+            return f"the cache folder {self.folder} may be written by others (chmod go-w it)"
+        return ""
+
+    def get(self, key: str) -> Lookup:
+        """The object kept under `key`."""
+        problem = self.problem()
+        if problem:
+            return Lookup(None, problem)
+        try:
+            content, note = _read_private(self._path(key))
+        except FileNotFoundError:
+            return Lookup(None, "not in the disk cache")
+        except OSError as error:
+            return Lookup(None, f"its file in the disk cache cannot be read: {error.strerror or error}")
+        found = None if note else _decode(content, key)
+        if found is None:
+            return Lookup(None, note or "its file in the disk cache is damaged")
+        try:
+            os.utime(self._path(key))
+        except OSError:
+            pass        # a folder that can only be read: the order of eviction is then that of writing
+        return Lookup(found, "from the disk cache")
+
+    def put(self, key: str, compiled: CompiledObject) -> str:
+        """Keep `compiled` under `key`; why that was not possible, or an empty text."""
+        problem = self.problem()
+        if problem:
+            return problem
+        content = _encode(compiled, key)
+        assert self.folder is not None
+        try:
+            handle, name = tempfile.mkstemp(prefix=".new-", dir=self.folder)      # mode 0600
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.replace(name, self._path(key))
+            except BaseException:
+                os.unlink(name)
+                raise
+            self._evict(key)
+        except OSError as error:
+            return f"the cache folder {self.folder} cannot be written: {error.strerror or error}"
+        return ""
+
+    def entries(self) -> list[tuple[float, int, Path]]:
+        """Last use, bytes and path of every kernel in the folder, oldest use first."""
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        found = []
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            try:
+                status = path.stat()
+            except FileNotFoundError:       # another process evicted it
+                continue
+            found.append((status.st_mtime, status.st_size, path))
+        return sorted(found)
+
+    def _evict(self, keep: str) -> None:
+        entries = self.entries()
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in entries:
+            if total <= self.limit:
+                return
+            if path != self._path(keep):
+                path.unlink(missing_ok=True)
+                total -= size
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{key}{_SUFFIX}"
+
+
+def _read_private(path: Path) -> tuple[bytes, str]:
+    """The content of a file, or why it is not trusted. The file that is checked is the one that is read."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return b"", "its file in the disk cache is not a regular file"
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            return b"", "its file in the disk cache belongs to another user"
+        if os.name == "posix" and status.st_mode & 0o022:
+            return b"", "its file in the disk cache may be written by others"
+        return file.read(), ""
+
+
+def _encode(compiled: CompiledObject, key: str) -> bytes:
+    header = json.dumps({"key": key, "symbol": compiled.symbol, "finish_symbol": compiled.finish_symbol})
+    body = header.encode() + b"\n" + compiled.object_code
+    return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def _decode(content: bytes, key: str) -> CompiledObject | None:
+    """The object, or None where the content is not what `_encode` wrote for `key`."""
+    digest, _, body = content[len(_MAGIC):].partition(b"\n")
+    if not content.startswith(_MAGIC) or hashlib.sha256(body).hexdigest().encode() != digest:
+        return None
+    header, _, object_code = body.partition(b"\n")
+    fields = json.loads(header)
+    return CompiledObject(object_code, fields["symbol"], fields["finish_symbol"]) if fields["key"] == key else None
+
+
+_loaded: weakref.WeakValueDictionary[str, LoadedKernel] = weakref.WeakValueDictionary()
+
+
+def obtain_kernel(source: KernelSource) -> Kernel:
+    """`source` as loaded code: of this process, else of the disk cache, else compiled and kept there."""
+    key = kernel_key(source)
+    loaded = _loaded.get(key)
+    if loaded is not None:
+        return Kernel(source, loaded, "already loaded")
+    disk = DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get())
+    lookup = disk.get(key)
+    compiled, origin = lookup.found, lookup.note
+    if compiled is None:
+        compiled = compile_source(source)
+        problem = disk.put(key, compiled)
+        origin = f"compiled: {origin}" + (f"; not kept: {problem}" if problem and problem != origin else "")
+    loaded = _loaded[key] = load(compiled)
+    return Kernel(source, loaded, origin)

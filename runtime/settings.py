@@ -1,0 +1,92 @@
+"""Every environment variable that adjit reads, in one typed table.
+
+    ADJIT_DUMP=out/ir python train.py        # every stage and kernel as files
+
+A variable is read where its setting is asked for, so that a change within the process counts for what is compiled next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T]):
+    """One environment variable: its name, how its text is read, its value where it is not set, and what it does."""
+
+    variable: str
+    read: Callable[[str], T]
+    default: Callable[[], T]
+    doc: str
+
+    def get(self) -> T:
+        """The value in force; raises `ValueError` naming the variable where its text cannot be read.
+
+        >>> THREADS.get() >= 1
+        True
+        """
+        text = os.environ.get(self.variable)
+        if text is None or not text.strip():
+            return self.default()
+        try:
+            return self.read(text.strip())
+        except ValueError as error:
+            raise ValueError(f"environment variable {self.variable}={text!r}: {error}") from None
+
+
+def _flag(text: str) -> bool:
+    words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
+    if text.lower() not in words:
+        raise ValueError("expected 0 or 1")
+    return words[text.lower()]
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("expected a whole number that is at least 1")
+    return int(text)
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _bytes(text: str) -> int:
+    number, unit = (text[:-1], text[-1].upper()) if text[-1].upper() in _UNITS else (text, "")
+    if not number.isdecimal():
+        raise ValueError("expected a number of bytes such as 268435456, 256M or 1G")
+    return int(number) * _UNITS[unit]
+
+
+def _folder(text: str) -> Path | None:
+    return Path(text).expanduser()
+
+
+def _user_cache() -> Path | None:
+    """`$XDG_CACHE_HOME/adjit`, else `~/.cache/adjit`; None where there is no home folder."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "adjit"
+    except RuntimeError:
+        return None
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+DUMP = Setting("ADJIT_DUMP", _folder, lambda: None, "folder that gets every stage of every compiled graph, and every kernel's source")
+VERIFY = Setting("ADJIT_VERIFY", _flag, lambda: False, "1: check the graph's invariants after every pass")
+BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions compiled with backend='auto': numba or interpret")
+THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a kernel may use; default: the cores this process may run on")
+CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
+CACHE_SIZE = Setting("ADJIT_CACHE_SIZE", _bytes, lambda: 256 << 20, "bytes the folder of compiled kernels may take; 0: no disk cache")
+SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures one compiled function keeps; the least recently used goes first")
+
+SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, SIGNATURES)

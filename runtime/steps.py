@@ -1,0 +1,265 @@
+"""The ops that run in NumPy: each becomes a step that writes into planned memory through `out=`.
+
+A step is bound once to a frame's registers (one array a place in memory) and then called without arguments. An op without
+a rule of its own here runs its record's `evaluate`, whose result is copied into place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.definition import Kind
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Op
+from adjit.ir.ops.indexing import check_indices
+
+Step = Callable[[], Any]
+Registers = list[Any]
+Binder = Callable[[Op, Registers, Sequence[int], Sequence[int]], Step]
+View = Callable[[np.ndarray], np.ndarray]
+
+
+def bind_step(op: Op, registers: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    """The step that runs `op` on the arrays that `registers` holds at these numbers when it is called."""
+    if op.definition.kind is Kind.ELEMENTWISE and isinstance(op.definition.evaluate, np.ufunc):
+        return _ufunc(op, registers, operands, results)
+    return _BINDERS.get(op.name, _evaluated)(op, registers, operands, results)
+
+
+def _evaluated(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    def step() -> None:
+        arrays = evaluate(op.definition, [r[i] for i in operands], op.attrs, op.regions)
+        for i, array in zip(results, arrays, strict=True):
+            np.copyto(r[i], array)
+    return step
+
+
+def _ufunc(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    function, (out,) = op.definition.evaluate, results
+    if len(operands) == 1:
+        (x,) = operands
+        return lambda: function(r[x], out=r[out])
+    a, b = operands
+    return lambda: function(r[a], r[b], out=r[out])
+
+
+def _matmul(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (a, b), (out,) = operands, results
+    turn_a, turn_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
+    product: Callable[..., Any] = np.dot if op.result.type.rank == 2 else np.matmul      # dot asks less before it calls BLAS
+
+    def step() -> None:
+        left, right = r[a], r[b]
+        product(left.swapaxes(-1, -2) if turn_a else left, right.swapaxes(-1, -2) if turn_b else right, r[out])
+    return step
+
+
+# -- creation
+
+
+def _constant(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (out,), number = results, np.asarray(op.definition.evaluate(**{**op.attrs, "shape": ()}))[()]
+    return lambda: r[out].fill(number)
+
+
+def _iota(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (out,), type, axis = results, op.result.type, op.attrs["axis"]
+    line = np.arange(type.shape[axis], dtype=type.dtype).reshape([-1 if i == axis else 1 for i in range(type.rank)])
+    return lambda: np.copyto(r[out], line)
+
+
+# -- movement: a view of the operand, copied into place
+
+
+def _moved(view_of: Callable[[Op], View]) -> Binder:
+    def bind(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+        view, (x,), (out,) = view_of(op), operands, results
+        return lambda: np.copyto(r[out], view(r[x]))
+    return bind
+
+
+def _reshape(op: Op) -> View:
+    shape = op.attrs["shape"]
+    return lambda x: x.reshape(shape)
+
+
+def _transpose(op: Op) -> View:
+    permutation = op.attrs["permutation"]
+    return lambda x: x.transpose(permutation)
+
+
+def _broadcast(op: Op) -> View:
+    axes = op.attrs["axes"]
+    index = tuple(slice(None) if i in axes else None for i in range(len(op.attrs["shape"])))
+    return lambda x: x[index]
+
+
+def _slice(op: Op) -> View:
+    index = tuple(slice(*bounds) for bounds in zip(op.attrs["start"], op.attrs["stop"], op.attrs["step"], strict=True))
+    return lambda x: x[index]
+
+
+def _flip(op: Op) -> View:
+    index = tuple(slice(None, None, -1 if i in op.attrs["axes"] else 1) for i in range(op.result.type.rank))
+    return lambda x: x[index]
+
+
+def _pad(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (x,), (out,), number = operands, results, op.result.type.dtype.type(op.attrs["value"])
+    inside = tuple(
+        slice(low, low + max(size + (size - 1) * gap, 0), gap + 1)
+        for low, gap, size in zip(op.attrs["low"], op.attrs["interior"], op.operands[0].type.shape, strict=True))
+
+    def step() -> None:
+        r[out].fill(number)
+        r[out][inside] = r[x]
+    return step
+
+
+def _concatenate(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (out,), axis = results, op.attrs["axis"]
+    return lambda: np.concatenate([r[i] for i in operands], axis, r[out])
+
+
+def _update_slice(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (base, update), (out,) = operands, results
+    index = tuple(
+        slice(start, start + max(1 + (size - 1) * step, 0), step)
+        for start, step, size in zip(op.attrs["start"], op.attrs["step"], op.operands[1].type.shape, strict=True))
+
+    def step() -> None:
+        if base != out:
+            np.copyto(r[out], r[base])
+        r[out][index] = r[update]
+    return step
+
+
+# -- indexing: indices are checked before anything is read or written at them
+
+
+def _check(op: Op, indices: np.ndarray) -> None:
+    axis = op.attrs["axis"]
+    try:
+        check_indices(indices, op.operands[0].type.shape[axis], axis)
+    except IndexError as error:
+        place = f"\n    at {op.loc.describe()}" if op.loc else ""
+        raise IndexError(f"{op.name}: {error}{place}") from None
+
+
+def _take(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (x, indices), (out,), axis = operands, results, op.attrs["axis"]
+
+    def step() -> None:
+        _check(op, r[indices])
+        if r[indices].size:
+            np.take(r[x], r[indices], axis, r[out], "clip")      # "raise" would compute into a temporary first
+    return step
+
+
+def _element_numbers(op: Op) -> tuple[np.ndarray, int]:
+    """For ops along an axis: the flat number in the first operand of each index's row at position 0, and the axis' stride in elements."""
+    (base, indices), axis = (op.operands[0].type.shape, op.operands[1].type.shape), op.attrs["axis"]
+    strides = [int(np.prod(base[i + 1:], dtype=np.int64)) for i in range(len(base))]
+    numbers = np.zeros([1 if i == axis else n for i, n in enumerate(indices)], np.int64)
+    for i, (count, stride) in enumerate(zip(indices, strides, strict=True)):
+        if i != axis:
+            numbers += (np.arange(count) * stride).reshape([-1 if j == i else 1 for j in range(len(base))])
+    return numbers, strides[axis]
+
+
+def _along_axis(op: Op, r: Registers, indices: int) -> Callable[[], np.ndarray]:
+    """Computes, into memory of the step's own, the flat numbers of the elements that the indices name."""
+    first, stride = _element_numbers(op)
+    flat = np.empty(op.operands[1].type.shape, np.int64)
+
+    def compute() -> np.ndarray:
+        _check(op, r[indices])
+        np.multiply(r[indices], stride, flat)
+        np.add(flat, first, flat)
+        return flat
+    return compute
+
+
+def _take_along_axis(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (x, indices), (out,) = operands, results
+    elements = _along_axis(op, r, indices)
+
+    def step() -> None:
+        flat = elements()
+        if flat.size:
+            np.take(r[x].reshape(-1), flat, None, r[out], "clip")
+    return step
+
+
+def _scatter_along_axis(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (base, indices, updates), (out,) = operands, results
+    elements = _along_axis(op, r, indices)
+
+    def step() -> None:
+        flat = elements()
+        if base != out:
+            np.copyto(r[out], r[base])
+        np.add.at(r[out].reshape(-1), flat.reshape(-1), r[updates].reshape(-1))
+    return step
+
+
+def _scatter(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (base, indices, updates), (out,) = operands, results
+    before, add = (slice(None),) * op.attrs["axis"], op.name == "scatter_add"
+
+    def step() -> None:
+        _check(op, r[indices])
+        if base != out:
+            np.copyto(r[out], r[base])
+        index = (*before, r[indices])
+        if add:
+            np.add.at(r[out], index, r[updates])
+        else:
+            r[out][index] = r[updates]
+    return step
+
+
+# -- reductions and scans
+
+
+def _reduction(function: np.ufunc) -> Binder:
+    def bind(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+        assert op.definition.identity is not None
+        (x,), (out,), axes = operands, results, op.attrs["axes"]
+        dtype, identity = op.result.type.dtype, op.definition.identity(op.result.type.dtype)
+        initial = {"initial": identity} if op.operands[0].type.size == 0 else {}
+        return lambda: function.reduce(r[x], axis=axes, dtype=dtype, out=r[out], **initial)
+    return bind
+
+
+def _cumulative(function: np.ufunc) -> Binder:
+    def bind(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+        (x,), (out,), axis, dtype = operands, results, op.attrs["axis"], op.result.type.dtype
+        if not op.attrs["reverse"]:
+            return lambda: function.accumulate(r[x], axis, dtype, r[out])
+        turned = tuple(slice(None, None, -1 if i == axis else 1) for i in range(op.result.type.rank))
+        return lambda: function.accumulate(r[x][turned], axis, dtype, r[out][turned])
+    return bind
+
+
+def _arg_extremum(function: Callable[..., Any]) -> Binder:
+    def bind(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+        (x,), (out,), axis = operands, results, op.attrs["axis"]
+        return lambda: function(r[x], axis, r[out])
+    return bind
+
+
+_BINDERS: dict[str, Binder] = {
+    "matmul": _matmul, "constant": _constant, "iota": _iota,
+    "reshape": _moved(_reshape), "transpose": _moved(_transpose), "broadcast": _moved(_broadcast), "slice": _moved(_slice),
+    "flip": _moved(_flip), "pad": _pad, "concatenate": _concatenate, "update_slice": _update_slice,
+    "take": _take, "take_along_axis": _take_along_axis, "scatter_add_along_axis": _scatter_along_axis,
+    "scatter_add": _scatter, "scatter_set": _scatter,
+    "reduce_sum": _reduction(np.add), "reduce_prod": _reduction(np.multiply), "reduce_max": _reduction(np.maximum),
+    "reduce_min": _reduction(np.minimum), "reduce_and": _reduction(np.logical_and), "reduce_or": _reduction(np.logical_or),
+    "cumsum": _cumulative(np.add), "cumprod": _cumulative(np.multiply),
+    "argmax": _arg_extremum(np.argmax), "argmin": _arg_extremum(np.argmin),
+}

@@ -1,0 +1,104 @@
+"""A small pool of threads for kernels: native code that gives up the interpreter's lock while it runs.
+
+The threads start at the first use, sleep in a queue when idle, and are forgotten in a forked child, which starts its own.
+A call that finds the pool at work (another thread's kernel) runs alone, so kernels are never nested and never wait.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+Call = tuple[Any, ...]
+
+
+class ThreadPool:
+    """Runs a function on many argument tuples, in any order, by the calling thread and up to `threads - 1` others."""
+
+    def __init__(self) -> None:
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._busy = threading.Lock()
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._workers = 0
+
+    @property
+    def workers(self) -> int:
+        """How many threads of its own the pool has started in this process."""
+        return self._workers
+
+    def run(self, function: Callable[..., Any], calls: Sequence[Call], threads: int, owner: object = None) -> None:
+        """Call `function(*arguments)` for each of `calls`; back when all are done.
+
+        `owner` is kept alive until then, whatever happens. Raises what a call raised, once the others are done.
+        """
+        helpers = min(threads, len(calls)) - 1
+        if helpers < 1 or not self._busy.acquire(blocking=False):
+            for arguments in calls:
+                function(*arguments)
+            return
+        job = _Job(function, calls, owner)
+        try:
+            self._start(helpers)
+            for _ in range(helpers):
+                self._jobs.put(job)
+            job.work()
+        finally:
+            job.cancel()
+            try:
+                for _ in range(helpers):
+                    job.done.get()
+            finally:
+                self._busy.release()
+        if job.error is not None:
+            raise job.error
+
+    def _start(self, count: int) -> None:
+        while self._workers < count:
+            threading.Thread(target=_serve, args=(self._jobs,), name=f"adjit-{self._workers}", daemon=True).start()
+            self._workers += 1
+
+
+class _Job:
+    """The calls that are left of one `run`."""
+
+    def __init__(self, function: Callable[..., Any], calls: Sequence[Call], owner: object):
+        self.function = function
+        self.left = deque(calls)
+        self.owner = owner
+        self.done: SimpleQueue[None] = SimpleQueue()
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        while True:
+            try:
+                arguments = self.left.popleft()
+            except IndexError:
+                return
+            self.function(*arguments)
+
+    def cancel(self) -> None:
+        self.left.clear()
+
+
+def _serve(jobs: SimpleQueue[_Job]) -> None:
+    while True:
+        job = jobs.get()
+        try:
+            job.work()
+        except BaseException as error:      # handed to the thread that waits
+            job.error = error
+            job.cancel()
+        job.done.put(None)
+        del job
+
+
+POOL = ThreadPool()
+"""The pool of this process."""
