@@ -1,0 +1,143 @@
+"""What is exact: signs, rounding, division, comparisons, logic, shifts, integer powers, with NumPy's meaning for every dtype."""
+
+from __future__ import annotations
+
+import math
+
+from adjit.codegen.vector_math import powers
+from adjit.codegen.vector_math.language import Value, c_remainder, convert, copysign, floor, like, maximum, minimum, select
+
+
+def negative(x: Value) -> Value: return -x
+def invert(x: Value) -> Value: return ~x
+def bitwise_and(a: Value, b: Value) -> Value: return a & b
+def bitwise_or(a: Value, b: Value) -> Value: return a | b
+def bitwise_xor(a: Value, b: Value) -> Value: return a ^ b
+def add(a: Value, b: Value) -> Value: return a | b if a.kind == "b" else a + b
+def subtract(a: Value, b: Value) -> Value: return a - b
+def multiply(a: Value, b: Value) -> Value: return a & b if a.kind == "b" else a * b
+def divide(a: Value, b: Value) -> Value: return a / b
+def reciprocal(x: Value) -> Value: return 1.0 / x
+def square(x: Value) -> Value: return multiply(x, x)
+def equal(a: Value, b: Value) -> Value: return a.equals(b)
+def not_equal(a: Value, b: Value) -> Value: return a.differs(b)
+def less(a: Value, b: Value) -> Value: return a < b
+def less_equal(a: Value, b: Value) -> Value: return a <= b
+def greater(a: Value, b: Value) -> Value: return a > b
+def greater_equal(a: Value, b: Value) -> Value: return a >= b
+def isnan(x: Value) -> Value: return x.differs(x)
+def isinf(x: Value) -> Value: return abs(x).equals(math.inf)
+def isfinite(x: Value) -> Value: return abs(x) < math.inf
+def logical_not(x: Value) -> Value: return x.equals(0)
+def logical_and(a: Value, b: Value) -> Value: return convert(a, "bool") & convert(b, "bool")
+def logical_or(a: Value, b: Value) -> Value: return convert(a, "bool") | convert(b, "bool")
+def logical_xor(a: Value, b: Value) -> Value: return convert(a, "bool") ^ convert(b, "bool")
+
+
+def absolute(x: Value) -> Value:
+    if x.kind == "f":
+        return abs(x)
+    return select(x < 0, -x, x) if x.kind == "i" else x
+
+
+def sign(x: Value) -> Value:
+    """-1, 0 or 1; NaN for NaN; 0.0 for -0.0."""
+    if x.kind == "u":
+        return select(x > 0, 1, like(x, 0))
+    return select(x > 0, 1, select(x < 0, -1, select(x.equals(0), 0, x)))
+
+
+def larger(a: Value, b: Value) -> Value:
+    """The larger; NaN if either is."""
+    return maximum(a, b) if a.kind == "f" else select(a > b, a, b)
+
+
+def smaller(a: Value, b: Value) -> Value:
+    """The smaller; NaN if either is."""
+    return minimum(a, b) if a.kind == "f" else select(a < b, a, b)
+
+
+def larger_number(a: Value, b: Value) -> Value:
+    """The larger; the other where one is NaN."""
+    return select((a > b) | b.differs(b), a, b)
+
+
+def smaller_number(a: Value, b: Value) -> Value:
+    """The smaller; the other where one is NaN."""
+    return select((a < b) | b.differs(b), a, b)
+
+
+def strong_multiply(cotangent: Value, local: Value) -> Value:
+    return select(cotangent.equals(0.0), 0.0, cotangent * local)
+
+
+def strong_divide(cotangent: Value, local: Value) -> Value:
+    return select(cotangent.equals(0.0), 0.0, cotangent / local)
+
+
+def _float_division(a: Value, b: Value) -> tuple[Value, Value]:
+    """Quotient rounded down and what it leaves, as NumPy (and Python) put them together from C's remainder, which is exact."""
+    rest = c_remainder(a, b)
+    exact = rest.equals(0.0)
+    wrong_side = ~exact & ((b < 0.0) ^ (rest < 0.0))
+    down = (a - rest) / b
+    down = select(wrong_side, down - 1.0, down)
+    whole = floor(down)
+    whole = select(down - whole > 0.5, whole + 1.0, whole)
+    by_zero = b.equals(0.0)
+    whole = select(by_zero, a / b, select(down.equals(0.0), copysign(0.0, a / b), whole))
+    return whole, select(exact, copysign(0.0, b), select(wrong_side, rest + b, rest))
+
+
+def _integer_division(a: Value, b: Value) -> tuple[Value, Value]:
+    """Quotient rounded down and what it leaves; both 0 for b = 0. The quotient that does not fit wraps around."""
+    by_zero = b.equals(0)
+    if a.kind == "u":
+        divisor = select(by_zero, 1, b)
+        quotient = a / divisor
+        return select(by_zero, 0, quotient), select(by_zero, 0, a - quotient * divisor)
+    by_minus_one = b.equals(-1)   # the processor stops at the smallest number divided by -1
+    divisor = select(by_zero | by_minus_one, 1, b)
+    quotient = a / divisor
+    rest = a - quotient * divisor
+    wrong_side = rest.differs(0) & ((rest ^ divisor) < 0)
+    quotient, rest = select(wrong_side, quotient - 1, quotient), select(wrong_side, rest + divisor, rest)
+    return select(by_zero, 0, select(by_minus_one, -a, quotient)), select(by_zero, 0, rest)
+
+
+def floor_divide(a: Value, b: Value) -> Value:
+    return (_float_division if a.kind == "f" else _integer_division)(a, b)[0]
+
+
+def remainder(a: Value, b: Value) -> Value:
+    return (_float_division if a.kind == "f" else _integer_division)(a, b)[1]
+
+
+def power(x: Value, y: Value) -> Value:
+    """x^y; for integers by repeated squaring, with wrap-around, y taken as unsigned."""
+    if x.kind == "f":
+        return powers.power(x, y)
+    result = like(x, 1)
+    for bit in range(x.bits):
+        result = select((y & (1 << bit)).differs(0), result * x, result)
+        x = x * x
+    return result
+
+
+def left_shift(x: Value, places: Value) -> Value:
+    """0 from the width of x on, and for negative places."""
+    fits = _fits(places)
+    return select(fits, x << select(fits, places, 0), 0)
+
+
+def right_shift(x: Value, places: Value) -> Value:
+    """From the width of x on, and for negative places, 0 or the sign."""
+    if x.kind == "u":
+        fits = _fits(places)
+        return select(fits, x >> select(fits, places, 0), 0)
+    return x >> select(_fits(places), places, x.bits - 1)
+
+
+def _fits(places: Value) -> Value:
+    return (places >= 0) & (places < places.bits)
+

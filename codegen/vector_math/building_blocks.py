@@ -1,0 +1,137 @@
+"""What the functions are built from: polynomials, error-free sums and products, rounding, powers of two.
+
+Sums and products with their rests: Dekker (1971), Knuth, Veltkamp; see Muller et al., Handbook of Floating-Point Arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adjit.codegen.vector_math.coefficients import COEFFICIENTS
+from adjit.codegen.vector_math.language import Number, Value, fma, like, select, to_bits, to_float
+
+Pair = tuple[Value, Value]
+
+
+def polynomial(x: Value, name: str) -> Value:
+    """The named polynomial at x.
+
+    Horner; with many coefficients the even and the odd powers apart, which is half the chain for one more product,
+    and a little less exact.
+    """
+    coefficients = COEFFICIENTS[name, x.bits]
+    if len(coefficients) < 10:
+        return _horner(x, coefficients)
+    square = x * x
+    return fma(_horner(square, coefficients[1::2]), x, _horner(square, coefficients[::2]))
+
+
+def _horner(x: Value, coefficients: Sequence[float]) -> Value:
+    value = like(x, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = fma(value, x, coefficient)
+    return value
+
+
+def at_least(x: Value, low: float) -> Value:
+    """x, or low where x is less; NaN stays."""
+    return select(x < low, low, x)
+
+
+def at_most(x: Value, high: float) -> Value:
+    """x, or high where x is greater; NaN stays."""
+    return select(x > high, high, x)
+
+
+def sign_of(x: Value) -> Value:
+    """The sign bit alone, of a float or of an integer."""
+    return (to_bits(x) if x.kind == "f" else x) & x.format.sign_bit
+
+
+def flip(x: Value, sign: Value) -> Value:
+    """x with its sign changed where the sign bit is set."""
+    return to_float(to_bits(x) ^ sign)
+
+
+def is_negative(x: Value) -> Value:
+    """Whether the sign bit is set: true for -0.0."""
+    return sign_of(x).differs(0)
+
+
+def is_odd(integer: Value) -> Value:
+    return (integer & 1).differs(0)
+
+
+def fast_two_sum(a: Value | Number, b: Value) -> Pair:
+    """a + b as rounded sum and rest, for |a| >= |b| or a = 0."""
+    s = a + b
+    return s, b - (s - a)
+
+
+def two_sum(a: Value, b: Value | Number) -> Pair:
+    """a + b as rounded sum and rest."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def two_product(a: Value, b: Value | Number) -> Pair:
+    """a b as rounded product and rest."""
+    b = like(a, b)
+    p = a * b
+    if a.emitter.fused:
+        return p, fma(a, b, -p)
+
+    def halves(v: Value) -> Pair:
+        t = v * (2.0 ** ((v.format.digits + 1) // 2) + 1.0)
+        high = t - (t - v)
+        return high, v - high
+
+    (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
+    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def minus_product(x: Value, a: Value, b: Value | Number) -> Value:
+    """x - a b, the product not rounded."""
+    if x.emitter.fused:
+        return fma(a, -b, x)
+    p, rest = two_product(a, b)
+    return (x - p) - rest
+
+
+def quotient(n: Value, n_low: Value | None, d: Value, d_low: Value) -> Value:
+    """(n + n_low) / (d + d_low), rounded about once."""
+    r = 1.0 / d
+    q = n * r
+    rest = minus_product(n, q, d)
+    return fma(fma(-q, d_low, rest if n_low is None else rest + n_low), r, q)
+
+
+def nearest(x: Value, factor: float = 1.0) -> Pair:
+    """n = x factor rounded to a whole number, and `code`, an integer whose low bits are those of n + 2 bias.
+
+    Adding 1.5 2^mantissa rounds, and leaves the integer in the low bits: no conversion is needed, which for NaN and large
+    numbers would be undefined and which older processors lack for 64 bits.
+    """
+    f = x.format
+    magic = 1.5 * f.unit + 2 * f.bias
+    t = x + magic if factor == 1.0 else fma(x, factor, magic)
+    return t - magic, to_bits(t)
+
+
+def power_of_two(code: Value, shift: int = 0) -> Value:
+    """2^(n + shift), a normal number."""
+    f = code.format
+    return to_float((code + (shift - f.bias)) << f.mantissa)
+
+
+def two_powers(code: Value) -> Pair:
+    """Two powers of two whose product is 2^n, also where that is no normal number."""
+    f = code.format
+    half = code >> 1
+    return to_float(half << f.mantissa), to_float((code - half) << f.mantissa)
+
+
+def is_tiny(x: Value) -> Value:
+    """So small that an odd function with slope 1 is x; where scaling would cost subnormals their bits, and zero its sign."""
+    return abs(x) < 2.0 ** -(x.format.digits + 1)

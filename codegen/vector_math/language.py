@@ -1,0 +1,208 @@
+"""The language that scalar functions are written in: arithmetic on a `Value` emits an instruction.
+
+    def sigmoid(x: Value) -> Value:
+        e = exp(-abs(x))
+        return select(x < 0.0, e, 1.0) / (1.0 + e)
+
+What an instruction looks like is up to the `Emitter`; a new backend writes down one class and has every function.
+
+Rules that definitions keep, so that a loop around them becomes vector code and every backend gives the same bits:
+- No loop and no call. The only branch is `rare`, around code that is skipped unless some element needs it.
+- Fused products are written as `fma`; nothing else may be contracted or reordered (error-free sums depend on each rounding).
+- A comparison with NaN is false, and the selects are written so that NaN then stays in the arithmetic.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+Number = bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a definition has to know about a floating-point format."""
+
+    bits: int
+    mantissa: int   # stored bits
+    bias: int
+
+    @property
+    def digits(self) -> int:
+        return self.mantissa + 1
+
+    @property
+    def smallest_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def unit(self) -> float:
+        """From here on all numbers are whole."""
+        return 2.0**self.mantissa
+
+    @property
+    def sign_bit(self) -> int:
+        return 1 << (self.bits - 1)
+
+
+FORMATS = {32: Format(32, 23, 127), 64: Format(64, 52, 1023)}
+
+
+def bits_of(number: float, bits: int) -> int:
+    """The bits of a float as an unsigned integer."""
+    float_code, integer_code = {32: ("<f", "<I"), 64: ("<d", "<Q")}[bits]
+    (pattern,) = struct.unpack(integer_code, struct.pack(float_code, number))
+    return int(pattern)
+
+
+class Emitter(ABC):
+    """Takes down the instructions of one function. Equal instructions, `rare` ones too, are emitted once."""
+
+    def __init__(self, fused: bool) -> None:
+        """`fused`: the target has an instruction that multiplies and adds with one rounding."""
+        self.fused = fused
+        self.known: dict[Hashable, Value] = {}
+        self.known_branches: dict[Hashable, tuple[Value, ...]] = {}
+
+    def constant(self, number: Value | Number, type: str) -> Value:
+        if isinstance(number, Value):
+            if number.type != type:
+                raise TypeError(f"{number.type} where {type} was expected")
+            return number
+        return Value(self, self.literal(number, type), type)
+
+    def emit(self, code: str, type: str, *arguments: Value) -> Value:
+        key = (code, type, *(a.name for a in arguments))
+        if key not in self.known:
+            compared = arguments[0].compared if type == "bool" else type
+            self.known[key] = Value(self, self.instruction(code, type, arguments), type, compared)
+        return self.known[key]
+
+    def emit_rare(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
+        closed_over = (cell.cell_contents for cell in slow.__closure__ or ())
+        key = (slow.__code__, *(v.name if isinstance(v, Value) else v for v in (mask, *usual, *closed_over)))
+        if key not in self.known_branches:
+            self.known_branches[key] = self.branch(mask, slow, usual)
+        return self.known_branches[key]
+
+    def emit_inside(self, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> list[Value]:
+        """The values of slow(); its instructions are forgotten again, as they do not always run."""
+        known, branches = dict(self.known), dict(self.known_branches)
+        values = [self.constant(new, old.type) for new, old in zip(slow(), usual, strict=True)]
+        self.known, self.known_branches = known, branches
+        return values
+
+    @abstractmethod
+    def literal(self, number: Number, type: str) -> str:
+        """The text of a constant."""
+
+    @abstractmethod
+    def instruction(self, code: str, type: str, arguments: tuple[Value, ...]) -> str:
+        """Emit one instruction; the name of its result, which has this type."""
+
+    @abstractmethod
+    def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The values of slow() where the mask is true, else the usual ones."""
+
+    @abstractmethod
+    def lookup(self, table_name: str, table: Sequence[float], index: Value, type: str) -> Value:
+        """table[index]; the index is in range."""
+
+
+class Value:
+    """A name in the function being emitted.
+
+    Types: f32 f64, i8 to i64, u8 to u64, and bool. `compared` is, for a bool, the type of what was compared.
+    """
+
+    __slots__ = ("compared", "emitter", "name", "type")
+
+    def __init__(self, emitter: Emitter, name: str, type: str, compared: str | None = None) -> None:
+        self.emitter, self.name, self.type, self.compared = emitter, name, type, compared or type
+
+    @property
+    def kind(self) -> str:
+        """f, i, u or b."""
+        return self.type[0]
+
+    @property
+    def bits(self) -> int:
+        return 1 if self.type == "bool" else int(self.type[1:])
+
+    @property
+    def format(self) -> Format:
+        return FORMATS[self.bits]
+
+    def _with(self, code: str, other: Value | Number, type: str | None = None, swapped: bool = False) -> Value:
+        other = self.emitter.constant(other, self.type)
+        return self.emitter.emit(code, type or self.type, *((other, self) if swapped else (self, other)))
+
+    def __add__(self, other: Value | Number) -> Value: return self._with("add", other)
+    def __radd__(self, other: Number) -> Value: return self._with("add", other, swapped=True)
+    def __sub__(self, other: Value | Number) -> Value: return self._with("subtract", other)
+    def __rsub__(self, other: Number) -> Value: return self._with("subtract", other, swapped=True)
+    def __mul__(self, other: Value | Number) -> Value: return self._with("multiply", other)
+    def __rmul__(self, other: Number) -> Value: return self._with("multiply", other, swapped=True)
+    def __truediv__(self, other: Value | Number) -> Value: return self._with("divide", other)
+    def __rtruediv__(self, other: Number) -> Value: return self._with("divide", other, swapped=True)
+    def __and__(self, other: Value | Number) -> Value: return self._with("and", other)
+    def __or__(self, other: Value | Number) -> Value: return self._with("or", other)
+    def __xor__(self, other: Value | Number) -> Value: return self._with("xor", other)
+    def __lshift__(self, other: Value | Number) -> Value: return self._with("shift_left", other)
+    def __rshift__(self, other: Value | Number) -> Value: return self._with("shift_right", other)   # of i64: the sign comes in
+    def __lt__(self, other: Value | Number) -> Value: return self._with("less", other, "bool")
+    def __le__(self, other: Value | Number) -> Value: return self._with("less_equal", other, "bool")
+    def __gt__(self, other: Value | Number) -> Value: return self._with("greater", other, "bool")
+    def __ge__(self, other: Value | Number) -> Value: return self._with("greater_equal", other, "bool")
+    def equals(self, other: Value | Number) -> Value: return self._with("equal", other, "bool")
+    def differs(self, other: Value | Number) -> Value: return self._with("not_equal", other, "bool")   # true for NaN
+    def __neg__(self) -> Value: return self.emitter.emit("negate", self.type, self)
+    def __abs__(self) -> Value: return self.emitter.emit("absolute", self.type, self)
+    def __invert__(self) -> Value: return self.emitter.emit("invert", self.type, self)
+
+
+def like(x: Value, number: Value | Number) -> Value:
+    """A number as a value of the type of x."""
+    return x.emitter.constant(number, x.type)
+
+
+def select(mask: Value, a: Value | Number, b: Value | Number) -> Value:
+    """a where the mask is true, else b; two bare numbers are of the type that was compared."""
+    type = next((v.type for v in (a, b) if isinstance(v, Value)), mask.compared)
+    return mask.emitter.emit("select", type, mask, mask.emitter.constant(a, type), mask.emitter.constant(b, type))
+
+
+def fma(a: Value, b: Value | Number, c: Value | Number) -> Value:
+    """a b + c, rounded once; twice where the target has no such instruction."""
+    b, c = like(a, b), like(a, c)
+    return a.emitter.emit("fma", a.type, a, b, c) if a.emitter.fused else a * b + c
+
+
+def sqrt(x: Value) -> Value: return x.emitter.emit("sqrt", x.type, x)
+def floor(x: Value) -> Value: return x.emitter.emit("floor", x.type, x)
+def ceil(x: Value) -> Value: return x.emitter.emit("ceil", x.type, x)
+def trunc(x: Value) -> Value: return x.emitter.emit("trunc", x.type, x)
+def rint(x: Value) -> Value: return x.emitter.emit("rint", x.type, x)
+def c_remainder(a: Value, b: Value) -> Value: return a.emitter.emit("remainder", a.type, a, b)   # with the sign of a
+def copysign(x: Value | Number, sign: Value) -> Value: return sign.emitter.emit("copysign", sign.type, like(sign, x), sign)
+def maximum(a: Value, b: Value) -> Value: return a.emitter.emit("maximum", a.type, a, b)         # NaN if either is
+def minimum(a: Value, b: Value) -> Value: return a.emitter.emit("minimum", a.type, a, b)
+def add_in_any_order(a: Value, b: Value) -> Value: return a.emitter.emit("add_in_any_order", a.type, a, b)
+def multiply_in_any_order(a: Value, b: Value) -> Value: return a.emitter.emit("multiply_in_any_order", a.type, a, b)
+def to_bits(x: Value) -> Value: return x.emitter.emit("bitcast", f"u{x.bits}", x)
+def to_float(bits: Value) -> Value: return bits.emitter.emit("bitcast", f"f{bits.bits}", bits)
+
+
+def convert(x: Value, type: str) -> Value:
+    """The number nearest to x toward zero; a float outside of an integer type gives its nearest end, NaN gives 0."""
+    if x.type == type:
+        return x
+    return x.differs(0) if type == "bool" else x.emitter.emit("convert", type, x)
+
+
+def rare(mask: Value, slow: Callable[[], Sequence[Value | Number]], *usual: Value) -> tuple[Value, ...]:
+    """The values of slow() where the mask is true, the usual ones elsewhere; slow() costs nothing while the mask is false."""
+    return mask.emitter.emit_rare(mask, slow, usual)

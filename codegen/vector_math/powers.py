@@ -1,0 +1,114 @@
+"""cbrt, hypot, power.
+
+power(x, y) = e^(y log x), the logarithm with 11 bits more than the format, the product exact (fdlibm's plan; large terms as pairs).
+"""
+
+from __future__ import annotations
+
+import math
+
+from adjit.codegen.vector_math.building_blocks import (
+    Pair,
+    at_least,
+    at_most,
+    fast_two_sum,
+    is_negative,
+    is_odd,
+    minus_product,
+    nearest,
+    polynomial,
+    power_of_two,
+    two_powers,
+    two_product,
+    two_sum,
+)
+from adjit.codegen.vector_math.constants import LN2, LOG2_E, TWO_THIRDS, pair, short_pair
+from adjit.codegen.vector_math.exponential import EXP_RANGE
+from adjit.codegen.vector_math.language import Value, copysign, fma, rare, select, sqrt, to_bits
+from adjit.codegen.vector_math.logarithmic import split_exponent
+
+
+def cbrt(x: Value) -> Value:
+    """x = 8^n m: m^(-1/3) by a polynomial and one step of third order, then one correction of m^(1/3)."""
+    k, m = split_exponent(abs(x))
+    n, code = nearest(k, 1 / 3)
+    rest = fma(n, -3.0, k)   # -1, 0 or 1
+    less, more = rest < -0.5, rest > 0.5
+    r = polynomial(m, "CBRT") * select(less, 2.0 ** (1 / 3), select(more, 0.5 ** (1 / 3), 1.0))
+    m = m * select(less, 0.5, select(more, 2.0, 1.0))
+    h = 1.0 - m * (r * r * r)
+    r = fma(r * h, fma(h, 2 / 9, 1 / 3), r)
+    y = m * (r * r)
+    y = fma(minus_product(m, y * y, y), (r * r) * (1 / 3), y) * power_of_two(code)
+    return copysign(select(abs(k) < math.inf, y, abs(x)), x)
+
+
+def hypot(x: Value, y: Value) -> Value:
+    """sqrt(x^2 + y^2), scaled so that no square overflows or underflows."""
+    a, b = abs(x), abs(y)
+    high, low = select(a > b, a, b), select(a > b, b, a)
+    top, bottom, shrink, grow = {32: (60, -40, -70, 90), 64: (500, -400, -600, 700)}[x.bits]
+    big, small = high > 2.0**top, high < 2.0**bottom
+    scale = select(big, 2.0**shrink, select(small, 2.0**grow, 1.0))
+    back = select(big, 2.0**-shrink, select(small, 2.0**-grow, 1.0))
+    high, low = high * scale, low * scale
+    return select(a.equals(math.inf) | b.equals(math.inf), math.inf, sqrt(fma(high, high, low * low)) * back)
+
+
+def _log_pair(x: Value) -> Pair:
+    """log(x) as high + low: k ln2 + 2s + s z (2/3 + z P(z)), z = s^2, what is large of it as pairs."""
+    k, m = split_exponent(x)
+    f = m - 1.0
+    d, d_low = fast_two_sum(2.0, f)
+    r = 1.0 / d
+    s = f * r
+    s_low = fma(-s, d_low, minus_product(f, s, d)) * r
+    z, z_low = two_product(s, s)
+    z_low = fma(s + s, s_low, z_low)
+    two_thirds, two_thirds_low = pair(TWO_THIRDS, x)
+    c, c_low = fast_two_sum(two_thirds, z * polynomial(z, "POW_LOG"))
+    w, w_low = two_product(s, z)
+    w_low = w_low + fma(s, z_low, s_low * z)
+    v, v_low = two_product(w, c)
+    v_low = v_low + fma(w, c_low + two_thirds_low, w_low * c)
+    ln2, ln2_low = short_pair(LN2, x)
+    a, a_low = fast_two_sum(k * ln2, s + s)
+    b, b_low = two_sum(a, v)
+    high, low = fast_two_sum(b, (b_low + a_low) + (fma(k, ln2_low, v_low) + 2.0 * s_low))
+    finite = abs(k) < math.inf
+    return select(finite, high, k), select(finite, low, 0.0)
+
+
+def _exp_of_pair(x: Value, x_low: Value) -> Value:
+    """e^(x + x_low), nearly rounded once."""
+    high, low = short_pair(LN2, x)
+    n, code = nearest(x, float(LOG2_E))
+    r1 = fma(n, -high, x)
+    r = fma(n, -low, r1)
+    r_low = fma(n, -low, r1 - r) + x_low
+    one, rest = fast_two_sum(1.0, r)
+    q = (r * r) * polynomial(r, "EXP")
+    a, b = two_powers(code)
+    return (one + (rest + (q + fma(r + q, r_low, r_low)))) * a * b
+
+
+def power(x: Value, y: Value) -> Value:
+    f = x.format
+    a, b = abs(x), abs(y)
+    high, low = _log_pair(a)
+    z = at_most(at_least(y, -(2.0**64)), 2.0**64)   # beyond, the result is 0, 1 or infinite anyway
+    p, p_low = two_product(z, high)
+    least, most = EXP_RANGE[x.bits]
+    p_low = select((p > least) & (p < most), fma(z, low, p_low), 0.0)
+    r = _exp_of_pair(at_most(at_least(p, least), most), p_low)
+
+    def special() -> tuple[Value]:
+        u = select(b < f.unit, b + f.unit, b)   # the last bit of it has the weight 1
+        whole = (b >= f.unit) | (u - f.unit).equals(b)
+        odd = whole & is_odd(to_bits(u)) & (b < 2.0 * f.unit)
+        signed = select(odd & is_negative(x), -r, r)
+        signed = select((x < 0.0) & (a < math.inf) & ~whole, math.nan, signed)
+        return (select(x.equals(1.0) | y.equals(0.0), 1.0, signed),)
+
+    (result,) = rare(is_negative(x) | r.differs(r), special, r)
+    return result

@@ -1,0 +1,114 @@
+"""sin, cos, tan.
+
+|x| = q pi/2 + r. Up to a limit by Cody and Waite's reduction in three constants, whose first step is exact with fma; beyond, by
+Payne and Hanek's in floating point, with the sums of Ogita and Rump.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from adjit.codegen.vector_math.building_blocks import (
+    Pair,
+    fast_two_sum,
+    flip,
+    is_odd,
+    minus_product,
+    polynomial,
+    quotient,
+    sign_of,
+    two_product,
+    two_sum,
+)
+from adjit.codegen.vector_math.constants import HALF_PI, payne_hanek_rows, triple
+from adjit.codegen.vector_math.language import Value, fma, rare, select, to_bits, to_float
+
+_CODY_WAITE_LIMIT = {32: 2.0**16, 64: 2.0**30}
+Reduced = tuple[Value, Value, Value, Value]
+
+
+def _vector_sum(terms: Sequence[Value]) -> list[Value]:
+    """Terms with the same sum, the last of them that sum as rounded."""
+    rests, s = [], terms[0]
+    for t in terms[1:]:
+        s, rest = two_sum(s, t)
+        rests.append(rest)
+    return [*rests, s]
+
+
+def _reduce_huge(a: Value) -> Reduced:
+    """As `_reduce_half_pi`, for any a: a = x 2^(8j), and x times row j of the table is a 2/pi modulo 4."""
+    f = a.format
+    exponent, whole = to_bits(a) >> f.mantissa, f.bias + f.mantissa
+    j = select(exponent > whole, exponent - whole, 0) >> 3
+    x = to_float(to_bits(a) - (j << (f.mantissa + 3)))
+    row = [a.emitter.lookup(f"two_over_pi_{a.type}", payne_hanek_rows(a.bits), (j << 2) + i, a.type) for i in range(4)]
+    (p1, e1), (p2, e2), (p3, e3) = (two_product(x, c) for c in row[:3])
+
+    def modulo4(v: Value) -> Value:
+        # Coarse first: the magic number rounds correctly only what is below half of it.
+        for magic in (1.5 * f.unit * 2.0**12, 1.5 * f.unit):
+            v = v - ((v * 0.25 + magic) - magic) * 4.0
+        return v
+
+    *terms, s = _vector_sum([x * row[3], e3, p3, e2, modulo4(p2), modulo4(e1), modulo4(p1)])
+    t = s + 1.5 * f.unit
+    *terms, s = _vector_sum(_vector_sum([*terms, s - (t - 1.5 * f.unit)]))
+    low = terms[0]
+    for term in terms[1:]:
+        low = low + term
+    s, low = fast_two_sum(s, low)
+    c1, c2, _ = triple(HALF_PI, a)
+    r, rest = two_product(s, c1)
+    r, low = fast_two_sum(r, fma(low, c1, fma(s, c2, rest)))
+    r = select(a.equals(math.inf), math.nan, r)
+    return to_bits(t), r, r, low
+
+
+def _reduce_half_pi(a: Value) -> Reduced:
+    """For a >= 0: the integer q (its low bits), r, and r again as high + low."""
+    f = a.format
+    c1, c2, c3 = triple(HALF_PI, a)
+    t = fma(a, 2 / math.pi, 1.5 * f.unit)
+    q = t - 1.5 * f.unit
+    r1 = minus_product(a, q, c1)
+    r = minus_product(minus_product(r1, q, c2), q, c3)
+    p, p_low = two_product(q, c2)   # from here on for tan; where unused, it is not compiled
+    s, s_low = two_sum(r1, -p)
+    high, low = fast_two_sum(s, minus_product(s_low - p_low, q, c3))
+    integer, r, high, low = rare(a > _CODY_WAITE_LIMIT[a.bits], lambda: _reduce_huge(a), to_bits(t), r, high, low)
+    return integer, r, high, low
+
+
+def _sin_cos_of_reduced(r: Value) -> Pair:
+    z = r * r
+    return fma(r * z, polynomial(z, "SIN"), r), fma(z, polynomial(z, "COS"), 1.0)
+
+
+def sin(x: Value) -> Value:
+    q, r, _, _ = _reduce_half_pi(abs(x))
+    s, c = _sin_cos_of_reduced(r)
+    return flip(select(is_odd(q), c, s), sign_of((q << (x.bits - 2)) ^ to_bits(x)))
+
+
+def cos(x: Value) -> Value:
+    q, r, _, _ = _reduce_half_pi(abs(x))
+    s, c = _sin_cos_of_reduced(r)
+    return flip(select(is_odd(q), s, c), sign_of((q + 1) << (x.bits - 2)))
+
+
+def _sin_cos_pairs(r: Value, low: Value) -> tuple[Pair, Pair]:
+    """sin(r + low) and cos(r + low), each as high + low."""
+    z = r * r
+    s, s_low = fast_two_sum(r, (r * z) * polynomial(z, "SIN"))
+    c, c_low = fast_two_sum(1.0, z * polynomial(z, "COS"))
+    return (s, fma(low, c, s_low)), (c, c_low - low * s)
+
+
+def tan(x: Value) -> Value:
+    q, _, r, low = _reduce_half_pi(abs(x))
+    (s, s_low), (c, c_low) = _sin_cos_pairs(r, low)
+    odd = is_odd(q)
+    ratio = quotient(select(odd, c, s), select(odd, c_low, s_low), select(odd, s, c), select(odd, s_low, c_low))
+    return flip(ratio, sign_of((q << (x.bits - 1)) ^ to_bits(x)))
