@@ -90,6 +90,13 @@ def fingerprint(names: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def helper_functions(names: Iterable[str]) -> dict[str, Helper]:
+    """The helpers by mangled name: native ones, or Python ones where Numba's compiler is off. Imports Numba."""
+    import numba
+
+    return python_helpers(names) if numba.config.DISABLE_JIT else native_helpers(names)
+
+
 def native_helpers(names: Iterable[str]) -> dict[str, Helper]:
     """The helpers as functions that Numba-compiled code can call, by mangled name. Imports Numba."""
     return {name: _native(name) for name in set(names)}
