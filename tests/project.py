@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+VERSION = re.search(r'^VERSION = "(.+)"$', (ROOT / "ir/version.py").read_text(), re.MULTILINE)[1]  # type: ignore[index]
 ROOMS = ("ir", "tracer", "passes", "codegen", "runtime", "api")
 
 

@@ -11,8 +11,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
-
-from project import PYPROJECT, ROOMS, ROOT, modules, room_of
+from project import PYPROJECT, ROOMS, ROOT, VERSION, modules, room_of
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
@@ -83,12 +82,11 @@ print(adjit.__version__)
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path, checkout: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    version = PYPROJECT["project"]["version"]
-    assert {name.split("/")[0] for name in names} == {"adjit", f"adjit-{version}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"adjit", f"adjit-{VERSION}.dist-info"}
     expected = {
         name.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py") for name, path in modules(checkout).items()}
     assert {name for name in names if name.startswith("adjit/")} == expected | {"adjit/py.typed"}
-    assert f"adjit-{version}.dist-info/licenses/LICENSE" in names
+    assert f"adjit-{VERSION}.dist-info/licenses/LICENSE" in names
 
 
 def test_wheel_asks_for_four_libraries(wheel: Path) -> None:
@@ -115,7 +113,7 @@ def test_installs(how: str, checkout: Path, wheel: Path, environment: Path, tmp_
     try:
         assert {name for name in added if "adjit" not in name} == set()
         for folder in (tmp_path, checkout):
-            assert run(environment, "-c", USE, cwd=folder).strip() == PYPROJECT["project"]["version"]
+            assert run(environment, "-c", USE, cwd=folder).strip() == VERSION
             for room in sorted(set(ROOMS)):
                 code = f"import importlib.util, sys; sys.path = [p for p in sys.path if p]; print(importlib.util.find_spec({room!r}))"
                 assert run(environment, "-c", code, cwd=folder).strip() == "None"
