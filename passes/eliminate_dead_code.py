@@ -1,0 +1,32 @@
+"""Drops ops whose results nothing uses."""
+
+from __future__ import annotations
+
+from adjit.ir.graph import Graph, Op
+from adjit.passes.options import Options
+
+
+def eliminate_dead_code(graph: Graph, options: Options) -> Graph:
+    """Drop every op none of whose results is needed: no op has side effects.
+
+    Before:
+        graph @f(%x: f32[3]) {
+          %a: f32[3] = exp %x
+          %b: f32[3] = sin %a
+          %c: f32[3] = cos %x
+          return %c
+        }
+
+    After:
+        graph @f(%x: f32[3]) {
+          %c: f32[3] = cos %x
+          return %c
+        }
+    """
+    needed = set(graph.results)
+    kept: list[Op] = []
+    for op in reversed(graph.ops):
+        if not needed.isdisjoint(op.results):
+            needed.update(op.operands)
+            kept.append(op)
+    return graph if len(kept) == len(graph.ops) else graph.with_ops(kept[::-1])

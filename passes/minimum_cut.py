@@ -1,0 +1,108 @@
+"""The minimum cut of a directed network, by Dinic's algorithm.
+
+Source: Y. Dinitz, "Algorithm for solution of a problem of maximum flow in a network with power estimation", Soviet Math. Doklady 11
+(1970) 1277-1280.
+"""
+
+from __future__ import annotations
+
+INFINITE = 1 << 62
+
+
+class Network:
+    """A network of numbered nodes; node 0 is the source, node 1 the sink."""
+
+    SOURCE = 0
+    SINK = 1
+
+    def __init__(self) -> None:
+        self._edges_of: list[list[int]] = [[], []]
+        self._target: list[int] = []        # edge e and its reverse e ^ 1 are neighbours
+        self._free: list[int] = []          # capacity that is left
+
+    def node(self) -> int:
+        """A new node."""
+        self._edges_of.append([])
+        return len(self._edges_of) - 1
+
+    def edge(self, begin: int, end: int, capacity: int = INFINITE) -> None:
+        self._edges_of[begin].append(len(self._target))
+        self._target.append(end)
+        self._free.append(capacity)
+        self._edges_of[end].append(len(self._target))
+        self._target.append(begin)
+        self._free.append(0)
+
+    def cut(self) -> tuple[int, set[int]]:
+        """The capacity of the minimum cut, and the nodes on the sink's side of the one that lies nearest to the sink.
+
+        >>> network = Network()
+        >>> a = network.node()
+        >>> network.edge(network.SOURCE, a, 3), network.edge(a, network.SINK, 2)
+        (None, None)
+        >>> network.cut()
+        (2, {1})
+        """
+        total = 0
+        while True:
+            levels = self._levels()
+            if levels[self.SINK] < 0:
+                return total, self._sink_side()
+            total += self._blocking_flow(levels)
+
+    def _levels(self) -> list[int]:
+        """Distance of each node from the source over edges with free capacity; -1 where there is no way."""
+        levels = [-1] * len(self._edges_of)
+        levels[self.SOURCE] = 0
+        reached = [self.SOURCE]
+        for node in reached:
+            for edge in self._edges_of[node]:
+                target = self._target[edge]
+                if self._free[edge] and levels[target] < 0:
+                    levels[target] = levels[node] + 1
+                    reached.append(target)
+        return levels
+
+    def _blocking_flow(self, levels: list[int]) -> int:
+        """Fill shortest ways until none is left; what they carry."""
+        total = 0
+        next_edge = [0] * len(self._edges_of)
+        way: list[int] = []
+        node = self.SOURCE
+        while True:
+            if node == self.SINK:
+                amount = min(self._free[edge] for edge in way)
+                total += amount
+                for edge in way:
+                    self._free[edge] -= amount
+                    self._free[edge ^ 1] += amount
+                full = next(position for position, edge in enumerate(way) if not self._free[edge])
+                node = self._target[way[full] ^ 1]
+                del way[full:]
+                continue
+            edges = self._edges_of[node]
+            while next_edge[node] < len(edges):
+                edge = edges[next_edge[node]]
+                if self._free[edge] and levels[self._target[edge]] == levels[node] + 1:
+                    break
+                next_edge[node] += 1
+            else:
+                if not way:
+                    return total
+                node = self._target[way.pop() ^ 1]
+                next_edge[node] += 1
+                continue
+            way.append(edge)
+            node = self._target[edge]
+
+    def _sink_side(self) -> set[int]:
+        """The nodes from which the sink can be reached over edges with free capacity."""
+        side = {self.SINK}
+        reached = [self.SINK]
+        for node in reached:
+            for edge in self._edges_of[node]:
+                begin = self._target[edge]
+                if self._free[edge ^ 1] and begin not in side:
+                    side.add(begin)
+                    reached.append(begin)
+        return side

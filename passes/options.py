@@ -1,0 +1,16 @@
+"""What a user may ask of the passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices that passes read; equal options give equal programs.
+
+    memory_budget  how much the forward half may keep for the backward half: bytes (an int), or a fraction of what keeping
+                   everything would take (a float). None keeps what is not cheap to compute again.
+    """
+
+    memory_budget: int | float | None = None

@@ -1,0 +1,102 @@
+"""The order of all passes, in one tuple, and the runner that checks, times and counts them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from adjit.ir.graph import Graph
+from adjit.ir.verifier import Stage
+from adjit.ir.verifier import verify as verify_graph
+from adjit.passes.choose_saved_values import choose_saved_values, describe_saved_values
+from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.options import Options
+from adjit.passes.remove_stop_gradients import remove_stop_gradients
+from adjit.passes.simplify import simplify
+
+Transform = Callable[[Graph, Options], Graph]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A step of the pipeline.
+
+    `run` is pure and gives the same object where it changes nothing; its docstring shows it on text (`Before:`, `After:`). The graph it
+    gives obeys the rules of the stage `ensures`. `describe(before, after, options)` says what a reader of the records should know.
+    """
+
+    name: str
+    run: Transform
+    ensures: Stage
+    describe: Callable[[Graph, Graph, Options], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one run of a pass did: milliseconds (with and without verification), number of ops before and after, and a remark."""
+
+    name: str
+    milliseconds: float
+    verify_milliseconds: float
+    ops_before: int
+    ops_after: int
+    remark: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.name}: {self.ops_before} -> {self.ops_after} ops, {self.milliseconds:.2f} ms"
+        return f"{text} ({self.remark})" if self.remark else text
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    """The graph as it was at each stage, by name ("traced", "adjoint", "optimized", "fused", "planned"), and a record a pass."""
+
+    graphs: dict[str, Graph]
+    records: tuple[PassRecord, ...]
+
+    @property
+    def final(self) -> Graph:
+        """The graph after the last pass."""
+        return next(reversed(self.graphs.values()))
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
+    Pass("simplify", simplify, Stage.OPTIMIZED),
+    Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, Stage.OPTIMIZED),
+    Pass("simplify_again", simplify, Stage.OPTIMIZED),
+    Pass("eliminate_dead_code", eliminate_dead_code, Stage.OPTIMIZED),
+    Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
+)
+
+
+def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None = None,
+                 passes: Sequence[Pass] = PIPELINE) -> PipelineResult:
+    """Run `passes` in order over a traced graph.
+
+    `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass);
+    `on_pass(name, graph)` is called with the graph that was given ("traced") and after each pass.
+    """
+    graphs = {Stage.TRACED.name.lower(): graph}
+    records: list[PassRecord] = []
+    if verify:
+        verify_graph(graph, Stage.TRACED)
+    if on_pass is not None:
+        on_pass("traced", graph)
+    for step in passes:
+        before = graph
+        begun = time.perf_counter()
+        graph = step.run(before, options)
+        done = time.perf_counter()
+        if verify:
+            verify_graph(graph, step.ensures, after=step.name)
+        verified = time.perf_counter()
+        records.append(PassRecord(
+            step.name, (done - begun) * 1e3, (verified - done) * 1e3, len(before.ops), len(graph.ops),
+            step.describe(before, graph, options) if step.describe else ""))
+        graphs[step.ensures.name.lower()] = graph
+        if on_pass is not None:
+            on_pass(step.name, graph)
+    return PipelineResult(graphs, tuple(records))

@@ -1,0 +1,102 @@
+"""Computes at once what depends on no data: ops whose operands are filled with one number, and give one number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.definition import DEFINITIONS, Kind
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Op, Value
+from adjit.ir.types import is_float
+from adjit.passes.rewrite import Number, Rewriter, RuleTable
+
+CONSTANTS = RuleTable()
+
+
+def filled(type_of: Value, number: Number) -> Value:
+    """A constant of the type of a value."""
+    return ops.constant(value=number, dtype=type_of.type.dtype, shape=type_of.type.shape)
+
+
+@CONSTANTS.rule("constant")
+def number_of_the_dtype(op: Op, graph: Rewriter) -> Value | None:
+    """The number of a float constant is written as a float, so that equal constants are equal text."""
+    value, dtype = op.attrs["value"], op.result.type.dtype
+    kind = bool if dtype.kind == "b" else float if is_float(dtype) else int
+    return None if type(value) is kind else filled(op.result, kind(value))
+
+
+@CONSTANTS.rule(*(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient"))
+def evaluate_elementwise(op: Op, graph: Rewriter) -> Value | None:
+    """An elementwise op of constants is the constant that NumPy gives for one element."""
+    numbers = [graph.number(value) for value in op.operands]
+    if any(number is None for number in numbers):
+        return None
+    arrays = [np.full(1, number, value.type.dtype) for number, value in zip(numbers, op.operands, strict=True)]
+    (out,) = evaluate(op.definition, arrays, op.attrs)
+    return filled(op.result, out.item())
+
+
+@CONSTANTS.rule("reshape", "transpose", "broadcast", "slice", "flip", "take", "take_along_axis")
+def move_constant(op: Op, graph: Rewriter) -> Value | None:
+    """Moving the elements of a constant gives a constant."""
+    number = graph.number(op.operands[0])
+    return None if number is None else filled(op.result, number)
+
+
+@CONSTANTS.rule("concatenate", "update_slice")
+def join_constants(op: Op, graph: Rewriter) -> Value | None:
+    """Joining constants of the same number gives a constant."""
+    return _same_constant(op, [graph.number(value) for value in op.operands])
+
+
+@CONSTANTS.rule("pad")
+def pad_constant(op: Op, graph: Rewriter) -> Value | None:
+    """Padding a constant with its own number gives a constant."""
+    padding = op.result.type.dtype.type(op.attrs["value"]).item()
+    return _same_constant(op, [graph.number(op.operands[0]), padding])
+
+
+def _same_constant(op: Op, numbers: list[Number | None]) -> Value | None:
+    first = numbers[0]
+    return filled(op.result, first) if first is not None and len({repr(number) for number in numbers}) == 1 else None
+
+
+@CONSTANTS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
+    """The largest, or smallest, of equal numbers is that number."""
+    number = graph.number(op.operands[0])
+    if number is None or op.operands[0].type.size == 0 or op.operands[0].type.dtype != op.result.type.dtype:
+        return None
+    return filled(op.result, number)
+
+
+@CONSTANTS.rule("reduce_sum")
+def sum_constant(op: Op, graph: Rewriter) -> Value | None:
+    """n times c, where every partial sum is exact in whatever order: c is some units, and n times as many fit the mantissa."""
+    number = graph.number(op.operands[0])
+    if number is None or op.operands[0].type.dtype != op.result.type.dtype:
+        return None
+    count = math.prod(op.operands[0].type.shape[axis] for axis in op.attrs["axes"])
+    dtype = op.result.type.dtype
+    if not is_float(dtype):
+        with np.errstate(all="ignore"):
+            total = np.multiply(dtype.type(number), np.array(count).astype(dtype), dtype=dtype)
+        return filled(op.result, total.item())
+    if not math.isfinite(number):
+        return None
+    numerator, _ = number.as_integer_ratio() if isinstance(number, float) else (number, 1)
+    odd = abs(numerator) // (numerator & -numerator) if numerator else 0
+    total = dtype.type(count * number)
+    if odd * count > 2 ** (np.finfo(dtype).nmant + 1) or not math.isfinite(total):
+        return None
+    return filled(op.result, total.item() + 0.0)
+
+
+@CONSTANTS.rule("iota")
+def count_to_one(op: Op, graph: Rewriter) -> Value | None:
+    """Counting along an axis of size 1 gives zeros."""
+    return filled(op.result, 0) if op.result.type.shape[op.attrs["axis"]] == 1 else None

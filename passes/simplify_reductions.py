@@ -1,0 +1,77 @@
+"""Reductions of less.
+
+The order in which a sum adds is not part of its meaning, so a sum may be taken over fewer, or other, elements as long as it stays the
+sum. Exceptions to "every bit": the sum of n equal numbers becomes one product, which is the nearest number to the exact sum; and the
+sum of one element is that element (NumPy's sum of -0.0 is 0.0).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.graph import Op, Value
+from adjit.ir.types import is_float
+from adjit.passes.rewrite import Rewriter, RuleTable
+from adjit.passes.simplify_movement import not_one, same_but_ones
+
+REDUCTIONS = RuleTable()
+ALL = ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or")
+
+
+@REDUCTIONS.rule(*ALL)
+def reduce_nothing(op: Op, graph: Rewriter) -> Value | None:
+    """A reduction over axes of size 1 is a reshape."""
+    operand = op.operands[0]
+    if operand.type.dtype != op.result.type.dtype or any(operand.type.shape[axis] != 1 for axis in op.attrs["axes"]):
+        return None
+    return ops.reshape(operand, shape=op.result.type.shape)
+
+
+@REDUCTIONS.rule(*ALL)
+def reduce_before_reshape(op: Op, graph: Rewriter) -> Value | None:
+    """Axes of size 1 that were inserted or dropped just before a reduction do not concern it."""
+    inner = graph.maker(op.operands[0], "reshape")
+    if inner is None or not same_but_ones(inner.operands[0].type.shape, op.operands[0].type.shape):
+        return None
+    source = inner.operands[0]
+    place = dict(zip(not_one(op.operands[0].type.shape), not_one(source.type.shape), strict=True))
+    axes = tuple(place[axis] for axis in op.attrs["axes"] if axis in place)
+    return ops.reshape(op.definition(source, axes=axes), shape=op.result.type.shape)
+
+
+@REDUCTIONS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+def reduce_once(op: Op, graph: Rewriter) -> Value | None:
+    """max(max(x, axis), axis) -> max(x, both axes)."""
+    inner = graph.maker(op.operands[0], op.name)
+    if inner is None:
+        return None
+    source = inner.operands[0]
+    left = [axis for axis in range(source.type.rank) if axis not in inner.attrs["axes"]]
+    return op.definition(source, axes=tuple(sorted((*inner.attrs["axes"], *(left[axis] for axis in op.attrs["axes"])))))
+
+
+@REDUCTIONS.rule("reduce_sum", "reduce_max", "reduce_min", "reduce_and", "reduce_or")
+def reduce_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
+    """What was repeated is reduced before it is repeated; a sum over n repetitions is a product with n."""
+    inner = graph.maker(op.operands[0], "broadcast")
+    if inner is None or op.operands[0].type.dtype != op.result.type.dtype or op.operands[0].type.size == 0:
+        return None
+    small, shape = inner.operands[0], op.operands[0].type.shape
+    inserted = [axis for axis in range(len(shape)) if axis not in inner.attrs["axes"]]
+    count = math.prod(shape[axis] for axis in inserted if axis in op.attrs["axes"])
+    if op.name == "reduce_sum" and count > 1 and not _is_exact(count, op.result.type.dtype):
+        return None
+    axes = tuple(axis for axis, place in enumerate(inner.attrs["axes"]) if place in op.attrs["axes"])
+    value = op.definition(small, axes=axes) if axes else small
+    if op.name == "reduce_sum" and count > 1:
+        value = ops.multiply(value, ops.constant(value=count, dtype=value.type.dtype, shape=value.type.shape))
+    left = [axis for axis in range(len(shape)) if axis not in op.attrs["axes"]]
+    kept = tuple(left.index(place) for place in inner.attrs["axes"] if place in left)
+    return ops.broadcast(value, shape=op.result.type.shape, axes=kept)
+
+
+def _is_exact(count: int, dtype: np.dtype) -> bool:
+    return count <= (2 ** (np.finfo(dtype).nmant + 1) if is_float(dtype) else np.iinfo(dtype).max)

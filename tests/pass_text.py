@@ -1,0 +1,104 @@
+"""Before/after text of passes: from their docstrings and from the files in `tests/passes`, and arrays to run such graphs on.
+
+A file holds cases, separated by lines of `=`. A case is: lines `// run: pass, pass` and, where results may differ in rounding or in the
+sign of a zero, `// approximately: why`; the graph before; a line of `-`; the graph after.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from adjit.ir.graph import Graph
+from adjit.ir.parser import parse
+from adjit.passes.options import Options
+from adjit.passes.pipeline import PIPELINE
+
+FOLDER = Path(__file__).parent / "passes"
+PASSES: dict[str, Callable[[Graph, Options], Graph]] = {step.run.__name__: step.run for step in PIPELINE}
+_BLOCK = re.compile(r"^(?P<indent> *)(?P<kind>Before|After):[^\n]*\n(?P<text>(?:(?P=indent) +[^\n]*\n|\s*\n)+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One graph before and after some passes."""
+
+    name: str
+    passes: tuple[str, ...]
+    before: str
+    after: str
+    approximately: bool = False
+    options: Options = Options()
+    path: Path | None = None
+
+    def run(self) -> Graph:
+        return self.passes_on(parse(self.before))
+
+    def passes_on(self, graph: Graph) -> Graph:
+        for name in self.passes:
+            graph = PASSES[name](graph, self.options)
+        return graph
+
+
+def docstring_cases(run: Callable[[Graph, Options], Graph]) -> list[Case]:
+    """The Before/After pairs in the docstring of a pass."""
+    blocks = [(found["kind"], textwrap.dedent(found["text"])) for found in _BLOCK.finditer(inspect.getdoc(run) + "\n")]
+    kinds = [kind for kind, _ in blocks]
+    if kinds != ["Before", "After"] * (len(kinds) // 2):
+        raise ValueError(f"{run.__name__}: Before and After do not alternate")
+    return [Case(f"{run.__name__}-{i}", (run.__name__,), blocks[2 * i][1], blocks[2 * i + 1][1]) for i in range(len(blocks) // 2)]
+
+
+def file_cases(path: Path) -> list[Case]:
+    """The cases of a golden file."""
+    cases = []
+    for number, text in enumerate(re.split(r"^=+\n", path.read_text(), flags=re.MULTILINE)):
+        before, _, after = text.partition("----\n")
+        notes = dict(re.findall(r"^// (run|approximately|memory_budget): (.*)$", before, flags=re.MULTILINE))
+        title = re.search(r"^// ([^:\n]*)$", before, flags=re.MULTILINE)
+        budget = notes.get("memory_budget")
+        options = Options(None if budget is None else float(budget) if "." in budget else int(budget))
+        cases.append(Case(f"{path.stem}-{title[1] if title else number}", tuple(notes["run"].split(", ")), before, after,
+                          "approximately" in notes, options, path))
+    return cases
+
+
+def all_cases() -> list[Case]:
+    seen = dict.fromkeys(step.run for step in PIPELINE)
+    return [case for run in seen for case in docstring_cases(run)] + [case for path in sorted(FOLDER.glob("*.ir")) for case in file_cases(path)]
+
+
+SPECIAL = (float("nan"), 1.0, -0.0, float("inf"), 0.0, -2.5, float("-inf"), 3.0, 1e-40, -1.0, 7.25, 3e38, -1e30, 0.1)
+
+
+def special_arrays(graph: Graph) -> Iterator[list[np.ndarray]]:
+    """Arguments for `graph` that hold NaN, infinities, both zeros, tiny and huge numbers in many combinations."""
+    for turn in range(len(SPECIAL)):
+        arrays = []
+        for position, value in enumerate(graph.params):
+            dtype, size = value.type.dtype, value.type.size
+            steps = (np.arange(size) * (position + 1) + turn * (2 * position + 1)) % len(SPECIAL)
+            if dtype.kind == "f":
+                flat = np.array(SPECIAL)[steps].astype(dtype)
+            elif dtype.kind == "b":
+                flat = steps % 3 == 0
+            else:
+                limits = np.iinfo(dtype)
+                flat = np.array([0, 1, limits.min, limits.max, 5, limits.max - 1, 17], dtype)[steps % 7]
+            arrays.append(flat.reshape(value.type.shape))
+        yield arrays
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays hold the same bits; all NaNs count as one."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    return bool(np.array_equal(a, b, equal_nan=True) and np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)))

@@ -1,0 +1,98 @@
+"""Every pass does to text what its docstring, and the files in `tests/passes`, say; and the meaning stays."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pass_text import FOLDER, Case, all_cases, docstring_cases, file_cases, same_bits, special_arrays
+
+from adjit.ir.graph import Op, Value
+from adjit.ir.interpreter import interpret
+from adjit.ir.parser import parse
+from adjit.ir.printer import print_graph
+from adjit.ir.verifier import Stage, verify
+from adjit.passes.pipeline import PIPELINE, Pass
+from adjit.passes.rewrite import Rewriter, Rule, rewrite
+from adjit.passes.simplify import RULES
+
+CASES = all_cases()
+ENSURES = {step.run.__name__: step.ensures for step in PIPELINE}
+GRAPH_CASES = [case for case in CASES if ENSURES[case.passes[-1]] is Stage.OPTIMIZED]
+
+
+def name_of(item: Case | Pass | Path) -> str:
+    return item.stem if isinstance(item, Path) else item.name
+
+
+@pytest.mark.parametrize("step", PIPELINE, ids=name_of)
+def test_every_pass_shows_itself_on_text(step: Pass) -> None:
+    assert docstring_cases(step.run), f"{step.run.__name__} has no Before and After in its docstring"
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_before_becomes_after(case: Case, update_golden: bool) -> None:
+    if update_golden and case.path:
+        pytest.skip("its file is being rewritten")
+    out = case.run()
+    assert print_graph(out) == print_graph(parse(case.after))
+    assert out == parse(case.after)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ir")), ids=name_of)
+def test_golden_files_hold_cases(path: Path, update_golden: bool) -> None:
+    cases = file_cases(path)
+    assert len({case.name for case in cases}) == len(cases), "two cases of the same name"
+    if update_golden:
+        path.write_text("====\n".join(f"{case.before}----\n{print_graph(case.run())}" for case in cases))
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_result_obeys_the_stage(case: Case) -> None:
+    verify(case.run(), ENSURES[case.passes[-1]], after=case.passes[-1])
+
+
+@pytest.mark.parametrize("case", GRAPH_CASES, ids=name_of)
+def test_meaning_stays(case: Case) -> None:
+    """Bit for bit on NaN, infinities and zeros of both signs; where a case says so, up to rounding."""
+    before, after = parse(case.before), case.run()
+    for arrays in special_arrays(before):
+        for expected, got in zip(interpret(before, arrays), interpret(after, arrays), strict=True):
+            if case.approximately:
+                np.testing.assert_allclose(got, expected, rtol=4 * np.finfo(expected.dtype).eps, atol=0)
+            else:
+                assert same_bits(expected, got), f"{expected} became {got}"
+
+
+@pytest.mark.parametrize("case", GRAPH_CASES, ids=name_of)
+def test_a_second_run_changes_nothing(case: Case) -> None:
+    """And then the pass gives the very graph that it was given."""
+    graph = case.run()
+    assert case.passes_on(graph) is graph
+
+
+def test_every_rule_is_shown() -> None:
+    """Each rule of `simplify` applies in some case."""
+    applied: set[str] = set()
+
+    def watched(rule: Rule) -> Rule:
+        def apply(op: Op, graph: Rewriter) -> Value | None:
+            value = rule(op, graph)
+            if value is not None:
+                applied.add(rule.__name__)
+            return value
+        return apply
+
+    table = {name: [watched(rule) for rule in rules] for name, rules in RULES.items()}
+    for case in CASES:
+        if "simplify" in case.passes:
+            rewrite(parse(case.before), table)
+    assert {rule.__name__ for rules in RULES.values() for rule in rules} - applied == set()
+
+
+def test_a_changed_docstring_would_be_noticed() -> None:
+    case = next(case for case in CASES if case.name == "eliminate_dead_code-0")
+    assert case.run() != parse(case.after.replace("cos", "sin"))
+    assert re.search(r"cos", case.after)
