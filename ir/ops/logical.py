@@ -8,8 +8,15 @@ import numpy as np
 
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.ops.rules import INTEGER, same_as_operands
-from adjit.ir.ops.sampling import BOTH_BOOLS, INTEGERS, edge_pairs, edges
+from adjit.ir.ops.sampling import INTEGERS, edge_pairs, edges
 from adjit.ir.types import BOOL
+
+
+def _unary(dtypes: Sequence[np.dtype]) -> Iterator[Sample]:
+    for dtype in dtypes:
+        yield Sample((edges(dtype),))
+        yield Sample((np.ones((), dtype),))
+        yield Sample((np.zeros((2, 0), dtype),))
 
 
 def _binary(dtypes: Sequence[np.dtype]) -> Iterator[Sample]:
@@ -34,7 +41,7 @@ def _shifts() -> Iterator[Sample]:
 logical_not: OpDefinition = define(
     "logical_not", Kind.ELEMENTWISE, arity=1, numpy=np.logical_not, doc="not x.", vjp=None,
     infer=same_as_operands("b"), evaluate=np.logical_not, scalar="logical_not({0})",
-    samples=lambda: iter((Sample((BOTH_BOOLS,)), Sample((np.array(True),)), Sample((np.zeros((0,), BOOL),)))))
+    samples=lambda: _unary((BOOL,)))
 
 logical_and, logical_or, logical_xor = (
     define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=doc, vjp=None,
@@ -45,8 +52,7 @@ logical_and, logical_or, logical_xor = (
 
 invert: OpDefinition = define(
     "invert", Kind.ELEMENTWISE, arity=1, numpy=np.invert, doc="Every bit turned; for bools, not.", vjp=None,
-    infer=same_as_operands("biu"), evaluate=np.invert, scalar="invert({0})",
-    samples=lambda: (Sample((edges(dtype).reshape(shape),)) for dtype in (*INTEGERS, BOOL) for shape in ((-1,), (2, -1))))
+    infer=same_as_operands("biu"), evaluate=np.invert, scalar="invert({0})", samples=lambda: _unary((*INTEGERS, BOOL)))
 
 bitwise_and, bitwise_or, bitwise_xor = (
     define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=doc, vjp=None,

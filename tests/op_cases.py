@@ -1,0 +1,105 @@
+"""The samples of all op records as test cases, and the graphs that tests make of them.
+
+A new op is covered by its record alone: everything here is driven by `DEFINITIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
+from adjit.ir.builder import GraphBuilder, trace_graph
+from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
+from adjit.ir.emitter import emitting
+from adjit.ir.graph import Graph, Value
+from adjit.ir.interpreter import interpret
+from adjit.ir.ops import add, full_like
+from adjit.ir.types import TensorType
+
+Case = tuple[str, OpDefinition, Sample]
+
+
+def op_cases() -> Iterator[Case]:
+    """(id, definition, sample) of every sample of every op."""
+    for name, definition in sorted(DEFINITIONS.items()):
+        for index, sample in enumerate(definition.samples()):
+            yield f"{name}-{index}", definition, sample
+
+
+def for_each_sample(*, differentiable: bool = False) -> pytest.MarkDecorator:
+    """Parametrize a test with `definition` and `sample`; only those whose derivative is to be checked where `differentiable`."""
+    return pytest.mark.parametrize(("definition", "sample"), [
+        pytest.param(definition, sample, id=case) for case, definition, sample in op_cases()
+        if sample.differentiable or not differentiable])
+
+
+def for_each_op(*kinds: Kind) -> pytest.MarkDecorator:
+    """Parametrize a test with `definition`, of these kinds."""
+    return pytest.mark.parametrize(
+        "definition", [pytest.param(record, id=name) for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds])
+
+
+def type_of(array: np.ndarray) -> TensorType:
+    return TensorType(array.dtype, array.shape)
+
+
+def sample_graph(definition: OpDefinition, sample: Sample) -> Graph:
+    """The graph of one call of the op: a parameter for every array of the sample."""
+    return trace_graph("sample", [type_of(array) for array in sample.arrays], lambda *values: [definition(*values, **sample.attrs)])
+
+
+def gradient_graph(graph: Graph, wrt: int) -> Graph:
+    """The cotangent of parameter `wrt`, for the parameters of `graph` (one result) and the cotangent of its result.
+
+    A reverse walk in its plainest form, independent of the passes.
+    """
+    builder = GraphBuilder(f"gradient_of_{graph.name}")
+    known: dict[Value, Value] = {value: builder.param(value.type) for value in graph.params}
+    with emitting(builder):
+        for op in graph.ops:
+            results = op.definition.emit(*(known[value] for value in op.operands), regions=op.regions, **op.attrs)
+            known.update(zip(op.results, results, strict=True))
+        (result,) = graph.results
+        cotangents: dict[Value, Value] = {result: builder.param(result.type)}
+        for op in reversed(graph.ops):
+            if op.result not in cotangents or op.definition.vjp is None:
+                continue
+            contributions = op.definition.vjp(
+                cotangents[op.result], tuple(known[v] for v in op.operands), tuple(known[v] for v in op.results), op.attrs)
+            for operand, contribution in zip(op.operands, contributions, strict=True):
+                if contribution is not None:
+                    cotangents[operand] = add(cotangents[operand], contribution) if operand in cotangents else contribution
+        target = graph.params[wrt]
+        return builder.build([cotangents[target] if target in cotangents else full_like(known[target], 0.0)])
+
+
+def check_derivative(graph: Graph, arrays: Sequence[np.ndarray], wrt: int, step: float = 1e-6) -> None:
+    """Compare the derivative of `graph` in one float64 parameter with central differences, projected on random directions."""
+    generator = np.random.default_rng(7)
+    (result,) = graph.results
+    cotangent = generator.normal(size=result.type.shape)
+    direction = generator.normal(size=arrays[wrt].shape)
+
+    def along(distance: float) -> np.ndarray:
+        moved = list(arrays)
+        moved[wrt] = np.asarray(arrays[wrt] + distance * direction)
+        return interpret(graph, moved)[0]
+
+    expected = np.sum(cotangent * (along(step) - along(-step)) / (2 * step))
+    (found,) = interpret(gradient_graph(graph, wrt), [*arrays, cotangent])
+    assert found.shape == arrays[wrt].shape
+    assert found.dtype == arrays[wrt].dtype
+    np.testing.assert_allclose(np.sum(found * direction), expected, rtol=1e-6, atol=1e-7)
+
+
+def assert_identical(found: np.ndarray, expected: np.ndarray) -> None:
+    """Equal dtype, shape and numbers; NaN equals NaN, and -0.0 differs from 0.0."""
+    expected = np.asarray(expected)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(found, expected)
+    if found.dtype.kind == "f":
+        numbers = ~np.isnan(found)
+        np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
