@@ -1,0 +1,47 @@
+"""Puts object code into memory, with LLVM's ORC linker; needs no compiler, and the code goes when its last user goes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledObject:
+    """Object code of one kernel and the name of its entry.
+
+    The entry is `int32 f(void* ret, void* excinfo, <pointers and int64 sizes>, int64 lo, int64 hi)`.
+    """
+
+    object_code: bytes
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class LoadedKernel:
+    """The address of a kernel's entry; the code stays while this object lives."""
+
+    address: int
+    library: Any = field(repr=False)
+
+
+_numbers = itertools.count()
+
+
+@functools.cache
+def _linker() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+    return llvm.create_lljit_compiler(machine, use_jit_link=True)
+
+
+def load(compiled: CompiledObject) -> LoadedKernel:
+    """Link object code into this process; raises `RuntimeError` where a symbol is missing."""
+    builder = llvm.JITLibraryBuilder().add_object_img(compiled.object_code).add_current_process()
+    library = builder.export_symbol(compiled.symbol).link(_linker(), f"adjit_{next(_numbers)}")
+    return LoadedKernel(library[compiled.symbol], library)

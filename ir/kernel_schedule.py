@@ -1,0 +1,213 @@
+"""In which loop of its kernel each value of a fused region is computed, stored, loaded and kept.
+
+A kernel goes through blocks of rows; the blocks are independent, and their number depends on the shape alone, so that results
+do not depend on how they are spread over threads. A value is computed
+
+    "kernel"   once for each call (numbers),
+    "row"      once a row,
+    "element"  at each column of a row, in the loop of its stage: a reduction along the row ends a stage,
+    "late"     after all rows, from the sums that the blocks left behind.
+
+Inside a row, an element-level value that a later stage needs is computed again, unless that is expensive: then it is kept in a
+buffer of one row, which stays in the first cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from adjit.ir.definition import Kind
+from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.iteration_space import IndexMap, classify, infer_maps, reduction_scope
+
+LEVELS = ("kernel", "row", "element", "late")
+
+EXPENSIVE = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
+    "tanh", "arcsinh", "arccosh", "arctanh", "erf", "sigmoid", "power", "arctan2", "hypot", "logaddexp", "philox", "remainder", "floor_divide"})
+"""Ops that cost many times an addition."""
+
+ELEMENTS_PER_BLOCK = 1 << 14
+MAX_BLOCKS_WITH_COLUMN_SUMS = 16
+MAX_BLOCKS_WITH_BUFFERS = 32
+ALIGNMENT = 64
+
+
+@dataclass(slots=True)
+class KernelSchedule:
+    """The plan of one kernel; see the module's docstring."""
+
+    region: Graph
+    rows: int
+    columns: int
+    maps: dict[Value, IndexMap]
+    producer: dict[Value, Op]
+    level: dict[Value, str] = field(default_factory=dict)
+    stage: dict[Value, int] = field(default_factory=dict)         # row level: the stage before which it is known
+    scope: dict[Value, str] = field(default_factory=dict)         # of results of reductions
+    kept: set[Value] = field(default_factory=set)                 # element-level values that later stages load again
+    stages: int = 1
+    rows_per_block: int = 1
+    blocks: int = 0
+    scratch: dict[Value, int] = field(default_factory=dict)       # byte offsets of partial results and of buffers
+    scratch_bytes: int = 0
+    in_place: tuple[int, ...] = ()
+
+    @property
+    def partials(self) -> list[Value]:
+        """Reductions of which every block leaves a part."""
+        return [value for value, scope in self.scope.items() if scope in ("columns", "all", "rows")]
+
+    def place(self, value: Value) -> str:
+        return classify(self.maps[value], self.rows, self.columns)
+
+    def is_stored(self, value: Value) -> bool:
+        return value in self.region.results
+
+    def element_sinks(self, stage: int) -> list[Value]:
+        """What the inner loop of a stage has to compute: operands of its reductions, outputs, and what is kept for later."""
+        sinks = [op.operands[0] for op in self.region.ops
+                 if self.scope.get(_only(op)) in ("inner", "columns", "all") and self.columns > 1 and self.stage_of_use(op.operands[0]) == stage]
+        sinks += [value for value in dict.fromkeys(self.region.results)
+                  if self.place(value) == "full" and self.level[value] != "late" and self.stage_of_use(value) == stage]
+        sinks += [value for value in self.stage if value in self.kept and self.stage[value] == stage]
+        return list(dict.fromkeys(sinks))
+
+    def stage_of_use(self, value: Value) -> int:
+        return self.stage.get(value, 0)
+
+    def loaded_again(self, value: Value, stage: int) -> bool:
+        """Whether the loop of `stage` finds the value in a buffer."""
+        return value in self.kept and self.stage[value] < stage
+
+
+def schedule_kernel(region: Graph, rows: int, columns: int) -> KernelSchedule:
+    """The schedule of a fused region over `rows` x `columns`."""
+    schedule = KernelSchedule(region, rows, columns, infer_maps(region, rows * columns), producers(region))
+    _assign_levels(schedule)
+    _choose_kept(schedule)
+    _choose_blocks(schedule)
+    _lay_out_scratch(schedule)
+    schedule.in_place = _in_place(schedule)
+    return schedule
+
+
+def _only(op: Op) -> Value:
+    return op.results[0]
+
+
+def _assign_levels(s: KernelSchedule) -> None:
+    for value in s.region.params:
+        s.level[value] = _level_of_map(s.maps[value], s.rows, s.columns)
+    for op in s.region.ops:
+        value = op.result
+        if op.name == "constant":
+            s.level[value] = "kernel"
+            continue
+        if op.name == "iota":
+            s.level[value] = _level_of_map(s.maps[value], s.rows, s.columns)
+            continue
+        before = max((s.level[v] for v in op.operands), key=LEVELS.index)
+        s.level[value] = before
+        s.stage[value] = max(s.stage.get(v, 0) for v in op.operands)
+        if op.definition.kind is Kind.REDUCTION:
+            scope = reduction_scope(s.maps[op.operands[0]], s.maps[value], s.rows, s.columns)
+            if scope is None:
+                raise ValueError(f"one kernel cannot run {op.name} of {op.operands[0].type}")
+            s.scope[value] = scope
+            s.level[value] = "row" if scope == "inner" else "late"
+            s.stage[value] += 1
+        s.stages = max(s.stages, s.stage[value] + 1 if s.level[value] in ("row", "element") else 1)
+
+
+def _level_of_map(index_map: IndexMap, rows: int, columns: int) -> str:
+    if not index_map:
+        return "kernel"
+    return "row" if all(stride % columns == 0 for _, stride in index_map) else "element"
+
+
+def _choose_kept(s: KernelSchedule) -> None:
+    """Walk back from what each loop computes, last loop first; an expensive value of an earlier loop is kept from there."""
+    for stage in range(s.stages - 1, -1, -1):
+        seen: set[Value] = set()
+        front = s.element_sinks(stage)
+        while front:
+            value = front.pop()
+            op = s.producer.get(value)
+            if value in seen or op is None or s.level[value] != "element":
+                continue
+            seen.add(value)
+            if s.stage.get(value, 0) < stage and (op.name in EXPENSIVE or value in s.kept):
+                s.kept.add(value)
+                continue
+            front += op.operands
+
+
+def _choose_blocks(s: KernelSchedule) -> None:
+    if not has_row_work(s):
+        return
+    rows = max(1, ELEMENTS_PER_BLOCK // s.columns)
+    if any(s.scope[value] == "columns" for value in s.partials):
+        rows = max(rows, -(-s.rows // MAX_BLOCKS_WITH_COLUMN_SUMS))
+    if s.kept:
+        rows = max(rows, -(-s.rows // MAX_BLOCKS_WITH_BUFFERS))
+    s.rows_per_block = min(rows, s.rows)
+    s.blocks = -(-s.rows // s.rows_per_block)
+
+
+def has_row_work(s: KernelSchedule) -> bool:
+    """Whether anything is done for rows; else the kernel only handles numbers and finished sums."""
+    return bool(s.partials) or any(s.place(v) in ("full", "row") or s.level[v] in ("row", "element") for v in s.region.results)
+
+
+def _lay_out_scratch(s: KernelSchedule) -> None:
+    for value in s.partials:
+        _reserve(s, value, s.blocks * value.type.nbytes)
+    for value in s.stage:
+        if value in s.kept and not (s.is_stored(value) and s.place(value) == "full"):
+            _reserve(s, value, s.blocks * s.columns * value.type.dtype.itemsize)
+
+
+def _reserve(s: KernelSchedule, value: Value, size: int) -> None:
+    s.scratch[value] = s.scratch_bytes
+    s.scratch_bytes += -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _in_place(s: KernelSchedule) -> tuple[int, ...]:
+    """Parameters whose memory any result of the same size may take: each element is read before, and only where, it is written."""
+    last_read = _last_reads(s)
+    eligible = []
+    for index, param in enumerate(s.region.params):
+        rivals = [v for v in s.region.results if v.type.nbytes == param.type.nbytes]
+        if rivals and all(_may_overwrite(s, param, value, last_read.get(param, 0)) for value in rivals):
+            eligible.append(index)
+    return tuple(eligible)
+
+
+def _may_overwrite(s: KernelSchedule, param: Value, result: Value, last_read: int) -> bool:
+    if s.maps[param] != s.maps[result] or s.producer.get(result) is None:
+        return False
+    place = s.place(param)
+    if place == "full":
+        return s.level[result] != "late" and s.stage.get(result, 0) >= last_read
+    return place in ("row", "scalar") and (place == "row") == (s.level[result] != "late")
+
+
+def _last_reads(s: KernelSchedule) -> dict[Value, int]:
+    """The last stage whose loop loads each parameter."""
+    last: dict[Value, int] = {}
+    for stage in range(s.stages):
+        seen: set[Value] = set()
+        front = s.element_sinks(stage)
+        while front:
+            value = front.pop()
+            if value in seen or s.loaded_again(value, stage):
+                continue
+            seen.add(value)
+            if value in s.producer:
+                if s.level[value] == "element":
+                    front += s.producer[value].operands
+            else:
+                last[value] = stage
+    return last
+

@@ -1,0 +1,247 @@
+"""Gathers elementwise ops and reductions into `fused` ops, each of which becomes one kernel.
+
+Fusion decides the speed: what stays inside a kernel is never written to memory. Groups grow along the order of the ops: an op
+starts a group of its own, which then takes in the groups that compute its operands, as long as the result is legal
+(`fusion_groups`) and no path leads out of the group and back into it.
+
+Before:
+    graph @softmax(%x: f32[8,4]) {
+      %m: f32[8] = reduce_max %x {axes=(1,)}
+      %b: f32[8,4] = broadcast %m {axes=(0,), shape=(8, 4)}
+      %d: f32[8,4] = subtract %x, %b
+      %e: f32[8,4] = exp %d
+      %s: f32[8] = reduce_sum %e {axes=(1,)}
+      %c: f32[8,4] = broadcast %s {axes=(0,), shape=(8, 4)}
+      %y: f32[8,4] = divide %e, %c
+      return %y
+    }
+After:
+    graph @softmax(%x: f32[8,4]) {
+      %y: f32[8,4] = fused %x {columns=4, in_place=(0,), rows=8, scratch_bytes=64} [
+        graph @divide_5(%x: f32[8,4]) {
+          %m: f32[8] = reduce_max %x {axes=(1,)}
+          %b: f32[8,4] = broadcast %m {axes=(0,), shape=(8, 4)}
+          %d: f32[8,4] = subtract %x, %b
+          %e: f32[8,4] = exp %d
+          %s: f32[8] = reduce_sum %e {axes=(1,)}
+          %c: f32[8,4] = broadcast %s {axes=(0,), shape=(8, 4)}
+          %y: f32[8,4] = divide %e, %c
+          return %y
+        }
+      ]
+      return %y
+    }
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from adjit.ir.definition import Kind
+from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_map
+from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
+from adjit.ir.ops.region import fused
+from adjit.passes.fusion_groups import VIEWS, Group, choose_space, is_fusible, merge_groups
+from adjit.passes.options import Options
+
+
+def fuse_kernels(graph: Graph, options: Options) -> Graph:
+    """Replace groups of ops that can run in one pass over memory by `fused` ops."""
+    fusion = _Fusion(graph)
+    for index, op in enumerate(graph.ops):
+        if is_fusible(op):
+            fusion.add(index)
+    return fusion.rebuild()
+
+
+class _Fusion:
+    """`owner[i]` is the number of the group that computes op i; groups that were merged away are gone from `groups`."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.index_of = {value: index for index, op in enumerate(graph.ops) for value in op.results}
+        self.producer = producers(graph)
+        self.groups: dict[int, Group] = {}
+        self.members: dict[int, list[int]] = {}
+        self.owner: dict[int, int] = {}
+
+    # -- growing
+
+    def add(self, index: int) -> None:
+        """Give op `index` a group, and merge the groups of its operands into it."""
+        group = self.single(self.graph.ops[index])
+        if group is None:
+            return
+        self.groups[index], self.members[index], self.owner[index] = group, [index], index
+        while any(self.try_merge(index, producer) for producer in self.producers_of(index)):
+            pass      # what was taken in brings producers of its own, and may have opened the way to others
+
+    def producers_of(self, group: int) -> list[int]:
+        """The groups that compute what a group reads, latest first."""
+        return sorted({self.owner[index] for index in self.inputs(group) if index in self.owner}, reverse=True)
+
+    def try_merge(self, consumer: int, producer: int) -> bool:
+        """Take the producer into the consumer's group; False where that is not possible."""
+        if self.leads_outside(consumer, producer):
+            return False
+        group = merge_groups(self.groups[consumer], self.groups[producer])
+        if group is None:
+            return False
+        self.groups[consumer] = group
+        self.members[consumer] = sorted(self.members[producer] + self.members[consumer])
+        for index in self.members.pop(producer):
+            self.owner[index] = consumer
+        del self.groups[producer]
+        return True
+
+    def leads_outside(self, consumer: int, producer: int) -> bool:
+        """Whether a path goes from the producer through an op outside of both groups to the consumer."""
+        first = self.members[producer][0]
+        seen: set[int] = set()
+        front = [i for i in self.inputs(consumer) if self.owner.get(i) != producer]
+        while front:
+            index = front.pop()
+            if index in seen or index < first:
+                continue
+            seen.add(index)
+            owner = self.owner.get(index)
+            if owner == producer:
+                return True
+            if owner is None:
+                front += [self.index_of[v] for v in self.graph.ops[index].operands if v in self.index_of]
+            else:
+                seen.update(self.members[owner])
+                front += self.inputs(owner)
+        return False
+
+    def inputs(self, group: int) -> list[int]:
+        """Indices of the ops whose results a group reads."""
+        origin = self.groups[group].origin
+        values = (origin.get(value, value) for value in self.groups[group].loads)
+        return [self.index_of[value] for value in values if value in self.index_of]
+
+    def single(self, op: Op) -> Group | None:
+        """The group of one op and its own copies of the views that lead to it; None where its operands fit no kernel."""
+        operand = op.operands[0].type
+        group = Group(operand.size)
+        full = full_map(operand.size)
+        copies: dict[tuple[Value, IndexMap], Value] = {}
+        operands = [self.copy_views(value, full, group, copies) for value in op.operands]
+        result = full if op.definition.kind is Kind.ELEMENTWISE else reduced_map(op, full)
+        if result is None:
+            return None
+        group.ops.append(op.with_operands(operands))
+        group.maps[op.result] = result
+        return group if choose_space(group) else None
+
+    def copy_views(self, value: Value, index_map: IndexMap, group: Group, copies: dict[tuple[Value, IndexMap], Value]) -> Value:
+        """`value`, with its map, as the group reads it: views are copied into the group, all else is loaded."""
+        if (value, index_map) in copies:
+            return copies[value, index_map]
+        op = self.producer.get(value)
+        if op is not None and op.name in VIEWS:
+            source = operand_map(op, index_map) if op.operands else ()
+            if source is not None:
+                operands = [self.copy_views(v, source, group, copies) for v in op.operands]
+                copy = copies[value, index_map] = Value(value.type, value.name)
+                group.ops.append(replace(op, operands=tuple(operands), results=(copy,)))
+                group.maps[copy] = index_map
+                return copy
+        if group.loads.setdefault(value, index_map) == index_map:
+            return value
+        second = Value(value.type, value.name)
+        group.loads[second] = index_map
+        group.origin[second] = value
+        return second
+
+    # -- the new graph
+
+    def rebuild(self) -> Graph:
+        groups = {number: group for number, group in self.groups.items() if _is_worth_a_kernel(group)}
+        if not groups:
+            return self.graph
+        inside = {index for number in groups for index in self.members[number]}
+        demanded = set(self.graph.results)
+        for group in groups.values():
+            demanded.update(group.origin.get(value, value) for value in group.loads)
+        units: list[Op] = []
+        for index in reversed(range(len(self.graph.ops))):
+            op = self.graph.ops[index]
+            # A view that every reader copied into its kernel is gone.
+            if index not in inside and (op.name not in VIEWS or not demanded.isdisjoint(op.results)):
+                units.append(op)
+                demanded.update(op.operands)
+        units += [self.fused_op(group, self.members[number], demanded) for number, group in groups.items()]
+        return self.graph.with_ops(_ordered(units, self.index_of))
+
+    def fused_op(self, group: Group, members: list[int], demanded: set[Value]) -> Op:
+        ops = _without_duplicates(group.ops)
+        outputs = [self.graph.ops[index].result for index in members if self.graph.ops[index].result in demanded]
+        mapping: dict[Value, Value] = {value: Value(value.type, value.name) for value in group.loads}
+        for op in ops:
+            mapping[op.result] = Value(op.result.type, op.result.name)
+        region_ops = tuple(replace(op, operands=tuple(mapping[v] for v in op.operands), results=(mapping[op.result],)) for op in ops)
+        used = {value for op in region_ops for value in op.operands}
+        loads = [value for value in group.loads if mapping[value] in used]
+        last = self.graph.ops[members[-1]]
+        region = Graph(f"{last.name}_{len(members)}", tuple(mapping[v] for v in loads), region_ops, tuple(mapping[v] for v in outputs))
+        schedule = schedule_kernel(region, group.rows, group.columns)
+        operands = tuple(group.origin.get(value, value) for value in loads)
+        in_place = tuple(i for i in schedule.in_place if operands.count(operands[i]) == 1)
+        role = Counter(op.role for op in ops if op.name not in VIEWS).most_common(1)[0][0]
+        attrs = {"rows": group.rows, "columns": group.columns, "in_place": in_place, "scratch_bytes": schedule.scratch_bytes}
+        return Op(fused, operands, tuple(outputs), attrs, (region,), last.loc, role)
+
+
+WITHOUT_NUMPY = EXPENSIVE | {"strong_multiply", "strong_divide"}
+"""Ops for which a kernel beats a call of NumPy, which runs them in slow loops or through temporaries."""
+
+
+def _is_worth_a_kernel(group: Group) -> bool:
+    """A kernel costs time to compile: a single op that NumPy runs in one pass over memory is left to NumPy."""
+    real = [op for op in group.ops if op.name not in VIEWS]
+    return len(real) > 1 or real[0].name in WITHOUT_NUMPY or len(group.ops) > 1
+
+
+def _without_duplicates(ops: Iterable[Op]) -> list[Op]:
+    """The ops with equal views (each op brought its own) merged."""
+    known: dict[tuple[object, ...], Value] = {}
+    mapping: dict[Value, Value] = {}
+    kept: list[Op] = []
+    for op in ops:
+        renamed = op.with_operands([mapping.get(v, v) for v in op.operands])
+        if op.name in VIEWS:
+            key = (op.name, renamed.operands, tuple(sorted((k, repr(v)) for k, v in op.attrs.items())))
+            if key in known:
+                mapping[op.result] = known[key]
+                continue
+            known[key] = op.result
+        kept.append(renamed)
+    return kept
+
+
+def _ordered(units: list[Op], index_of: dict[Value, int]) -> list[Op]:
+    """The ops so that each comes after what it reads, otherwise in the order of the original program."""
+    producer = {value: unit for unit in units for value in unit.results}
+    waiting = {unit: {producer[v] for v in unit.operands if v in producer} for unit in units}
+    users: dict[Op, list[Op]] = {}
+    for unit, needed in waiting.items():
+        for other in needed:
+            users.setdefault(other, []).append(unit)
+    rank = {unit: max((index_of[v] for v in unit.results), default=0) for unit in units}
+    ready = [(rank[unit], number, unit) for number, unit in enumerate(units) if not waiting[unit]]
+    number_of = {unit: number for number, unit in enumerate(units)}
+    heapq.heapify(ready)
+    order: list[Op] = []
+    while ready:
+        _, _, unit = heapq.heappop(ready)
+        order.append(unit)
+        for user in users.get(unit, ()):
+            waiting[user].discard(unit)
+            if not waiting[user]:
+                heapq.heappush(ready, (rank[user], number_of[user], user))
+    return order

@@ -1,0 +1,66 @@
+"""Runs the kernels of a fused graph on NumPy arrays, without the runtime: as plain Python, or compiled and linked."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.kernel_source import KernelSource, lower_fused
+from adjit.codegen.link import load
+from adjit.codegen.numba_compiler import compile_source, python_kernel
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.types import SHORT_NAMES
+
+Runner = Callable[[KernelSource, Sequence[Any], list[tuple[int, int]]], None]
+
+
+def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits: int = 1) -> tuple[np.ndarray, ...]:
+    """The results of a fused graph; every kernel's blocks are run in `splits` parts, last part first."""
+    known: dict[Value, np.ndarray] = dict(zip(graph.params, map(np.ascontiguousarray, arrays), strict=True))
+    for op in graph.ops:
+        operands = [known[value] for value in op.operands]
+        outs = run_kernel(op, operands, runner, splits) if op.name == "fused" else evaluate(op.definition, operands, op.attrs)
+        known.update(zip(op.results, map(np.ascontiguousarray, outs), strict=True))
+    return tuple(known[value].reshape(value.type.shape) for value in graph.results)
+
+
+def run_kernel(op: Op, operands: Sequence[np.ndarray], runner: Runner, splits: int) -> list[np.ndarray]:
+    source = lower_fused(op)
+    outs = [np.full(value.type.shape, 77, value.type.dtype) for value in op.results]
+    scratch = np.full(op.attrs["scratch_bytes"], 0xFF, np.uint8)
+    actual: list[Any] = []
+    for argument in source.arguments:
+        if argument.kind == "size":
+            actual.append(argument.index)
+        elif argument.kind == "scratch":
+            actual.append(scratch[argument.index:][: (scratch.size - argument.index) // 8 * 8].view(SHORT_NAMES[argument.dtype]))
+        else:
+            array = (operands if argument.kind == "operand" else outs)[argument.index]
+            actual.append(array.reshape(-1).view(SHORT_NAMES[argument.dtype]))
+    bounds = np.linspace(0, source.blocks, splits + 1).astype(int).tolist()
+    parts = [(lo, hi) for lo, hi in zip(bounds[:-1], bounds[1:], strict=True) if lo < hi][::-1]
+    runner(source, actual, [*parts, (0, 0)] if source.finish else parts)
+    return outs
+
+
+def as_python(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple[int, int]]) -> None:
+    """The kernel's text, run by the Python interpreter."""
+    kernel = python_kernel(source)
+    with np.errstate(all="ignore"):
+        for lo, hi in ranges:
+            kernel(*arguments, lo, hi)
+
+
+def compiled(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple[int, int]]) -> None:
+    """The kernel compiled by Numba and linked."""
+    kernel = load(compile_source(source))
+    kinds = [ctypes.c_int64 if argument.kind == "size" else ctypes.c_void_p for argument in source.arguments]
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *kinds, ctypes.c_int64, ctypes.c_int64)(kernel.address)
+    spare = ctypes.create_string_buffer(64)
+    values = [a if isinstance(a, int) else a.ctypes.data for a in arguments]
+    for lo, hi in ranges:
+        assert function(ctypes.addressof(spare), ctypes.addressof(spare), *values, lo, hi) == 0

@@ -1,0 +1,261 @@
+"""Fusion: which ops share a kernel, over which space, and that the kernel means the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runs import as_python, compiled, run_fused
+
+from adjit.ir.graph import Graph
+from adjit.ir.interpreter import interpret
+from adjit.ir.parser import parse
+from adjit.ir.printer import print_graph
+from adjit.ir.verifier import Stage, verify
+from adjit.passes.fuse_kernels import fuse_kernels
+from adjit.passes.options import Options
+
+CASES: dict[str, tuple[str, list[tuple[int, int]]]] = {
+    # name: (text, (rows, columns) of the expected kernels, in order)
+    "flat chain": ("""
+graph @g(%x: f32[3,5], %y: f32[3,5]) {
+  %a: f32[3,5] = multiply %x, %y
+  %b: f32[3,5] = add %a, %x
+  %c: f32[3,5] = exp %a
+  return %b, %c
+}""", [(15, 1)]),
+    "flat chain with a total": ("""
+graph @g(%x: f64[70000]) {
+  %a: f64[70000] = square %x
+  %b: f64[70000] = add %a, %x
+  %s: f64[] = reduce_sum %b {axes=(0,)}
+  %k: f64[] = constant {dtype=f64, shape=(), value=0.5}
+  %t: f64[] = multiply %s, %k
+  return %t, %b
+}""", [(70000, 1)]),
+    "softmax of rows": ("""
+graph @g(%x: f32[7,5]) {
+  %m: f32[7] = reduce_max %x {axes=(1,)}
+  %k: f32[7,1] = reshape %m {shape=(7, 1)}
+  %r: f32[7] = reshape %k {shape=(7,)}
+  %b: f32[7,5] = broadcast %r {axes=(0,), shape=(7, 5)}
+  %d: f32[7,5] = subtract %x, %b
+  %e: f32[7,5] = exp %d
+  %s: f32[7] = reduce_sum %e {axes=(1,)}
+  %c: f32[7,5] = broadcast %s {axes=(0,), shape=(7, 5)}
+  %y: f32[7,5] = divide %e, %c
+  return %y
+}""", [(7, 5)]),
+    "softmax of one row": ("""
+graph @g(%x: f32[11]) {
+  %m: f32[] = reduce_max %x {axes=(0,)}
+  %b: f32[11] = broadcast %m {axes=(), shape=(11,)}
+  %d: f32[11] = subtract %x, %b
+  %e: f32[11] = exp %d
+  %s: f32[] = reduce_sum %e {axes=(0,)}
+  %c: f32[11] = broadcast %s {axes=(), shape=(11,)}
+  %y: f32[11] = divide %e, %c
+  return %y, %s
+}""", [(1, 11)]),
+    "bias, mask and column sums": ("""
+graph @g(%x: f32[40,6], %b: f32[6], %g: f32[40,6]) {
+  %bb: f32[40,6] = broadcast %b {axes=(1,), shape=(40, 6)}
+  %z: f32[40,6] = add %x, %bb
+  %o: f32[40,6] = constant {dtype=f32, shape=(40, 6), value=0.0}
+  %p: bool[40,6] = greater %z, %o
+  %d: f32[40,6] = select %p, %g, %o
+  %s: f32[6] = reduce_sum %d {axes=(0,)}
+  return %p, %d, %s
+}""", [(40, 6)]),
+    "sums over batch and rows of three dimensions": ("""
+graph @g(%x: f64[3,4,6], %w: f64[6]) {
+  %b: f64[3,4,6] = broadcast %w {axes=(2,), shape=(3, 4, 6)}
+  %a: f64[3,4,6] = multiply %x, %b
+  %r: f64[3,4] = reduce_sum %a {axes=(2,)}
+  %q: f64[3,4] = square %r
+  %c: f64[6] = reduce_max %a {axes=(0, 1)}
+  %t: f64[] = reduce_sum %q {axes=(0, 1)}
+  %u: f64[] = sqrt %t
+  return %q, %c, %u
+}""", [(12, 6)]),
+    "a reshape between": ("""
+graph @g(%x: f32[6,8]) {
+  %a: f32[6,8] = exp %x
+  %r: f32[2,3,8] = reshape %a {shape=(2, 3, 8)}
+  %s: f32[2,3] = reduce_sum %r {axes=(2,)}
+  %f: f32[6] = reshape %s {shape=(6,)}
+  %b: f32[6,8] = broadcast %f {axes=(0,), shape=(6, 8)}
+  %y: f32[6,8] = divide %a, %b
+  return %y
+}""", [(6, 8)]),
+    "a channel of images": ("""
+graph @g(%x: f32[2,3,4,5], %w: f32[3]) {
+  %b: f32[2,3,4,5] = broadcast %w {axes=(1,), shape=(2, 3, 4, 5)}
+  %a: f32[2,3,4,5] = multiply %x, %b
+  %e: f32[2,3,4,5] = add %a, %b
+  return %e
+}""", [(6, 20)]),
+    "a column of the middle": ("""
+graph @g(%x: f32[2,3,4], %w: f32[2,4], %v: f32[3,4], %u: f32[2,3]) {
+  %b: f32[2,3,4] = broadcast %w {axes=(0, 2), shape=(2, 3, 4)}
+  %c: f32[2,3,4] = broadcast %v {axes=(1, 2), shape=(2, 3, 4)}
+  %d: f32[2,3,4] = broadcast %u {axes=(0, 1), shape=(2, 3, 4)}
+  %a: f32[2,3,4] = multiply %x, %b
+  %e: f32[2,3,4] = add %a, %c
+  %f: f32[2,3,4] = subtract %e, %d
+  return %f
+}""", [(6, 4)]),
+    "all pairs": ("""
+graph @g(%x: f64[5], %y: f64[5]) {
+  %a: f64[5,5] = broadcast %x {axes=(0,), shape=(5, 5)}
+  %b: f64[5,5] = broadcast %x {axes=(1,), shape=(5, 5)}
+  %d: f64[5,5] = subtract %a, %b
+  %e: f64[5,5] = square %d
+  %s: f64[5] = reduce_sum %e {axes=(1,)}
+  %t: f64[5] = add %s, %y
+  return %t
+}""", [(5, 5)]),
+    "one-hot by comparison": ("""
+graph @g(%x: f32[4,6], %y: i64[4]) {
+  %i: i64[4,6] = iota {axis=1, dtype=i64, shape=(4, 6)}
+  %b: i64[4,6] = broadcast %y {axes=(0,), shape=(4, 6)}
+  %h: bool[4,6] = equal %i, %b
+  %o: f32[4,6] = constant {dtype=f32, shape=(4, 6), value=0.0}
+  %p: f32[4,6] = select %h, %x, %o
+  %s: f32[4] = reduce_sum %p {axes=(1,)}
+  %t: f32[] = reduce_sum %s {axes=(0,)}
+  return %t
+}""", [(4, 6)]),
+    "numbers": ("""
+graph @g(%t: f32[], %u: f32[]) {
+  %a: f32[] = multiply %t, %u
+  %b: f32[] = sqrt %a
+  return %a, %b
+}""", [(1, 1)]),
+    "integers and bools": ("""
+graph @g(%x: i32[9], %y: i32[9]) {
+  %a: i32[9] = multiply %x, %y
+  %b: i32[9] = floor_divide %a, %y
+  %c: bool[9] = equal %b, %x
+  %d: bool[9] = logical_not %c
+  %e: bool[] = reduce_or %d {axes=(0,)}
+  %m: i32[] = reduce_min %a {axes=(0,)}
+  return %b, %d, %e, %m
+}""", [(9, 1)]),
+    "a total that later elements need is another kernel": ("""
+graph @g(%x: f32[90000]) {
+  %a: f32[90000] = square %x
+  %s: f32[] = reduce_sum %a {axes=(0,)}
+  %b: f32[90000] = broadcast %s {axes=(), shape=(90000,)}
+  %y: f32[90000] = divide %a, %b
+  %z: f32[90000] = exp %y
+  return %z
+}""", [(90000, 1), (90000, 1)]),
+    "a path through matmul keeps kernels apart": ("""
+graph @g(%x: f32[4,4]) {
+  %a: f32[4,4] = exp %x
+  %b: f32[4,4] = square %a
+  %m: f32[4,4] = matmul %b, %x {transpose_a=false, transpose_b=false}
+  %c: f32[4,4] = add %m, %a
+  %d: f32[4,4] = exp %c
+  return %d
+}""", [(16, 1), (16, 1)]),
+    "two kernels joined by a later op": ("""
+graph @g(%x: f32[4,4], %y: f32[4,4]) {
+  %a: f32[4,4] = exp %x
+  %b: f32[4,4] = exp %y
+  %c: f32[4,4] = multiply %a, %b
+  %d: f32[4,4] = add %c, %a
+  return %d, %b
+}""", [(16, 1)]),
+}
+
+
+def fused(text: str) -> tuple[Graph, Graph]:
+    graph = parse(text)
+    verify(graph)
+    result = fuse_kernels(graph, Options())
+    verify(result, Stage.FUSED)
+    assert parse(print_graph(result)) == result
+    return graph, result
+
+
+def arrays_for(graph: Graph) -> list[np.ndarray]:
+    generator = np.random.default_rng(3)
+    return [(generator.integers(1, 6, value.type.shape) if value.type.dtype.kind == "i" else generator.normal(size=value.type.shape) + 1.5)
+            .astype(value.type.dtype) for value in graph.params]
+
+
+def assert_same(got: tuple[np.ndarray, ...], wanted: tuple[np.ndarray, ...]) -> None:
+    for a, b in zip(got, wanted, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-12 if a.dtype == np.float64 else 2e-5, atol=1e-12 if a.dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_mean_the_same(name: str) -> None:
+    text, spaces = CASES[name]
+    graph, result = fused(text)
+    assert [(op.attrs["rows"], op.attrs["columns"]) for op in result.ops if op.name == "fused"] == spaces
+    arrays = arrays_for(graph)
+    wanted = interpret(graph, arrays)
+    assert_same(interpret(result, arrays), wanted)
+    assert_same(run_fused(result, arrays, as_python), wanted)
+    assert_same(run_fused(result, arrays, compiled, splits=3), wanted)
+
+
+def test_the_split_over_threads_does_not_change_a_bit() -> None:
+    graph, result = fused(CASES["bias, mask and column sums"][0].replace("40", "4000"))
+    arrays = arrays_for(graph)
+    one, three = (run_fused(result, arrays, compiled, splits) for splits in (1, 3))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(one, three, strict=True))
+
+
+def test_a_single_cheap_op_is_left_to_numpy() -> None:
+    _, result = fused("graph @g(%x: f32[4], %y: f32[4]) {\n %a: f32[4] = add %x, %y\n return %a\n}")
+    assert [op.name for op in result.ops] == ["add"]
+
+
+def test_empty_arrays_are_left_to_numpy() -> None:
+    _, result = fused("graph @g(%x: f32[0,4]) {\n %a: f32[0,4] = exp %x\n %b: f32[0,4] = exp %a\n return %b\n}")
+    assert [op.name for op in result.ops] == ["exp", "exp"]
+
+
+def test_views_that_only_kernels_read_are_gone() -> None:
+    _, result = fused(CASES["softmax of rows"][0])
+    assert [op.name for op in result.ops] == ["fused"]
+
+
+def test_in_place_operands_are_read_before_they_are_written() -> None:
+    # %x is read by the second loop of a row too, after which the exponentials lie in a buffer.
+    _, result = fused(CASES["softmax of rows"][0])
+    assert result.ops[0].attrs["in_place"] == (0,)
+    # Here the first loop stores %a, and the second one reads %x again.
+    _, result = fused("""
+graph @g(%x: f32[7,5]) {
+  %a: f32[7,5] = square %x
+  %s: f32[7] = reduce_sum %a {axes=(1,)}
+  %b: f32[7,5] = broadcast %s {axes=(0,), shape=(7, 5)}
+  %y: f32[7,5] = multiply %x, %b
+  return %a, %y
+}""")
+    assert result.ops[0].attrs["in_place"] == ()
+
+
+def test_an_operand_that_is_read_twice_is_never_overwritten() -> None:
+    _, result = fused(CASES["all pairs"][0])
+    x = result.params[0]
+    assert all(result.ops[0].operands[i] is not x for i in result.ops[0].attrs["in_place"])
+
+
+def test_locations_and_roles_survive() -> None:
+    _, result = fused("""
+graph @g(%x: f32[4]) {
+  %a: f32[4] = exp %x  # model.py:3 in loss
+  %b: f32[4] = square %a  # model.py:4 in loss, adjoint
+  %c: f32[4] = exp %b  # model.py:5 in loss, adjoint
+  return %c
+}""")
+    op = result.ops[0]
+    assert str(op.loc) == "model.py:5 in loss" and op.role.value == "adjoint"
+    assert [(str(inner.loc), inner.role.value) for inner in op.regions[0].ops] == [
+        ("model.py:3 in loss", "primal"), ("model.py:4 in loss", "adjoint"), ("model.py:5 in loss", "adjoint")]
