@@ -10,10 +10,14 @@ from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.choose_saved_values import choose_saved_values, describe_saved_values
+from adjit.passes.differentiate import differentiate
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.fuse_kernels import fuse_kernels
 from adjit.passes.options import Options
+from adjit.passes.plan_memory import plan_memory
 from adjit.passes.remove_stop_gradients import remove_stop_gradients
+from adjit.passes.schedule import schedule
 from adjit.passes.simplify import simplify
 
 Transform = Callable[[Graph, Options], Graph]
@@ -63,12 +67,16 @@ class PipelineResult:
 
 
 PIPELINE: tuple[Pass, ...] = (
+    Pass("differentiate", differentiate, Stage.ADJOINT),
     Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
     Pass("simplify", simplify, Stage.OPTIMIZED),
     Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, Stage.OPTIMIZED),
     Pass("simplify_again", simplify, Stage.OPTIMIZED),
     Pass("eliminate_dead_code", eliminate_dead_code, Stage.OPTIMIZED),
     Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
+    Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
+    Pass("schedule", schedule, Stage.FUSED),
+    Pass("plan_memory", plan_memory, Stage.PLANNED),
 )
 
 

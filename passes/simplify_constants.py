@@ -90,10 +90,11 @@ def sum_constant(op: Op, graph: Rewriter) -> Value | None:
         return None
     numerator, _ = number.as_integer_ratio() if isinstance(number, float) else (number, 1)
     odd = abs(numerator) // (numerator & -numerator) if numerator else 0
-    total = dtype.type(count * number)
-    if odd * count > 2 ** (np.finfo(dtype).nmant + 1) or not math.isfinite(total):
+    total = float(count * number)
+    limits = np.finfo(dtype)
+    if odd * count > 2 ** (limits.nmant + 1) or abs(total) > limits.max:
         return None
-    return filled(op.result, total.item() + 0.0)
+    return filled(op.result, total + 0.0)
 
 
 @CONSTANTS.rule("iota")

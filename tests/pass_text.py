@@ -10,7 +10,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +34,7 @@ class Case:
     before: str
     after: str
     approximately: bool = False
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
     path: Path | None = None
 
     def run(self) -> Graph:
@@ -47,8 +47,9 @@ class Case:
 
 
 def docstring_cases(run: Callable[[Graph, Options], Graph]) -> list[Case]:
-    """The Before/After pairs in the docstring of a pass."""
-    blocks = [(found["kind"], textwrap.dedent(found["text"])) for found in _BLOCK.finditer(inspect.getdoc(run) + "\n")]
+    """The Before/After pairs in the docstring of a pass, and of its module."""
+    text = "\n".join(inspect.getdoc(documented) or "" for documented in (run, inspect.getmodule(run)))
+    blocks = [(found["kind"], textwrap.dedent(found["text"])) for found in _BLOCK.finditer(text + "\n")]
     kinds = [kind for kind, _ in blocks]
     if kinds != ["Before", "After"] * (len(kinds) // 2):
         raise ValueError(f"{run.__name__}: Before and After do not alternate")
@@ -70,8 +71,10 @@ def file_cases(path: Path) -> list[Case]:
 
 
 def all_cases() -> list[Case]:
+    """The cases of all passes of the pipeline, and of all golden files."""
     seen = dict.fromkeys(step.run for step in PIPELINE)
-    return [case for run in seen for case in docstring_cases(run)] + [case for path in sorted(FOLDER.glob("*.ir")) for case in file_cases(path)]
+    documented = [case for run in seen for case in docstring_cases(run)]
+    return documented + [case for path in sorted(FOLDER.glob("*.ir")) for case in file_cases(path)]
 
 
 SPECIAL = (float("nan"), 1.0, -0.0, float("inf"), 0.0, -2.5, float("-inf"), 3.0, 1e-40, -1.0, 7.25, 3e38, -1e30, 0.1)

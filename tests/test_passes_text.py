@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +36,7 @@ def test_before_becomes_after(case: Case, update_golden: bool) -> None:
     if update_golden and case.path:
         pytest.skip("its file is being rewritten")
     out = case.run()
-    assert print_graph(out) == print_graph(parse(case.after))
-    assert out == parse(case.after)
+    assert out == parse(case.after), f"the pass gives\n{print_graph(out)}"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ir")), ids=name_of)
@@ -60,7 +58,7 @@ def test_meaning_stays(case: Case) -> None:
     before, after = parse(case.before), case.run()
     for arrays in special_arrays(before):
         for expected, got in zip(interpret(before, arrays), interpret(after, arrays), strict=True):
-            if case.approximately:
+            if case.approximately and expected.dtype.kind == "f":
                 np.testing.assert_allclose(got, expected, rtol=4 * np.finfo(expected.dtype).eps, atol=0)
             else:
                 assert same_bits(expected, got), f"{expected} became {got}"
@@ -90,9 +88,3 @@ def test_every_rule_is_shown() -> None:
         if "simplify" in case.passes:
             rewrite(parse(case.before), table)
     assert {rule.__name__ for rules in RULES.values() for rule in rules} - applied == set()
-
-
-def test_a_changed_docstring_would_be_noticed() -> None:
-    case = next(case for case in CASES if case.name == "eliminate_dead_code-0")
-    assert case.run() != parse(case.after.replace("cos", "sin"))
-    assert re.search(r"cos", case.after)
