@@ -5,7 +5,6 @@ So passes are tested, and run from the command line, on small graphs of text.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -17,14 +16,14 @@ from adjit.ir.graph import PARAM_ROLES, SLOT_SPACES, Graph, Op, Slot, Value
 from adjit.ir.types import SHORT_NAMES, TensorType
 
 _TOKEN = re.compile(r"""
-    (?P<string>"(?:[^"\\]|\\.)*")
+    (?P<comment>\#\s.*)
+  | (?P<string>"(?:[^"\\]|\\.)*")
   | (?P<value>%[A-Za-z_0-9][\w.]*)
   | (?P<symbol>@[^\s(]+)
   | (?P<number>[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf\b))
   | (?P<word>[A-Za-z_][\w.]*)
   | (?P<punctuation>->|[@(){}\[\],:=+])
 """, re.VERBOSE)
-_COMMENT = re.compile(r"\s+#\s(?P<text>.*)\Z")
 _LOCATION = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)\Z")
 _ROLES = {role.value: role for role in Role}
 
@@ -55,13 +54,13 @@ class _Parser:
         while self.row + 1 < len(self.lines):
             self.row += 1
             text = self.lines[self.row]
-            if not text.strip() or text.lstrip().startswith("//"):
+            if text.lstrip().startswith("//"):
                 continue
-            found = _COMMENT.search(text)
-            self.comment = found["text"] if found else ""
-            self.tokens = self.tokenize(text[:found.start()] if found else text)
-            self.position = 0
-            return
+            self.tokens, self.position = self.tokenize(text), 0
+            last = self.tokens.pop() if self.tokens and self.tokens[-1][0] == "comment" else None
+            self.comment = last[1][1:].strip() if last else ""
+            if self.tokens:
+                return
         self.row = len(self.lines)
         self.tokens, self.position, self.comment = [], 0, ""
 
@@ -94,6 +93,14 @@ class _Parser:
             raise self.error(f"expected {what}")
         self.position += 1
         return self.tokens[self.position - 1][1]
+
+    def size(self, what: str) -> int:
+        """A number that is neither signed nor fractional."""
+        text = self.take("number", what)
+        if not text.isdecimal():
+            self.position -= 1
+            raise self.error(f"expected {what}")
+        return int(text)
 
     def accept(self, text: str) -> bool:
         if self.peek() != text:
@@ -209,10 +216,13 @@ class _Parser:
         if space not in SLOT_SPACES:
             self.position -= 1
             raise self.error(f"unknown memory space (one of {', '.join(SLOT_SPACES)})")
-        if self.peek().startswith("+") and len(self.peek()) > 1:
-            return Slot(space, int(self.take("number", "an offset")))
-        self.expect("+")
-        return Slot(space, int(self.take("number", "an offset")))
+        if self.accept("+"):
+            return Slot(space, self.size("an offset"))
+        offset = self.take("number", "'+' and an offset")
+        if not re.fullmatch(r"\+\d+", offset):
+            self.position -= 1
+            raise self.error("expected '+' and an offset")
+        return Slot(space, int(offset))
 
     def type(self) -> TensorType:
         name = self.take("word", "a dtype")
@@ -224,7 +234,7 @@ class _Parser:
         while not self.accept("]"):
             if shape:
                 self.expect(",")
-            shape.append(int(self.take("number", "a size")))
+            shape.append(self.size("a size"))
         return TensorType(SHORT_NAMES[name], tuple(shape))
 
     def values(self, scope: dict[str, Value]) -> tuple[Value, ...]:
@@ -245,6 +255,9 @@ class _Parser:
             if attrs:
                 self.expect(",")
             key = self.take("word", "the name of an attribute")
+            if key in attrs:
+                self.position -= 1
+                raise self.error(f"attribute {key} is given twice")
             self.expect("=")
             attrs[key] = self.attribute()
         return attrs
@@ -264,9 +277,13 @@ class _Parser:
         kind, text, _ = self.tokens[self.position]
         self.position += 1
         if kind == "string":
-            return json.loads(text)
+            try:
+                return json.loads(text)
+            except ValueError:
+                self.position -= 1
+                raise self.error("a string that cannot be read") from None
         if kind == "number":
-            return float(text) if "inf" in text else ast.literal_eval(text.lstrip("+"))
+            return int(text) if text.lstrip("+-").isdecimal() else float(text)
         words = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan"), **SHORT_NAMES}
         if kind == "word" and text in words:
             return words[text]

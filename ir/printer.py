@@ -68,7 +68,7 @@ class _Printer:
         return lines
 
     def op(self, op: Op, names: dict[Value, str], indent: str) -> list[str]:
-        places = [f" @ {slot}" for slot in op.slots] or [""] * len(op.results)
+        places = [*(f" @ {slot}" for slot in op.slots), *[""] * len(op.results)]
         left = ", ".join(f"%{names[value]}: {value.type}{place}" for value, place in zip(op.results, places, strict=False))
         line = indent + (f"{left} = " if left else "") + op.name + _names(op.operands, names)
         if len(op.slots) > len(op.results):
@@ -98,7 +98,9 @@ def _name_values(graph: Graph) -> dict[Value, str]:
     names: dict[Value, str] = {}
     taken: set[str] = set()
     number = 0
-    for value in (*graph.params, *(v for op in graph.ops for v in op.results)):
+    defined = (*graph.params, *(value for op in graph.ops for value in op.results))
+    used = (*(value for op in graph.ops for value in op.operands), *graph.results)
+    for value in dict.fromkeys((*defined, *used)):      # those that are used only are defects, which the verifier shows
         hint = value.name if value.name and _HINT.match(value.name) else None
         if hint is None or hint in taken:
             while str(number) in taken:

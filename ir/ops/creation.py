@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
-from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.ops.rules import NUMBER, require, require_axis
+from adjit.ir.ops.rules import NUMBER, require, require_axis, require_number
 from adjit.ir.types import BOOL, F32, F64, I32, I64, U32, Shape, TensorType
 
 
@@ -20,14 +20,7 @@ def _checked(dtype: np.dtype, shape: Shape) -> TensorType:
 
 
 def _infer_constant(*, value: float, dtype: np.dtype, shape: Shape) -> TensorType:
-    fits = True
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        fits = limits.min <= value <= limits.max and value == int(value)
-    elif dtype.kind == "b":
-        fits = value in (0, 1)
-    if not fits:
-        raise DTypeError(f"a constant of dtype {dtype} cannot be {value!r}")
+    require_number(value, dtype)
     return _checked(dtype, shape)
 
 

@@ -11,7 +11,7 @@ from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.rules import require_axes, require_axis, require_length
+from adjit.ir.ops.rules import require_axes, require_axis, require_length, require_number
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.types import BOOL, F32, I64, Shape, TensorType
 
@@ -135,6 +135,7 @@ slice: OpDefinition = define(
 
 def _infer_pad(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value: float) -> TensorType:
     require_length(x, low=low, high=high, interior=interior)
+    require_number(value, x.dtype)
     if min((*low, *high, *interior), default=0) < 0:
         raise ShapeError(f"padding cannot be negative: low {low}, high {high}, interior {interior}")
     return x.with_shape(

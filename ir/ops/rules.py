@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import BOOL, I64, Shape, TensorType
 
@@ -79,3 +81,15 @@ def to_bool(kinds: str) -> Callable[..., TensorType]:
 def drop_axes(shape: Shape, axes: Sequence[int]) -> Shape:
     """`shape` without `axes`."""
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def require_number(value: float, dtype: np.dtype) -> None:
+    """Raise `DTypeError` unless `value` is a Python number that `dtype` has."""
+    if type(value) not in (bool, int, float):
+        raise DTypeError(f"a number of an attribute has to be a Python bool, int or float, got {value!r}")
+    if dtype.kind == "b" and value not in (0, 1):
+        raise DTypeError(f"bool has no {value!r}")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max or value != int(value):
+            raise DTypeError(f"{dtype} has no {value!r}")
