@@ -1,8 +1,9 @@
 """Compiled kernels on disk, so that a new process links them in place of compiling.
 
-A file is named by the hash of everything its machine code depends on: the kernel's source text, the versions of adjit, Numba,
-llvmlite and Python, and this CPU's name and features. It holds a checksum of its content. Only files and folders that
-belong to this user, and that nobody else may write, are trusted; anything else is compiled again, with a note for `explain()`.
+A file is named by the hash of everything its machine code depends on: the kernel's source text and types, the code generator,
+the versions of adjit, Numba, llvmlite and Python, and this CPU's name and features. It holds a checksum of its content. Only
+files and folders that belong to this user, and that nobody else may write, are trusted; anything else is compiled again, with a
+note for `explain()`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import platform
 import stat
 import sys
 import tempfile
+import time
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -22,6 +25,7 @@ from pathlib import Path
 
 from llvmlite import binding
 
+from adjit import codegen
 from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.numba_compiler import compile_source
@@ -30,20 +34,23 @@ from adjit.runtime.kernel_step import Kernel
 
 _MAGIC = b"adjit kernel 1\n"
 _SUFFIX = ".kernel"
+_UNFINISHED = ".new-"
 
 
 @cache
 def environment() -> str:
     """Everything besides its source that the machine code of a kernel depends on."""
     features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
+    generator = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py")))).hexdigest()
     packages = [f"{name} {version(name)}" for name in ("adjit", "numba", "llvmlite")]
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    return "\n".join([*packages, python, platform.machine(), binding.get_host_cpu_name(), features])
+    return "\n".join([*packages, generator, python, platform.machine(), binding.get_host_cpu_name(), features])
 
 
 def kernel_key(source: KernelSource) -> str:
     """The name of a kernel in the cache: 64 hexadecimal digits."""
-    return hashlib.sha256(f"{environment()}\n{source.finish}\n{source.text}".encode()).hexdigest()
+    types = [argument.dtype for argument in source.arguments]
+    return hashlib.sha256(json.dumps([environment(), source.text, types, source.helpers]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +97,8 @@ class DiskCache:
         found = None if note else _decode(content, key)
         if found is None:
             return Lookup(None, note or "its file in the disk cache is damaged")
-        try:
+        with suppress(OSError):     # a folder that can only be read: the order of eviction is then that of writing
             os.utime(self._path(key))
-        except OSError:
-            pass        # a folder that can only be read: the order of eviction is then that of writing
         return Lookup(found, "from the disk cache")
 
     def put(self, key: str, compiled: CompiledObject) -> str:
@@ -104,7 +109,7 @@ class DiskCache:
         content = _encode(compiled, key)
         assert self.folder is not None
         try:
-            handle, name = tempfile.mkstemp(prefix=".new-", dir=self.folder)      # mode 0600
+            handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)      # mode 0600
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(content)
@@ -131,6 +136,7 @@ class DiskCache:
         return sorted(found)
 
     def _evict(self, keep: str) -> None:
+        self._sweep()
         entries = self.entries()
         total = sum(size for _, size, _ in entries)
         for _, size, path in entries:
@@ -139,6 +145,14 @@ class DiskCache:
             if path != self._path(keep):
                 path.unlink(missing_ok=True)
                 total -= size
+
+    def _sweep(self) -> None:
+        """Remove what a process that died left half written."""
+        assert self.folder is not None
+        for path in self.folder.glob(f"{_UNFINISHED}*"):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > 3600:
+                    path.unlink()
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None
@@ -160,7 +174,7 @@ def _read_private(path: Path) -> tuple[bytes, str]:
 
 
 def _encode(compiled: CompiledObject, key: str) -> bytes:
-    header = json.dumps({"key": key, "symbol": compiled.symbol, "finish_symbol": compiled.finish_symbol})
+    header = json.dumps({"key": key, "symbol": compiled.symbol})
     body = header.encode() + b"\n" + compiled.object_code
     return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
@@ -172,7 +186,7 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
         return None
     header, _, object_code = body.partition(b"\n")
     fields = json.loads(header)
-    return CompiledObject(object_code, fields["symbol"], fields["finish_symbol"]) if fields["key"] == key else None
+    return CompiledObject(object_code, fields["symbol"]) if fields["key"] == key else None
 
 
 _loaded: weakref.WeakValueDictionary[str, LoadedKernel] = weakref.WeakValueDictionary()

@@ -35,7 +35,7 @@ class KernelStep:
     `scratch` is the address of its scratch memory. `owner` is kept alive until every thread is done with a call.
     """
 
-    __slots__ = ("_finish", "_kernel", "_main", "_owner", "_parts", "_returned", "_threads", "_whole")
+    __slots__ = ("_entry", "_kernel", "_last", "_owner", "_parts", "_returned", "_threads", "_whole")
 
     def __init__(self, kernel: Kernel, operands: Sequence[ctypes.c_void_p], results: Sequence[ctypes.c_void_p],
                  scratch: int, threads: int, owner: object):
@@ -44,16 +44,18 @@ class KernelStep:
         self._returned = (ctypes.c_void_p * 4)()       # the calling convention has pointers for a return value and an exception
         pointer = ctypes.addressof(self._returned)
         arguments: list[Any] = [ctypes.c_void_p(pointer), ctypes.c_void_p(pointer + ctypes.sizeof(self._returned) // 2)]
-        for kind, number in source.arguments:
-            if kind in places:
-                arguments.append(places[kind][number])
+        for argument in source.arguments:
+            if argument.kind in places:
+                arguments.append(places[argument.kind][argument.index])
+            elif argument.kind == "scratch":
+                arguments.append(ctypes.c_void_p(scratch + argument.index))
             else:
-                arguments.append(ctypes.c_void_p(scratch + number) if kind == "scratch" else ctypes.c_int64(number))
+                arguments.append(ctypes.c_int64(argument.index))
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *map(type, arguments), ctypes.c_int64, ctypes.c_int64)
         self._kernel = kernel
-        self._main = prototype(kernel.loaded.address)
-        self._finish = prototype(kernel.loaded.finish_address) if source.finish else None
+        self._entry = prototype(kernel.loaded.address)
         self._whole = (*arguments, ctypes.c_int64(0), ctypes.c_int64(source.blocks))
+        self._last = (*arguments, ctypes.c_int64(0), ctypes.c_int64(0)) if source.finish else None
         ranges = split_blocks(source.blocks, threads if source.work >= SPLIT_NANOSECONDS else 1)
         self._parts = [(*arguments, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
         self._threads = threads
@@ -61,11 +63,11 @@ class KernelStep:
 
     def __call__(self) -> None:
         if len(self._parts) > 1:
-            POOL.run(self._main, self._parts, self._threads, self._owner)
+            POOL.run(self._entry, self._parts, self._threads, self._owner)
         else:
-            self._main(*self._whole)
-        if self._finish is not None:
-            self._finish(*self._whole)
+            self._entry(*self._whole)
+        if self._last is not None:
+            self._entry(*self._last)
 
 
 def split_blocks(blocks: int, threads: int) -> list[tuple[int, int]]:

@@ -87,6 +87,6 @@ BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions c
 THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a kernel may use; default: the cores this process may run on")
 CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
 CACHE_SIZE = Setting("ADJIT_CACHE_SIZE", _bytes, lambda: 256 << 20, "bytes the folder of compiled kernels may take; 0: no disk cache")
-SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures one compiled function keeps; the least recently used goes first")
+SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
 
 SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, SIGNATURES)

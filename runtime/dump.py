@@ -1,0 +1,46 @@
+"""Writes what a compilation went through into a folder: the graph after every pass, and the source of every kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+from adjit.codegen.kernel_source import KernelSource
+from adjit.ir.graph import Graph
+from adjit.ir.printer import print_graph
+
+_numbers = count()
+
+
+class Dump:
+    """One folder for one compiled signature, below `folder`: `00-traced.ir`, `01-simplify.ir`, ..., `kernels/NAME.py`."""
+
+    def __init__(self, folder: Path, name: str):
+        self.folder = folder / f"{next(_numbers):03}-{_file_name(name)}"
+        self._count = 0
+
+    def graph(self, name: str, graph: Graph) -> None:
+        """Write the graph as it is after the pass `name`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"{self._count:02}-{_file_name(name)}.ir").write_text(print_graph(graph))
+        self._count += 1
+
+    def kernels(self, kernels: Iterable[tuple[str, KernelSource]]) -> None:
+        """Write the source of each kernel."""
+        for name, source in kernels:
+            path = self.folder / "kernels" / f"{_file_name(name)}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source.text)
+
+
+def dump_to(folder: Path | None, name: str) -> Dump | None:
+    """The dump for a function, where one is asked for."""
+    return None if folder is None else Dump(folder, name)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", name)
+
+

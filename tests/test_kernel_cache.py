@@ -1,0 +1,244 @@
+"""The disk cache of kernels: round trip, damage, permissions, eviction, and a second process that needs no compiler."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from adjit.codegen.link import CompiledObject
+from adjit.runtime import kernel_cache
+from adjit.runtime.kernel_cache import DiskCache
+
+KEY, OTHER = "a" * 64, "b" * 64
+COMPILED = CompiledObject(bytes(range(256)) * 4, "entry")
+
+needs_posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> DiskCache:
+    return DiskCache(tmp_path / "deep" / "adjit", 1 << 20)
+
+
+def only_file(cache: DiskCache) -> Path:
+    ((_, _, path),) = cache.entries()
+    return path
+
+
+def test_round_trip(cache: DiskCache) -> None:
+    assert cache.get(KEY).found is None
+    assert cache.get(KEY).note == "not in the disk cache"
+    assert cache.put(KEY, COMPILED) == ""
+    assert cache.get(KEY).found == COMPILED
+    assert cache.get(KEY).note == "from the disk cache"
+    assert cache.get(OTHER).found is None
+
+
+@needs_posix
+def test_private_to_the_user(cache: DiskCache) -> None:
+    mask = os.umask(0)
+    try:
+        cache.put(KEY, COMPILED)
+    finally:
+        os.umask(mask)
+    assert cache.folder is not None
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(only_file(cache).stat().st_mode) == 0o600
+    assert [path.name for path in cache.folder.iterdir()] == [only_file(cache).name]     # nothing half written is left
+
+
+@pytest.mark.parametrize("position", [0, 20, 85, 120, -1])
+def test_a_flipped_bit_is_noticed(cache: DiskCache, position: int) -> None:
+    cache.put(KEY, COMPILED)
+    content = bytearray(only_file(cache).read_bytes())
+    content[position] ^= 1
+    only_file(cache).write_bytes(content)
+    assert cache.get(KEY).found is None
+    assert cache.get(KEY).note == "its file in the disk cache is damaged"
+
+
+@pytest.mark.parametrize("length", [0, 10, 90, 500])
+def test_a_cut_file_is_noticed(cache: DiskCache, length: int) -> None:
+    cache.put(KEY, COMPILED)
+    only_file(cache).write_bytes(only_file(cache).read_bytes()[:length])
+    assert cache.get(KEY).note == "its file in the disk cache is damaged"
+
+
+def test_a_file_under_another_name_is_noticed(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    path = only_file(cache)
+    path.rename(path.with_name(path.name.replace(KEY, OTHER)))
+    assert cache.get(OTHER).note == "its file in the disk cache is damaged"
+
+
+def test_a_damaged_file_is_replaced(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    only_file(cache).write_bytes(b"nonsense")
+    assert cache.put(KEY, COMPILED) == ""
+    assert cache.get(KEY).found == COMPILED
+
+
+@needs_posix
+def test_a_file_that_others_may_write_is_not_trusted(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    only_file(cache).chmod(0o620)
+    assert cache.get(KEY).found is None
+    assert cache.get(KEY).note == "its file in the disk cache may be written by others"
+
+
+@needs_posix
+def test_a_file_of_another_user_is_not_trusted(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.put(KEY, COMPILED)
+    user, folder = os.getuid(), cache.folder
+    assert folder is not None
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    assert "belongs to another user" in cache.get(KEY).note
+    assert "belongs to another user" in cache.put(OTHER, COMPILED)
+    monkeypatch.setattr(DiskCache, "problem", lambda self: "")      # the folder is fine, the file is not
+    assert cache.get(KEY).note == "its file in the disk cache belongs to another user"
+
+
+@needs_posix
+def test_a_link_is_not_followed(cache: DiskCache, tmp_path: Path) -> None:
+    cache.put(KEY, COMPILED)
+    path = only_file(cache)
+    target = tmp_path / "elsewhere"
+    path.rename(target)
+    path.symlink_to(target)
+    assert cache.get(KEY).found is None
+    assert "cannot be read" in cache.get(KEY).note
+
+
+@needs_posix
+def test_a_folder_that_others_may_write_is_not_used(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    assert cache.folder is not None
+    cache.folder.chmod(0o770)
+    assert cache.get(KEY).found is None
+    assert "may be written by others" in cache.get(KEY).note
+    assert "may be written by others" in cache.put(OTHER, COMPILED)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = DiskCache(tmp_path / "file" / "adjit", 1 << 20)
+    assert "cannot be used" in cache.get(KEY).note
+    assert "cannot be used" in cache.put(KEY, COMPILED)
+
+
+@needs_posix
+@pytest.mark.skipif(os.name == "posix" and os.getuid() == 0, reason="the superuser may write everywhere")
+def test_a_folder_that_cannot_be_written(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    assert cache.folder is not None
+    cache.folder.chmod(0o500)
+    try:
+        assert "cannot be written" in cache.put(OTHER, COMPILED)
+        assert cache.get(KEY).found == COMPILED
+    finally:
+        cache.folder.chmod(0o700)
+
+
+def test_a_write_that_fails_leaves_nothing(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: str, target: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert "No space left on device" in cache.put(KEY, COMPILED)
+    assert cache.folder is not None
+    assert list(cache.folder.iterdir()) == []
+
+
+def test_no_folder_or_no_room() -> None:
+    assert DiskCache(None, 1 << 20).put(KEY, COMPILED) == "the disk cache is off"
+    assert DiskCache(Path("unused"), 0).get(KEY).note == "the disk cache is off"
+    assert not Path("unused").exists()
+
+
+def test_the_oldest_use_goes_first(tmp_path: Path) -> None:
+    probe = DiskCache(tmp_path / "probe", 1 << 20)
+    probe.put(KEY, COMPILED)
+    size = only_file(probe).stat().st_size
+    cache = DiskCache(tmp_path / "adjit", 3 * size)
+    keys = [str(i) * 64 for i in range(5)]
+    for age, key in enumerate(keys[:3]):
+        cache.put(key, COMPILED)
+        past = time.time() - 1000 + age
+        os.utime(cache._path(key), (past, past))
+    cache.get(keys[0])                       # used now: no longer the oldest
+    for key in keys[3:]:
+        cache.put(key, COMPILED)
+    assert [key for key in keys if cache.get(key).found] == [keys[0], *keys[3:]]
+    assert sum(size for _, size, _ in cache.entries()) <= cache.limit
+
+
+def test_one_larger_than_the_limit_is_kept_until_the_next(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "adjit", 10)
+    cache.put(KEY, COMPILED)
+    assert cache.get(KEY).found == COMPILED
+    cache.put(OTHER, COMPILED)
+    assert cache.get(KEY).found is None
+
+
+def test_leftovers_of_processes_that_died_are_swept(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    assert cache.folder is not None
+    for name, age in ((".new-old", 7200), (".new-young", 10)):
+        (cache.folder / name).write_bytes(b"half")
+        os.utime(cache.folder / name, (time.time() - age,) * 2)
+    cache.put(OTHER, COMPILED)
+    assert not (cache.folder / ".new-old").exists()
+    assert (cache.folder / ".new-young").exists()
+
+
+def test_the_key_holds_what_machine_code_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = kernel_cache.environment()
+    for word in ("adjit", "numba", "llvmlite", f"Python {sys.version_info.major}.{sys.version_info.minor}"):
+        assert word in text
+    assert kernel_cache.binding.get_host_cpu_name() in text
+
+
+PROGRAM = textwrap.dedent("""
+    import sys
+    import numpy as np
+    from adjit.runtime.compiled import compile
+
+    @compile
+    def f(x):
+        return np.tanh(x * 2.0) + 1.0
+
+    print(f(np.arange(4.0)).tolist())
+    print("numba" in sys.modules)
+    print(f.explain())
+""")
+
+
+def run_program(folder: Path) -> list[str]:
+    environment = {**os.environ, "ADJIT_CACHE_DIR": str(folder)}
+    found = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    return found.stdout.split("\n", 2)
+
+
+def test_a_second_process_needs_no_compiler(tmp_path: Path) -> None:
+    folder = tmp_path / "adjit"
+    first, imported, explained = run_program(folder)
+    assert imported == "True"
+    assert "compiled: not in the disk cache" in explained
+    second, imported, explained = run_program(folder)
+    assert second == first
+    assert imported == "False"
+    assert "from the disk cache" in explained
+    (path,) = folder.glob("*.kernel")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    third, imported, explained = run_program(folder)
+    assert third == first
+    assert imported == "True"
+    assert "its file in the disk cache is damaged" in explained
+    assert run_program(folder)[1] == "False"

@@ -1,0 +1,55 @@
+"""Environment variables: typed, read when asked for, and refused with their name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adjit.runtime import settings
+from adjit.runtime.settings import SETTINGS, Setting
+
+
+@pytest.mark.parametrize(("setting", "text", "value"), [
+    (settings.VERIFY, "1", True), (settings.VERIFY, "off", False), (settings.VERIFY, " True ", True),
+    (settings.THREADS, "3", 3), (settings.SIGNATURES, "1", 1), (settings.BACKEND, "interpret", "interpret"),
+    (settings.CACHE_SIZE, "0", 0), (settings.CACHE_SIZE, "1000", 1000), (settings.CACHE_SIZE, "2k", 2048), (settings.CACHE_SIZE, "1G", 1 << 30),
+    (settings.DUMP, "/some/where", Path("/some/where")), (settings.CACHE_DIR, "~/x", Path.home() / "x"),
+])
+def test_values(monkeypatch: pytest.MonkeyPatch, setting: Setting, text: str, value: object) -> None:
+    monkeypatch.setenv(setting.variable, text)
+    assert setting.get() == value
+
+
+@pytest.mark.parametrize(("setting", "text", "message"), [
+    (settings.VERIFY, "maybe", "environment variable ADJIT_VERIFY='maybe': expected 0 or 1"),
+    (settings.THREADS, "0", "environment variable ADJIT_THREADS='0': expected a whole number that is at least 1"),
+    (settings.THREADS, "two", "environment variable ADJIT_THREADS='two': expected a whole number that is at least 1"),
+    (settings.CACHE_SIZE, "lots", "environment variable ADJIT_CACHE_SIZE='lots': expected a number of bytes such as 268435456, 256M or 1G"),
+    (settings.CACHE_SIZE, "M", "environment variable ADJIT_CACHE_SIZE='M': expected a number of bytes such as 268435456, 256M or 1G"),
+])
+def test_errors_name_the_variable(monkeypatch: pytest.MonkeyPatch, setting: Setting, text: str, message: str) -> None:
+    monkeypatch.setenv(setting.variable, text)
+    with pytest.raises(ValueError) as info:
+        setting.get()
+    assert str(info.value) == message
+
+
+def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in SETTINGS:
+        monkeypatch.delenv(setting.variable, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert settings.CACHE_DIR.get() == Path("/cache/adjit")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")       # the specification says: ignore it
+    assert settings.CACHE_DIR.get() == Path.home() / ".cache" / "adjit"
+    assert settings.DUMP.get() is None
+    assert settings.VERIFY.get() is False
+    assert settings.THREADS.get() == settings.usable_cores()
+    monkeypatch.setenv("ADJIT_THREADS", "")
+    assert settings.THREADS.get() == settings.usable_cores()
+
+
+def test_the_table_is_complete() -> None:
+    found = {value.variable for value in vars(settings).values() if isinstance(value, Setting)}
+    assert found == {setting.variable for setting in SETTINGS}
+    assert all(setting.variable.startswith("ADJIT_") and setting.doc for setting in SETTINGS)
