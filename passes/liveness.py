@@ -39,9 +39,9 @@ def working_blocks(sharing: Sharing) -> list[Block]:
 
 
 def arena_bytes(graph: Graph) -> int:
-    """The size of the arena of a planned graph."""
+    """The size of the arena of a planned graph, a multiple of `ALIGNMENT`."""
     size = 0
     for op in graph.ops:
         needs = [value.type.nbytes for value in op.results] + [op.attrs.get("scratch_bytes", 0)]
         size = max([size, *(slot.offset + need for slot, need in zip(op.slots, needs, strict=False) if slot.space == "arena")])
-    return size
+    return aligned(size)
