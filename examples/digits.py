@@ -7,6 +7,7 @@ Writes out/loss.png and out/memory.png. Needs the extra `demo`: pip install 'adj
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ adam = aj.optim.adam(2e-3)
 def init(generator: np.random.Generator) -> Params:
     """Weights scaled for gelu, float32."""
     return [{"w": generator.normal(0, np.sqrt(2 / fan_in), (fan_in, fan_out)).astype(np.float32), "b": np.zeros(fan_out, np.float32)}
-            for fan_in, fan_out in zip(SIZES[:-1], SIZES[1:], strict=True)]
+            for fan_in, fan_out in itertools.pairwise(SIZES)]
 
 
 def logits(params: Params, x: np.ndarray) -> np.ndarray:
@@ -74,7 +75,7 @@ def train(compiled: Any, images: np.ndarray, labels: np.ndarray, console: Consol
     with Progress(TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.3f}"),
                   TextColumn("{task.fields[speed]:.0f} steps/s"), console=console) as progress:
         task = progress.add_task("", total=total, loss=float("nan"), speed=0.0)
-        for epoch in range(EPOCHS):
+        for _ in range(EPOCHS):
             for chosen in batches(len(images), generator):
                 x, y = images[chosen], labels[chosen]
                 begin = time.perf_counter()

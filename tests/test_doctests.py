@@ -7,7 +7,6 @@ import importlib
 
 import numpy as np
 import pytest
-
 from project import modules
 
 MODULES = sorted(name for name in modules() if not name.endswith("__main__"))

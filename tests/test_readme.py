@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from project import ROOT
 
 README = (ROOT / "README.md").read_text()
