@@ -23,8 +23,8 @@ def logaddexp(x: Value, y: Value) -> Value:
     high, low = select(swap, y, x), select(swap, x, y)
     d, d_low = two_sum(high, -low)
     least = EXP_RANGE[x.bits][0]
-    d = select(x.equals(y), 0.0, d)               # equal infinities
-    d_low = select(d < -least, d_low, 0.0)        # beyond it does not matter
+    d_low = select(d < -least, d_low, 0.0)   # beyond, it does not matter
+    d = select(x.equals(y), 0.0, d)          # of equal infinities, too
     code, r = reduce_ln2(at_least(-d, least))
     a, b = log1p_of_unit(exp_of_reduced(code, r - d_low))
     s, s_low = two_sum(high, a)

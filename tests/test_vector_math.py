@@ -1,0 +1,201 @@
+"""The elementary functions: 2 ulp in float32, 4 ulp in float64, special values exact, no library called."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+import scipy.special
+from accuracy import LONG, double_points, edges, errors_in_ulps, point_pairs, single_points
+
+from adjit.codegen.scalar_functions import processor_has_fma
+from adjit.codegen.vector_math.functions import BINARY, UNARY
+from adjit.codegen.vector_math.language import FORMATS, Value
+from adjit.codegen.vector_math.llvm_printer import LLVMPrinter, print_function
+
+DTYPES = {"f32": np.float32, "f64": np.float64}
+BOUND = {"f32": 2.0, "f64": 4.0}
+
+# Where float64 is looked at closely.
+RANGES = {
+    "exp": (-746, 710), "exp2": (-1076, 1025), "expm1": (-40, 710), "log": (0.5, 2), "log2": (0.5, 2), "log10": (0.5, 2), "log1p": (-1, 3),
+    "sin": (-1000, 1000), "cos": (-1000, 1000), "tan": (-1000, 1000), "tanh": (-20, 20), "sinh": (-711, 711), "cosh": (-711, 711),
+    "arcsin": (-1, 1), "arccos": (-1, 1), "arctan": (-4, 4), "arcsinh": (-4, 4), "arccosh": (1, 4), "arctanh": (-1, 1), "erf": (-6, 6),
+    "cbrt": (0.1, 10), "sigmoid": (-750, 40), "sqrt": (0, 4),
+}
+PAIRED = ("arctan2", "hypot", "power", "logaddexp")
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    e = np.exp(-abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+def _logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.maximum(x, y) + np.log1p(np.exp(-np.where(x == y, 0, abs(x - y))))
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return scipy.special.erf(x.astype(np.float64)).astype(x.dtype)
+
+
+REFERENCES: dict[str, Callable[..., np.ndarray]] = {"sigmoid": _sigmoid, "logaddexp": _logaddexp, "erf": _erf}
+
+
+def reference(name: str) -> Callable[..., np.ndarray]:
+    return REFERENCES.get(name) or getattr(np, name)
+
+
+class Loop:
+    """A function over arrays, compiled on its own: linking fails if it calls anything."""
+
+    def __init__(self, name: str, type: str, fused: bool = True) -> None:
+        arity = 1 if name in UNARY else 2
+        function, _ = print_function("function", (UNARY | BINARY)[name], [type] * arity, fused)
+        element = {"f32": "float", "f64": "double"}[type]
+        loads = "".join(
+            f"  %p{i} = getelementptr {element}, ptr %a{i}, i64 %i\n  %x{i} = load {element}, ptr %p{i}\n" for i in range(arity))
+        text = f"""{function}
+define void @loop(i64 %n, ptr %out{''.join(f', ptr %a{i}' for i in range(arity))}) {{
+entry:
+  br label %body
+body:
+  %i = phi i64 [0, %entry], [%next, %body]
+{loads}  %y = call {element} @function({', '.join(f'{element} %x{i}' for i in range(arity))})
+  %p = getelementptr {element}, ptr %out, i64 %i
+  store {element} %y, ptr %p
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %body, label %end
+end:
+  ret void
+}}"""
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True)
+        self.jit = llvm.create_lljit_compiler(machine)
+        module = llvm.parse_assembly(text)
+        module.verify()
+        self.library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).export_symbol("loop").link(self.jit, name)
+        self.run = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (arity + 1))(self.library["loop"])
+
+    def __call__(self, *arrays: np.ndarray) -> np.ndarray:
+        out = np.empty_like(arrays[0])
+        self.run(out.size, *(a.ctypes.data for a in (out, *arrays)))
+        return out
+
+
+def worst_error(name: str, loop: Loop, arrays: tuple[np.ndarray, ...]) -> tuple[float, tuple[float, ...]]:
+    """The largest error, and where it is."""
+    wide = np.float64 if arrays[0].dtype == np.float32 else LONG
+    with np.errstate(all="ignore"):
+        arguments = [a.astype(wide) for a in arrays]
+        exact = reference(name)(*arguments)
+        beside = None
+        if name == "logaddexp":   # its last sum cancels near 0: the unit is that of the larger term
+            largest = np.maximum(*arguments)
+            beside = np.maximum(abs(largest), abs(exact - largest))
+        error = errors_in_ulps(loop(*arrays), exact, beside)
+    place = int(np.argmax(error))
+    return float(error[place]), tuple(float(a[place]) for a in arrays)
+
+
+needs_long_double = pytest.mark.skipif(np.finfo(LONG).nmant < 63, reason="no wider format than float64 here")
+FUSED = [pytest.param(True, marks=pytest.mark.skipif(not processor_has_fma(), reason="no fma here")), False]
+
+
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("name", RANGES)
+def test_float32_is_within_2_ulp(name: str, fused: bool) -> None:
+    error, place = worst_error(name, Loop(name, "f32", fused), (single_points(20011),))
+    assert error <= BOUND["f32"], place
+
+
+@needs_long_double
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("name", RANGES)
+def test_float64_is_within_4_ulp(name: str, fused: bool) -> None:
+    error, place = worst_error(name, Loop(name, "f64", fused), (double_points(*RANGES[name], 10_000),))
+    assert error <= BOUND["f64"], place
+
+
+@needs_long_double
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize(("name", "type"), [*itertools.product(PAIRED, DTYPES)])
+def test_functions_of_two_are_within_bounds(name: str, type: str, fused: bool) -> None:
+    error, place = worst_error(name, Loop(name, type, fused), point_pairs(DTYPES[type], 10_000, name == "power"))
+    assert error <= BOUND[type], place
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RANGES)
+def test_every_float32_is_within_2_ulp(name: str) -> None:
+    loop, chunk = Loop(name, "f32", processor_has_fma()), 1 << 20
+    for start in range(0, 1 << 32, chunk):
+        error, place = worst_error(name, loop, (np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(np.float32),))
+        assert error <= BOUND["f32"], place
+
+
+@pytest.mark.parametrize("type", DTYPES)
+def test_exact_results(type: str) -> None:
+    dtype = DTYPES[type]
+    f = FORMATS[64 if type == "f64" else 32]
+    k = np.arange(1 - f.bias, f.bias + 1).astype(dtype)
+    np.testing.assert_array_equal(Loop("log2", type)(Loop("exp2", type)(k)), k)
+    np.testing.assert_array_equal(Loop("exp2", type)(k), np.ldexp(dtype(1), k.astype(np.int32)))
+    roots = np.arange(1, 200)
+    np.testing.assert_array_equal(Loop("cbrt", type)((roots**3).astype(dtype)), roots)
+    if type == "f64":
+        tens = np.arange(0, 11)
+        np.testing.assert_array_equal(Loop("log10", type)((10**tens).astype(dtype)), tens)
+    base, exponent = np.repeat(np.arange(-12, 13), 6), np.tile(np.arange(6), 25)
+    np.testing.assert_array_equal(Loop("power", type)(base.astype(dtype), exponent.astype(dtype)), base**exponent)
+    x = edges(dtype)
+    np.testing.assert_array_equal(Loop("power", type)(x, np.ones_like(x)), x)
+
+
+@pytest.mark.parametrize("type", DTYPES)
+def test_odd_and_even_functions(type: str) -> None:
+    """Bit for bit, and with it the sign of zero."""
+    x = edges(DTYPES[type])
+    x = x[~np.isnan(x)]
+    bits = f"i{x.itemsize}"
+    for name in ("sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "cbrt"):
+        loop = Loop(name, type)
+        usable = ~np.isnan(loop(x))
+        np.testing.assert_array_equal(loop(-x)[usable].view(bits), (-loop(x))[usable].view(bits), name)
+    for name in ("cos", "cosh"):
+        loop = Loop(name, type)
+        usable = ~np.isnan(loop(x))
+        np.testing.assert_array_equal(loop(-x)[usable].view(bits), loop(x)[usable].view(bits), name)
+
+
+def test_a_call_into_a_library_would_not_link() -> None:
+    """What the other tests rely on; C's fmod is the only library function, of float remainders."""
+    with pytest.raises(RuntimeError, match="fmod"):
+        Loop("remainder", "f64")
+
+
+def test_equal_instructions_are_emitted_once() -> None:
+    """sin and cos of one x share their reduction, the rare branch included."""
+    def lines(*names: str) -> int:
+        printer = LLVMPrinter(fused=True)
+        x = Value(printer, "%x", "f32")
+        for name in names:
+            UNARY[name](x)
+        return len(printer.lines)
+
+    assert lines("sin", "sin") == lines("sin")
+    assert lines("sin", "cos") < lines("sin") + 10
+    assert lines("sin", "cos") < lines("sin") + lines("exp")
+
+
+def test_values_of_different_types_do_not_mix() -> None:
+    printer = LLVMPrinter(fused=True)
+    with pytest.raises(TypeError, match="f64 where f32 was expected"):
+        Value(printer, "%x", "f32") + Value(printer, "%y", "f64")
