@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         return options.run(options)
-    except (AdjitError, OSError) as error:
+    except (AdjitError, OSError, ValueError) as error:
         print(f"adjit {options.command}: {error}", file=sys.stderr)
         return 1
 

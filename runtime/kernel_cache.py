@@ -20,7 +20,6 @@ import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from llvmlite import binding
@@ -40,6 +39,8 @@ _UNFINISHED = ".new-"
 @cache
 def environment() -> str:
     """Everything besides its source that the machine code of a kernel depends on."""
+    from importlib.metadata import version      # as slow to import as all of adjit
+
     features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
     generator = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py")))).hexdigest()
     packages = [f"{name} {version(name)}" for name in ("adjit", "numba", "llvmlite")]

@@ -24,14 +24,15 @@ HEAVY = ("numba", "matplotlib", "scipy", "sklearn", "rich", "click")
 
 
 def imports(tree: ast.Module, name: str) -> list[tuple[str, ast.stmt]]:
-    """Every imported name with its statement; `from a import b` counts as a and a.b."""
+    """Every imported name with its statement; `from a import b` counts as a and a.b, but for `from adjit import room`."""
     found: list[tuple[str, ast.stmt]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [(alias.name, node) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}:{node.lineno}: imports of ours are absolute"
-            found += [(node.module or "", node)] + [(f"{node.module}.{alias.name}", node) for alias in node.names]
+            found += [(node.module or "", node)] if node.module != "adjit" else []
+            found += [(f"{node.module}.{alias.name}", node) for alias in node.names]
     return found
 
 
@@ -71,7 +72,7 @@ def test_module_keeps_to_the_rooms(name: str) -> None:
     ("ir", "from adjit.tracer import trace", "ir/ may not import tracer/"),
     ("tracer", "import adjit.passes.options", "tracer/ may not import passes/"),
     ("passes", "from adjit import codegen", "passes/ may not import codegen/"),
-    ("codegen", "from adjit import optim", "codegen/ may not import api/"),
+    ("codegen", "from adjit import optim, ir", "codegen/ may not import api/"),
     ("runtime", "import adjit", "runtime/ may not import api/"),
     ("runtime", "def f():\n    from adjit.ir.graph import Graph", "inside a function"),
     ("codegen", "import numba", "heavy library"),
@@ -83,7 +84,7 @@ def test_the_check_finds_what_it_looks_for(room: str, source: str, complaint: st
 
 @pytest.mark.parametrize(("room", "source"), [
     ("ir", "from adjit.ir.graph import Graph\nimport numpy as np\nfrom collections.abc import Sequence"),
-    ("runtime", "from adjit.passes.pipeline import PIPELINE\nfrom llvmlite import binding"),
+    ("runtime", "from adjit import codegen\nfrom adjit.passes.pipeline import PIPELINE\nfrom llvmlite import binding"),
     ("codegen", "def f():\n    import numba"),
     ("api", "from adjit import numpy as anp\nfrom adjit.nn.functional import relu"),
 ])

@@ -1,0 +1,81 @@
+"""`python -m adjit`: what it prints, and what it says to a wrong command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adjit
+from adjit.__main__ import main
+
+GRAPH = """graph @double(%x: f64[3]) {
+  %0: f64[3] = add %x, %x
+  return %0
+}
+"""
+
+
+def test_info_tells_versions_machine_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kernel").write_bytes(bytes(2048))
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("ADJIT_THREADS", "3")
+    assert main(["info"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert lines["adjit"].split()[1] == adjit.__version__
+    assert lines["numpy"].split()[1] == np.__version__
+    assert lines["threads"].split()[1] == "3"
+    assert str(tmp_path) in lines["folder"]
+    assert "2 KiB in 1 files" in lines["size"]
+    assert {"numba", "interpret", "cpu", "ADJIT_DUMP"} <= lines.keys()
+
+
+def test_info_without_disk_cache(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    assert main(["info"]) == 0
+    assert "not kept on disk" in capsys.readouterr().out
+
+
+def test_opt_runs_passes_on_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "double.ir"
+    file.write_text(GRAPH)
+    assert main(["opt", str(file), "--passes", "eliminate_dead_code", "--print-after-all"]) == 0
+    printed = capsys.readouterr().out
+    assert "eliminate_dead_code" in printed
+    assert "add %x, %x" in printed
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["opt", "nowhere.ir"], "nowhere.ir"),
+    (["opt", "FILE", "--passes", "polish"], "there is no pass named polish"),
+])
+def test_errors_are_told_in_one_message(arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "double.ir"
+    file.write_text(GRAPH)
+    assert main([str(file) if argument == "FILE" else argument for argument in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("adjit opt: ")
+    assert words in error
+    assert "Traceback" not in error
+
+
+def test_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ADJIT_THREADS", "many")
+    assert main(["info"]) == 1
+    assert "ADJIT_THREADS='many'" in capsys.readouterr().err
+
+
+def test_module_runs_and_names_its_commands(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "adjit"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    done = subprocess.run([sys.executable, "-m", "adjit", "--help"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert "info" in done.stdout
+    assert "opt" in done.stdout
+
+
+def test_command_line_needs_no_extras(tmp_path: Path) -> None:
+    code = "import sys; sys.modules.update(click=None, rich=None, matplotlib=None); from adjit.__main__ import main; sys.exit(main(['info']))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path).returncode == 0
