@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjit.ir import ops
@@ -137,6 +137,7 @@ ATTRIBUTES = st.recursive(
     lambda inner: st.lists(inner, max_size=4).map(tuple))
 
 
+@settings(deadline=None)
 @given(ATTRIBUTES)
 def test_every_attribute_comes_back(value: Any) -> None:
     graph = probe_graph(value)
@@ -226,6 +227,7 @@ def test_text_that_ends_too_early(text: str, message: str) -> None:
     assert refusal(text) == f"end of text: {message}"
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_damaged_text_is_refused_or_read_but_never_breaks_the_parser(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([CANONICAL, PLANNED]))
