@@ -12,13 +12,18 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit import random
-from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import I64
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import entry_point
+from adjit.tracer.functions.composites import erf, log_softmax, logsumexp, sigmoid, softmax
 from adjit.tracer.lowering import iota
 from adjit.tracer.source import find_user_location
+
+__all__ = [
+    "binary_cross_entropy_with_logits", "cross_entropy", "dropout", "gelu", "l1_loss", "layer_norm", "log_softmax", "logsumexp", "mse_loss",
+    "nll_loss", "one_hot", "relu", "sigmoid", "silu", "softmax", "softplus", "tanh",
+]
 
 Array = Any
 Reduction = Literal["mean", "sum", "none"]
@@ -46,20 +51,10 @@ def gelu(x: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
     """
     x = _floating(x, "gelu")
     if approximate == "none":
-        return 0.5 * x * (1.0 + wrap(ops.erf((x * _SQRT_HALF).value)))
+        return 0.5 * x * (1.0 + erf(x * _SQRT_HALF))
     if approximate == "tanh":
         return 0.5 * x * (1.0 + np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
     raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
-
-
-@entry_point
-def sigmoid(x: Array) -> Array:
-    """`1 / (1 + exp(-x))`, elementwise; does not overflow.
-
-    >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
-    array([0. , 0.5, 1. ])
-    """
-    return wrap(ops.sigmoid(_floating(x, "sigmoid").value))
 
 
 @entry_point
@@ -93,44 +88,6 @@ def tanh(x: Array) -> Array:
     array([0.    , 0.7616])
     """
     return np.tanh(_floating(x, "tanh"))
-
-
-@entry_point
-def softmax(x: Array, axis: int = -1) -> Array:
-    """`exp(x) / sum(exp(x))` along `axis`; does not overflow. The shape is that of `x`.
-
-    >>> softmax(np.array([1000.0, 1000.0]))
-    array([0.5, 0.5])
-    """
-    x = _floating(x, "softmax")
-    powers = np.exp(x - _constant(np.max(x, axis=axis, keepdims=True)))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
-
-
-@entry_point
-def log_softmax(x: Array, axis: int = -1) -> Array:
-    """The logarithm of `softmax` along `axis`, without the loss of precision; the shape is that of `x`.
-
-    >>> log_softmax(np.array([0.0, -1000.0]))
-    array([    0., -1000.])
-    """
-    x = _floating(x, "log_softmax")
-    shifted = x - _constant(np.max(x, axis=axis, keepdims=True))
-    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
-
-
-@entry_point
-def logsumexp(x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
-    """`log(sum(exp(x)))` along `axis` (None: all axes); does not overflow, and is -inf where every element is.
-
-    >>> logsumexp(np.array([1000.0, 1000.0])).round(4)
-    np.float64(1000.6931)
-    """
-    x = _floating(x, "logsumexp")
-    largest = _constant(np.max(x, axis=axis, keepdims=True))
-    largest = np.where(np.isfinite(largest), largest, 0.0)
-    total = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
-    return total if keepdims else np.squeeze(total, axis=tuple(range(x.ndim)) if axis is None else axis)
 
 
 @entry_point
@@ -264,10 +221,6 @@ def dropout(x: Array, rate: float, key: Array) -> Array:
 
 _SQRT_HALF = 0.5 ** 0.5
 _SQRT_2_OVER_PI = (2.0 / np.pi) ** 0.5
-
-
-def _constant(x: TracedArray) -> TracedArray:
-    return wrap(ops.stop_gradient(x.value))
 
 
 def _floating(x: Array, function: str) -> TracedArray:
