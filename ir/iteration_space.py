@@ -172,6 +172,8 @@ def reduction_scope(operand: IndexMap, result: IndexMap, rows: int, columns: int
     "inner": along each row; "columns": down each column; "all": over everything; "rows": over values of rows;
     "finish": over values of columns, after the rows are done.
     """
+    if operand == result and operand != ():
+        return None       # only axes of size 1: a reshape
     if columns > 1 and operand == full_map(rows * columns):
         if result == row_map(rows, columns):
             return "inner"

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from adjit.ir.definition import Kind
@@ -73,7 +73,7 @@ class _Fusion:
 
     def add(self, index: int) -> None:
         """Give op `index` a group, and merge the groups of its operands into it."""
-        group = self.single(self.graph.ops[index])
+        group = group_of(self.graph.ops[index], self.producer)
         if group is None:
             return
         self.groups[index], self.members[index], self.owner[index] = group, [index], index
@@ -124,40 +124,6 @@ class _Fusion:
         values = (origin.get(value, value) for value in self.groups[group].loads)
         return [self.index_of[value] for value in values if value in self.index_of]
 
-    def single(self, op: Op) -> Group | None:
-        """The group of one op and its own copies of the views that lead to it; None where its operands fit no kernel."""
-        operand = op.operands[0].type
-        group = Group(operand.size)
-        full = full_map(operand.size)
-        copies: dict[tuple[Value, IndexMap], Value] = {}
-        operands = [self.copy_views(value, full, group, copies) for value in op.operands]
-        result = full if op.definition.kind is Kind.ELEMENTWISE else reduced_map(op, full)
-        if result is None:
-            return None
-        group.ops.append(op.with_operands(operands))
-        group.maps[op.result] = result
-        return group if choose_space(group) else None
-
-    def copy_views(self, value: Value, index_map: IndexMap, group: Group, copies: dict[tuple[Value, IndexMap], Value]) -> Value:
-        """`value`, with its map, as the group reads it: views are copied into the group, all else is loaded."""
-        if (value, index_map) in copies:
-            return copies[value, index_map]
-        op = self.producer.get(value)
-        if op is not None and op.name in VIEWS:
-            source = operand_map(op, index_map) if op.operands else ()
-            if source is not None:
-                operands = [self.copy_views(v, source, group, copies) for v in op.operands]
-                copy = copies[value, index_map] = Value(value.type, value.name)
-                group.ops.append(replace(op, operands=tuple(operands), results=(copy,)))
-                group.maps[copy] = index_map
-                return copy
-        if group.loads.setdefault(value, index_map) == index_map:
-            return value
-        second = Value(value.type, value.name)
-        group.loads[second] = index_map
-        group.origin[second] = value
-        return second
-
     # -- the new graph
 
     def rebuild(self) -> Graph:
@@ -195,6 +161,43 @@ class _Fusion:
         role = Counter(op.role for op in ops if op.name not in VIEWS).most_common(1)[0][0]
         attrs = {"rows": group.rows, "columns": group.columns, "in_place": in_place, "scratch_bytes": schedule.scratch_bytes}
         return Op(fused, operands, tuple(outputs), attrs, (region,), last.loc, role)
+
+
+def group_of(op: Op, producer: Mapping[Value, Op] | None = None) -> Group | None:
+    """The group of one op and its own copies of the views that lead to it; None where no kernel runs the op."""
+    operand = op.operands[0].type
+    group = Group(operand.size)
+    full = full_map(operand.size)
+    copies: dict[tuple[Value, IndexMap], Value] = {}
+    operands = [_copy_views(value, full, group, copies, producer or {}) for value in op.operands]
+    result = full if op.definition.kind is Kind.ELEMENTWISE else reduced_map(op, full)
+    if result is None:
+        return None
+    group.ops.append(op.with_operands(operands))
+    group.maps[op.result] = result
+    return group if choose_space(group) else None
+
+
+def _copy_views(value: Value, index_map: IndexMap, group: Group, copies: dict[tuple[Value, IndexMap], Value],
+                producer: Mapping[Value, Op]) -> Value:
+    """`value`, with its map, as the group reads it: views are copied into the group, all else is loaded."""
+    if (value, index_map) in copies:
+        return copies[value, index_map]
+    op = producer.get(value)
+    if op is not None and op.name in VIEWS:
+        source = operand_map(op, index_map) if op.operands else ()
+        if source is not None:
+            operands = [_copy_views(v, source, group, copies, producer) for v in op.operands]
+            copy = copies[value, index_map] = Value(value.type, value.name)
+            group.ops.append(replace(op, operands=tuple(operands), results=(copy,)))
+            group.maps[copy] = index_map
+            return copy
+    if group.loads.setdefault(value, index_map) == index_map:
+        return value
+    second = Value(value.type, value.name)
+    group.loads[second] = index_map
+    group.origin[second] = value
+    return second
 
 
 WITHOUT_NUMPY = EXPENSIVE | {"strong_multiply", "strong_divide"}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.kernel_source import KernelSource, lower_fused
-from adjit.codegen.link import load
+from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.numba_compiler import compile_source, python_kernel
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value
@@ -20,11 +20,11 @@ Runner = Callable[[KernelSource, Sequence[Any], list[tuple[int, int]]], None]
 
 def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits: int = 1) -> tuple[np.ndarray, ...]:
     """The results of a fused graph; every kernel's blocks are run in `splits` parts, last part first."""
-    known: dict[Value, np.ndarray] = dict(zip(graph.params, map(np.ascontiguousarray, arrays), strict=True))
+    known: dict[Value, np.ndarray] = dict(zip(graph.params, (np.array(array, order="C") for array in arrays), strict=True))
     for op in graph.ops:
         operands = [known[value] for value in op.operands]
         outs = run_kernel(op, operands, runner, splits) if op.name == "fused" else evaluate(op.definition, operands, op.attrs)
-        known.update(zip(op.results, map(np.ascontiguousarray, outs), strict=True))
+        known.update(zip(op.results, (np.array(array, order="C") for array in outs), strict=True))
     return tuple(known[value].reshape(value.type.shape) for value in graph.results)
 
 
@@ -57,7 +57,11 @@ def as_python(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple
 
 def compiled(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple[int, int]]) -> None:
     """The kernel compiled by Numba and linked."""
-    kernel = load(compile_source(source))
+    run_compiled(compile_source(source), source, arguments, ranges)
+
+
+def run_compiled(code: CompiledObject, source: KernelSource, arguments: Sequence[Any], ranges: list[tuple[int, int]]) -> None:
+    kernel = load(code)
     kinds = [ctypes.c_int64 if argument.kind == "size" else ctypes.c_void_p for argument in source.arguments]
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *kinds, ctypes.c_int64, ctypes.c_int64)(kernel.address)
     spare = ctypes.create_string_buffer(64)
