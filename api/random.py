@@ -131,9 +131,12 @@ def permutation(key: Array, x: int | Array) -> Array:
     >>> np.sort(permutation(key(0), 4))
     array([0, 1, 2, 3])
     """
-    count = x if isinstance(x, int) else _rows(x)
-    order = np.argsort(_words(key, count))
-    return order if isinstance(x, int) else np.take(x, order, axis=0)
+    if isinstance(x, int):
+        return np.argsort(_words(key, x))
+    array = as_traced(x)
+    if not array.ndim:
+        raise ShapeError("random.permutation takes an integer or an array with rows, got a scalar array", find_user_location())
+    return array[np.argsort(_words(key, len(array)))]
 
 
 @entry_point
@@ -194,10 +197,3 @@ def _shape(shape: Shape) -> tuple[int, ...]:
     if any(size < 0 for size in sizes):
         raise ShapeError(f"a shape has no negative sizes, got {sizes}", find_user_location())
     return sizes
-
-
-def _rows(x: Array) -> int:
-    shape = np.shape(x)
-    if not shape:
-        raise ShapeError("random.permutation takes an integer or an array with rows, got a scalar array", find_user_location())
-    return shape[0]
