@@ -67,6 +67,7 @@ def helper(name: str) -> HelperFunction:
     """
     operation, _, type = name.rpartition("_")
     definition: Callable[..., Value]
+    types: tuple[str, ...]
     if type in SHORT_NAMES and operation in UNARY:
         definition, types = UNARY[operation], (type,)
     elif type in SHORT_NAMES and operation in BINARY:
@@ -128,11 +129,13 @@ def _native(name: str) -> Helper:
         callee = builder.module.globals.get(function.symbol) or llvm_ir.Function(builder.module, callee_type, function.symbol)
         return builder.call(callee, arguments)
 
-    if len(function.types) == 1:
-        return intrinsic(lambda typing, x: (signature, generate))
-    if len(function.types) == 2:
-        return intrinsic(lambda typing, x, y: (signature, generate))
-    return intrinsic(lambda typing, x, y, z: (signature, generate))
+    by_arity: dict[int, Helper] = {   # Numba reads the number of parameters off the function
+        1: lambda typing, x: (signature, generate),
+        2: lambda typing, x, y: (signature, generate),
+        3: lambda typing, x, y, z: (signature, generate),
+    }
+    native: Helper = intrinsic(by_arity[len(function.types)])
+    return native
 
 
 @cache
