@@ -1,0 +1,64 @@
+"""NumPy's functions by NumPy's names, for traced arrays and plain ones, and functions that make new arrays.
+
+Inside of a compiled function plain `numpy` works as well, on arrays that are traced. What is here also makes arrays that
+are traced from the start, so that they can be filled with traced values:
+
+    >>> import numpy as np
+    >>> from adjit import numpy as anp
+    >>> anp.sum(np.arange(3.0))
+    3.0
+
+`logsumexp`, `softmax`, `log_softmax`, `erf` and `sigmoid` are here too, although NumPy lacks them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+from numpy import (
+    bool_,
+    dtype,
+    e,
+    euler_gamma,
+    float32,
+    float64,
+    inf,
+    int8,
+    int16,
+    int32,
+    int64,
+    nan,
+    newaxis,
+    pi,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+from adjit.tracer.functions.composites import erf, log_softmax, logsumexp, sigmoid, softmax
+from adjit.tracer.functions.creation import arange, array, asarray, empty, eye, full, identity, linspace, ones, tri, zeros
+from adjit.tracer.registry import numpy_namespace
+
+ndarray = _np.ndarray
+_FUNCTIONS = numpy_namespace()
+
+
+def __getattr__(name: str) -> Any:
+    """NumPy's functions that have a rule; raises `AttributeError` for others."""
+    try:
+        return _FUNCTIONS[name]
+    except KeyError:
+        raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}: numpy.{name} has no rule") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_FUNCTIONS})
+
+
+__all__ = [
+    "arange", "array", "asarray", "bool_", "dtype", "e", "empty", "erf", "euler_gamma", "eye", "float32", "float64", "full", "identity", "inf",
+    "int16", "int32", "int64", "int8", "linspace", "log_softmax", "logsumexp", "nan", "ndarray", "newaxis", "ones", "pi", "sigmoid",
+    "softmax", "tri", "uint16", "uint32", "uint64", "uint8", "zeros",
+]

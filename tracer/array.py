@@ -1,0 +1,303 @@
+"""The array that stands for a value while a function is traced: an ndarray to the user's code, a node of the graph to us.
+
+A traced array that owns its content is a cell that holds the current value: writing to it puts another value in.
+A view knows how to read itself from its base and how to write itself back, so that NumPy's aliasing holds
+although the graph itself never overwrites anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.evaluator import ArrayValue
+from adjit.ir.graph import Value
+from adjit.tracer.lowering import constant
+from adjit.tracer.registry import FUNCTIONS, find, unsupported
+from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.source import find_user_location
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a view lies in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`.
+
+    `key` tells whether two views of one base are the same elements.
+    """
+
+    base: TracedArray
+    read: Callable[[Value], Value]
+    write: Callable[[Value, Value], Value]
+    key: object
+
+    @property
+    def owner(self) -> TracedArray:
+        """The array at the end of the chain of views."""
+        base = self.base
+        while base.view is not None:
+            base = base.view.base
+        return base
+
+
+class TracedArray:
+    """An array whose values are not known while tracing. Shape and dtype are.
+
+    `weak`: it came from a Python number, and promotes like one. `writable`: it may be written to within the trace.
+    `scalar`: NumPy would have a scalar here, so `x += y` makes a new one. `strides` are counted in elements.
+    """
+
+    __slots__ = ("_value", "_version", "scalar", "scope", "strides", "view", "weak", "writable")
+    __hash__ = None     # type: ignore[assignment]  # as for ndarrays
+
+    def __init__(self, value: Value, scope: Scope, weak: bool = False, writable: bool = True, scalar: bool | None = None,
+                 view: View | None = None, strides: Strides | None = None):
+        self._value = value
+        self._version = 0 if view is None else view.owner._version
+        self.scope = scope
+        self.weak = weak
+        self.writable = writable
+        self.scalar = not value.type.shape if scalar is None else scalar
+        self.view = view
+        self.strides = contiguous_strides(value.type.shape) if strides is None else strides
+
+    # -- the value, and writing to it
+
+    @property
+    def value(self) -> Value:
+        """What the array holds now; raises `TraceError` after the end of its trace."""
+        if not self.scope.open:
+            raise self._escaped()
+        view = self.view
+        if view is not None and self._version != view.owner._version:
+            with emitting(self.scope.builder):
+                self._value = view.read(view.base.value)
+            self._version = view.owner._version
+        return self._value
+
+    def assign(self, value: Value) -> None:
+        """Put another value of the same type in; what views show of it, or it of its base, follows."""
+        if not self.scope.open:
+            raise self._escaped()
+        if not self.writable:
+            raise self._read_only()
+        view = self.view
+        if view is None:
+            if self.scope is not active_scope():
+                raise TraceError("an array made outside of a differentiated or control-flow function is written to inside of it",
+                                 find_user_location(), hint="return the new array from the function instead, or write to a copy (x = x.copy())")
+            self._version += 1
+        else:
+            view.base.assign(view.write(view.base.value, value))
+            self._version = view.owner._version
+        self._value = value
+
+    def evaluated(self) -> Any:
+        """The ndarray or NumPy scalar, where the scope evaluates at once."""
+        value = self.value
+        assert isinstance(value, ArrayValue)
+        array = value.array
+        if not array.shape:
+            return array[()]
+        if self.view is None and (not array.flags.writeable or any(np.may_share_memory(array, other) for other in self.scope.arrays)):
+            return array.copy()
+        return array
+
+    def _origin(self) -> str:
+        builder = self.scope.builder
+        return builder.origin(self._value) if isinstance(builder, GraphBuilder) else str(self._value.type)
+
+    def _escaped(self) -> TraceError:
+        return TraceError(f"a traced array is used after the end of its trace ({self._origin()})", find_user_location(),
+                          hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
+
+    def _read_only(self) -> Exception:
+        builder, owner = self.scope.builder, self if self.view is None else self.view.owner
+        if isinstance(builder, GraphBuilder) and owner._value in builder.params:
+            name = f"{owner._value.name!r} " if owner._value.name else ""
+            return TraceError(f"the argument {name}is written to inside of the trace", find_user_location(),
+                              hint="write to a copy of it (x = x.copy()) and return that")
+        return ValueError("assignment destination is read-only")
+
+    # -- what is known while tracing
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._value.type.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._value.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self._value.type.size
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._value.type.nbytes
+
+    @property
+    def real(self) -> TracedArray:
+        return self
+
+    @property
+    def T(self) -> TracedArray:
+        return FUNCTIONS[np.transpose](self)
+
+    @property
+    def mT(self) -> TracedArray:
+        if self.ndim < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
+        return FUNCTIONS[np.swapaxes](self, -1, -2)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[index] for index in range(self.shape[0]))
+
+    def __repr__(self) -> str:
+        return f"<traced {self._value.type}{', weak' if self.weak else ''}>"
+
+    # -- what is not
+
+    def _concrete(self, what: str, hint: str) -> TraceError:
+        return TraceError(f"{what} of a traced array, whose values are not known while tracing ({self._origin()})",
+                          find_user_location(), hint)
+
+    def __bool__(self) -> bool:
+        raise self._concrete("the truth value", "choose elementwise with np.where(condition, a, b), or make the decision on a static "
+                             "argument (static= of aj.compile) or on a shape")
+
+    def __int__(self) -> int:
+        raise self._concrete("int()", "use .astype(int) to stay in the trace, or pass the number as a static argument (static= of aj.compile)")
+
+    def __float__(self) -> float:
+        raise self._concrete("float()", "use .astype(float) to stay in the trace, or pass the number as a static argument (static= of aj.compile)")
+
+    def __complex__(self) -> complex:
+        raise self._concrete("complex()", "complex numbers are not supported")
+
+    def __index__(self) -> int:
+        raise self._concrete("the use as an integer", "pass the number as a static argument (static= of aj.compile); "
+                             "indexing an array with a traced integer works, x[i] or np.take(x, i)")
+
+    def item(self, *args: Any) -> Any:
+        raise self._concrete(".item()", "keep the array, or return it from the compiled function and call .item() there")
+
+    def tolist(self) -> Any:
+        raise self._concrete(".tolist()", "keep the array, or return it from the compiled function and call .tolist() there")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise self._concrete("turning into an ordinary ndarray", "build arrays of traced values with np.stack or aj.numpy.array([...]); to fill one "
+                             "piece by piece (array[i] = x), make it with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+
+    # -- the NumPy protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None)
+        if out is not None:
+            kwargs["out"] = out[0] if len(out) == 1 else out
+        if method == "__call__":
+            return find(ufunc)(*inputs, **kwargs)
+        rule = FUNCTIONS.get((ufunc, method))
+        if rule is None:
+            raise UnsupportedError(f"numpy.{ufunc.__name__}.{method} has no rule for traced arrays", find_user_location(),
+                                   hint=_METHOD_HINTS.get(method, "write it with the functions of aj.numpy"))
+        return rule(*inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        return find(function)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"'TracedArray' object has no attribute {name!r}")
+        raise unsupported(getattr(np.ndarray, name), f"numpy.ndarray.{name}")
+
+    # -- indexing
+
+    def __getitem__(self, index: Any) -> TracedArray:
+        return FUNCTIONS["getitem"](self, index)
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        FUNCTIONS["setitem"](self, index, new)
+
+
+_METHOD_HINTS = {
+    "at": "np.ufunc.at is not supported: write x[indices] = ..., or sum one-hot rows with a matmul",
+    "reduceat": "reshape or slice, then reduce",
+    "accumulate": "only np.add.accumulate and np.multiply.accumulate are supported",
+}
+
+
+def contiguous_strides(shape: Sequence[int]) -> Strides:
+    """The strides of a C-contiguous array, counted in elements."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:
+    """A traced array that holds `value`, in the scope that is active."""
+    scope = active_scope()
+    if scope is None:
+        raise TraceError("a traced array is made outside of a trace", find_user_location())
+    return TracedArray(value, scope, weak, **properties)
+
+
+def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[Value, Value], Value],
+            strides: Strides | None, key: object = None, writable: bool = True) -> TracedArray:
+    """A view of `base`; see `View`."""
+    return wrap(read(base.value), view=View(base, read, write, key), strides=strides,
+                writable=base.writable and writable, scalar=False)
+
+
+def unwrap(x: Any) -> Value:
+    """The value of a traced array or of anything that can become one."""
+    return as_traced(x).value
+
+
+def as_traced(x: Any) -> TracedArray:
+    """`x` as a traced array: plain arrays are captured by reference, numbers become constants, lists are stacked."""
+    if isinstance(x, TracedArray):
+        return x
+    if isinstance(x, np.ndarray):
+        scope = active_scope()
+        if scope is None:
+            raise TraceError("an array is used in a trace, and there is none", find_user_location())
+        return wrap(scope.capture(x), writable=False)
+    if isinstance(x, np.generic):
+        return wrap(constant(x, x.dtype), writable=False)
+    if isinstance(x, (bool, int, float)):
+        return wrap(constant(x, np.asarray(x).dtype), weak=not isinstance(x, bool), writable=False)
+    if isinstance(x, (list, tuple)) and contains_traced(x):
+        return FUNCTIONS[np.stack](x)
+    return as_traced(np.asarray(x))
+
+
+def contains_traced(x: Any) -> bool:
+    """Whether a traced array lies in these nested lists and tuples."""
+    return isinstance(x, TracedArray) or (isinstance(x, (list, tuple)) and any(map(contains_traced, x)))

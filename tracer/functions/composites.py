@@ -1,0 +1,157 @@
+"""Functions that are made of several others: the softmax family, closeness, clean-up of NaN."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.entry import entry_point, implements
+from adjit.tracer.functions.shapes import normalize_axes
+from adjit.tracer.functions.ufuncs import where
+from adjit.tracer.promotion import common_dtype, as_operand
+from adjit.tracer.registry import FUNCTIONS
+from adjit.ir.types import F64
+
+_exp, _log, _sum, _max = FUNCTIONS[np.exp], FUNCTIONS[np.log], FUNCTIONS[np.sum], FUNCTIONS[np.max]
+
+
+@entry_point
+def stop_gradient(x: Any) -> TracedArray:
+    """`x` as a constant for differentiation."""
+    return wrap(ops.stop_gradient(as_traced(x).value))
+
+
+def _floating(x: Any) -> TracedArray:
+    array = as_traced(x)
+    return array if array.dtype.kind == "f" else FUNCTIONS["astype"](array, F64)
+
+
+def _highest(x: TracedArray, axis: Any) -> TracedArray:
+    """The largest element, as a constant; 0 where it is infinite or there is none, so that x - x does not become NaN."""
+    axes = normalize_axes(axis, x.ndim)
+    if not math.prod(x.shape[i] for i in axes):
+        return wrap(lowering.constant(0.0, x.dtype, tuple(1 if i in axes else size for i, size in enumerate(x.shape))))
+    value = ops.stop_gradient(_max(x, axis=axis, keepdims=True).value)
+    return wrap(ops.select(ops.isfinite(value), value, ops.full_like(value, 0.0)))
+
+
+@entry_point
+def logsumexp(a: Any, axis: Any = None, keepdims: bool = False) -> TracedArray:
+    """log(sum(exp(a))) over `axis`, without overflow: -inf where all elements are -inf, with gradient 0 there.
+
+    >>> import numpy as np
+    >>> float(logsumexp(np.array([1000.0, 1000.0])).round(4))
+    1000.6931
+    """
+    x = _floating(a)
+    highest = _highest(x, axis)
+    total = _sum(_exp(x - highest), axis=axis, keepdims=True)
+    empty = wrap(ops.equal(total.value, ops.full_like(total.value, 0.0)))
+    # The logarithm of 0 would have an infinite derivative: it is taken of 1 there, and its result is not used.
+    result = where(empty, -math.inf, _log(where(empty, 1.0, total)) + highest)
+    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=normalize_axes(axis, x.ndim))
+
+
+@entry_point
+def softmax(x: Any, axis: Any = -1) -> TracedArray:
+    """exp(x) / sum(exp(x)) over `axis`, without overflow.
+
+    >>> import numpy as np
+    >>> softmax(np.array([0.0, 0.0]))
+    array([0.5, 0.5])
+    """
+    x = _floating(x)
+    shifted = _exp(x - wrap(ops.stop_gradient(_max(x, axis=axis, keepdims=True).value)))
+    return shifted / _sum(shifted, axis=axis, keepdims=True)
+
+
+@entry_point
+def log_softmax(x: Any, axis: Any = -1) -> TracedArray:
+    """log(softmax(x)) over `axis`, without overflow or loss of precision.
+
+    >>> import numpy as np
+    >>> log_softmax(np.array([0.0, 1000.0]))
+    array([-1000.,     0.])
+    """
+    x = _floating(x)
+    shifted = x - wrap(ops.stop_gradient(_max(x, axis=axis, keepdims=True).value))
+    return shifted - _log(_sum(_exp(shifted), axis=axis, keepdims=True))
+
+
+@entry_point
+def sigmoid(x: Any) -> TracedArray:
+    """1 / (1 + exp(-x)), without overflow.
+
+    >>> import numpy as np
+    >>> float(sigmoid(np.float64(0.0)))
+    0.5
+    """
+    return wrap(ops.sigmoid(_floating(x).value))
+
+
+@entry_point
+def erf(x: Any) -> TracedArray:
+    """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.
+
+    >>> import numpy as np
+    >>> float(erf(np.float64(0.0)))
+    0.0
+    """
+    return wrap(ops.erf(_floating(x).value))
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """As `numpy.isclose`."""
+    x, y = as_traced(a), as_traced(b)
+    if y.dtype.kind != "f":
+        y = FUNCTIONS["astype"](y, common_dtype([as_operand(y), 1.0]))
+    near = FUNCTIONS[np.less_equal](FUNCTIONS[np.absolute](FUNCTIONS[np.subtract](x, y)), atol + rtol * FUNCTIONS[np.absolute](y))
+    result = (near & FUNCTIONS[np.isfinite](y)) | FUNCTIONS[np.equal](x, y)
+    return result | (FUNCTIONS[np.isnan](x) & FUNCTIONS[np.isnan](y)) if equal_nan else result
+
+
+@implements(np.allclose)
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """As `numpy.allclose`, as an array of no dimension."""
+    return FUNCTIONS[np.all](isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """As `numpy.array_equal`, as an array of no dimension; False at once for different shapes."""
+    x, y = as_traced(a1), as_traced(a2)
+    if x.shape != y.shape:
+        return False
+    same = FUNCTIONS[np.equal](x, y)
+    return FUNCTIONS[np.all](same | (FUNCTIONS[np.isnan](x) & FUNCTIONS[np.isnan](y)) if equal_nan else same)
+
+
+@implements(np.nan_to_num)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """As `numpy.nan_to_num`."""
+    array = as_traced(x)
+    result = array
+    if array.dtype.kind == "f":
+        limits = np.finfo(array.dtype)
+        result = where(FUNCTIONS[np.isnan](array), nan, array)
+        result = where(FUNCTIONS[np.equal](array, np.inf), float(limits.max) if posinf is None else posinf, result)
+        result = where(FUNCTIONS[np.equal](array, -np.inf), float(limits.min) if neginf is None else neginf, result)
+    if copy:
+        return wrap(result.value)
+    array[...] = result
+    return array
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Any:
+    """As `numpy.sinc`: sin(pi x) / (pi x), 1 at 0."""
+    array = _floating(x)
+    zero = FUNCTIONS[np.equal](array, 0.0)
+    angle = math.pi * where(zero, 1.0, array)
+    return where(zero, 1.0, FUNCTIONS[np.sin](angle) / angle)

@@ -1,0 +1,178 @@
+"""Functions that make new arrays. Within a trace the arrays are traced, and can be written to."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.types import F64, I64
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
+from adjit.tracer.entry import entry_point, implements
+from adjit.tracer.functions.reductions import check_dtype_argument
+from adjit.tracer.functions.shapes import as_shape
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.promotion import as_operand, kind_of, to_value
+
+
+def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray:
+    if any(size < 0 for size in shape):
+        raise ValueError("negative dimensions are not allowed")
+    return wrap(lowering.constant(number, dtype, shape), scalar=False)
+
+
+@entry_point
+def zeros(shape: Any, dtype: Any = float) -> TracedArray:
+    """As `numpy.zeros`.
+
+    >>> zeros(2)
+    array([0., 0.])
+    """
+    return _filled(0, check_dtype_argument(dtype), as_shape(shape))
+
+
+@entry_point
+def ones(shape: Any, dtype: Any = float) -> TracedArray:
+    """As `numpy.ones`."""
+    return _filled(1, check_dtype_argument(dtype), as_shape(shape))
+
+
+@entry_point
+def empty(shape: Any, dtype: Any = float) -> TracedArray:
+    """As `numpy.empty`, filled with zeros."""
+    return _filled(0, check_dtype_argument(dtype), as_shape(shape))
+
+
+@entry_point
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
+    """As `numpy.full`; `fill_value` may be traced."""
+    operand = as_operand(fill_value)
+    kind = kind_of(operand)
+    target = check_dtype_argument(dtype if dtype is not None else F64 if kind is float else I64 if kind is int else kind)
+    if isinstance(operand, TracedArray):
+        return FUNCTIONS[np.copy](FUNCTIONS[np.broadcast_to](FUNCTIONS["astype"](operand, target), as_shape(shape)))
+    if target.kind in "iu" and kind_of(operand) is float:
+        operand = int(operand)
+    return wrap(to_value(operand, target, as_shape(shape)), scalar=False)
+
+
+def _like(number: int | None) -> Any:
+    def function(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
+        x = as_traced(a)
+        return _filled(number or 0, x.dtype if dtype is None else check_dtype_argument(dtype), x.shape if shape is None else as_shape(shape))
+
+    name = {0: "zeros_like", 1: "ones_like", None: "empty_like"}[number]
+    function.__name__, function.__doc__ = name, f"As `numpy.{name}`{', filled with zeros' if number is None else ''}."
+    return function
+
+
+zeros_like = implements(np.zeros_like)(_like(0))
+ones_like = implements(np.ones_like)(_like(1))
+empty_like = implements(np.empty_like)(_like(None))
+
+
+@implements(np.full_like)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
+    """As `numpy.full_like`."""
+    x = as_traced(a)
+    return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
+
+
+@entry_point
+def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> TracedArray:
+    """As `numpy.array`; nested lists may hold traced arrays, which are stacked.
+
+    >>> array([1, 2])
+    array([1, 2])
+    """
+    x = as_traced(object) if not isinstance(object, (list, tuple)) or contains_traced(object) else as_traced(np.asarray(object))
+    result = FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype)
+    return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
+
+
+@entry_point
+def asarray(a: Any, dtype: Any = None) -> TracedArray:
+    """As `numpy.asarray`."""
+    x = as_traced(a)
+    return x if dtype is None or x.dtype == np.dtype(dtype) else FUNCTIONS["astype"](x, dtype)
+
+
+@entry_point
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> TracedArray:
+    """As `numpy.arange`, with static bounds.
+
+    >>> arange(3)
+    array([0, 1, 2])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    example = np.arange(first, first, step, dtype)      # NumPy decides the dtype
+    target = check_dtype_argument(example.dtype)
+    count = max(math.ceil((last - first) / step), 0)
+    index = lowering.iota(I64 if target.kind in "biu" else target, (count,), 0)
+    if first != 0 or step != 1:
+        kind = index.type.dtype
+        index = ops.add(ops.multiply(index, lowering.constant(step, kind, (count,))), lowering.constant(first, kind, (count,)))
+    return wrap(lowering.convert(index, target))
+
+
+@entry_point
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> TracedArray:
+    """As `numpy.linspace` for scalars or arrays `start` and `stop`, along a new first axis.
+
+    >>> linspace(0.0, 1.0, 3)
+    array([0. , 0.5, 1. ])
+    """
+    count = operator.index(num)
+    parts = max(count - 1 if endpoint else count, 1)
+    low, high = as_traced(start), as_traced(stop)
+    low, high = (x if x.dtype.kind == "f" else FUNCTIONS["astype"](x, F64) for x in (low, high))
+    width = FUNCTIONS[np.subtract](high, low)
+    place = wrap(lowering.iota(width.dtype, (count,), 0)) if count else zeros(0, width.dtype)
+    place = FUNCTIONS[np.reshape](place, (count, *(1,) * width.ndim))
+    result = place * (width / parts) + low
+    if endpoint and count > 1:
+        result = FUNCTIONS[np.where](FUNCTIONS[np.equal](place, count - 1), high, result)
+    target = np.dtype(dtype) if dtype is not None else result.dtype
+    if target.kind in "iu":
+        result = FUNCTIONS[np.floor](result)
+    return FUNCTIONS["astype"](result, target)
+
+
+@entry_point
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
+    """As `numpy.eye`."""
+    shape = (operator.index(N), operator.index(N if M is None else M))
+    row = ops.add(lowering.iota(I64, shape, 0), lowering.constant(k, I64, shape))
+    return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), check_dtype_argument(dtype)))
+
+
+@entry_point
+def identity(n: int, dtype: Any = float) -> TracedArray:
+    """As `numpy.identity`."""
+    return eye(n, dtype=dtype)
+
+
+@entry_point
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
+    """As `numpy.tri`."""
+    shape = (operator.index(N), operator.index(N if M is None else M))
+    row = ops.add(lowering.iota(I64, shape, 0), lowering.constant(k, I64, shape))
+    return wrap(lowering.convert(ops.greater_equal(row, lowering.iota(I64, shape, 1)), check_dtype_argument(dtype)))
+
+
+@implements(np.result_type)
+def result_type(*arrays_and_dtypes: Any) -> np.dtype:
+    """As `numpy.result_type`."""
+    return np.result_type(*((0.0 if x.weak else x.dtype) if isinstance(x, TracedArray) else x for x in arrays_and_dtypes))
+
+
+@implements(np.can_cast)
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """As `numpy.can_cast`."""
+    return np.can_cast(from_.dtype if isinstance(from_, TracedArray) else from_, to, casting)
+
+

@@ -1,0 +1,311 @@
+"""`x[index]` and `x[index] = v` by NumPy's rules: basic parts as views, integer arrays as takes and scatters."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.graph import Value
+from adjit.ir.types import BOOL, I64
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
+from adjit.tracer.entry import implements
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.promotion import as_operand, shape_of, to_value
+from adjit.tracer.scope import active_scope
+from adjit.tracer.source import find_user_location
+
+_MASK_HINT = ("the shape of x[mask] depends on the values of the mask: use np.where(mask, x, other), or a reduction with where=mask; "
+              "a mask that is an ordinary ndarray works")
+
+
+@dataclass(frozen=True, slots=True)
+class _Basic:
+    """The slices of an index, one an axis, and the shape of the result: dropped axes are absent, new ones are 1."""
+
+    slices: tuple[slice, ...]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@implements("getitem")
+def getitem(x: TracedArray, index: Any) -> TracedArray:
+    """`x[index]`: a view for basic indices, a new array for integer arrays; a new scalar where every axis is given an integer."""
+    entries = _expand(x, index)
+    if not any(_is_array(entry) for entry in entries):
+        view = _basic_view(x, entries)
+        return wrap(view.value) if not view.shape and _only_integers(index) else view
+    view, indices, in_front = _split(x, entries)
+    read, write = _advanced(view.shape, indices, in_front)
+    if view.ndim > len(indices) and all(not entry.shape for entry in entries if _is_array(entry)):      # a traced integer: a view, too
+        strides = tuple(stride for axis, stride in enumerate(view.strides) if axis not in indices)
+        return view_of(view, read, write, strides, _integer_key(entries))
+    return wrap(read(view.value))
+
+
+@implements("setitem")
+def setitem(x: TracedArray, index: Any, new: Any) -> None:
+    """`x[index] = new`, converted to the dtype of `x`; a traced bool mask takes one number, or an array of the shape of `x`."""
+    if isinstance(index, TracedArray) and index.dtype == BOOL:
+        _set_masked(x, index, new)
+        return
+    entries = _expand(x, index)
+    if not any(_is_array(entry) for entry in entries):
+        target = _basic_view(x, entries)
+        if not _already_written(target, new):
+            target.assign(_fitted(new, target))
+        return
+    view, indices, in_front = _split(x, entries)
+    read, write = _advanced(view.shape, indices, in_front)
+    if isinstance(new, TracedArray) and new.view is not None and new.view.key == _integer_key(entries):
+        base = new.view.base.view
+        if base is not None and view.view is not None and base.base is view.view.base and base.key == view.view.key:
+            return
+    view.assign(write(view.value, _fitted(new, view, read(view.value).type.shape)))
+
+
+def _already_written(target: TracedArray, new: Any) -> bool:
+    """`x[i] += v` writes through the view first, and then assigns the view to where it lies."""
+    a, b = target.view, new.view if isinstance(new, TracedArray) else None
+    return a is not None and b is not None and a.base is b.base and a.key == b.key and a.key is not None
+
+
+def _integer_key(entries: list[Any]) -> object:
+    """Equal for views at the same traced integers."""
+    return "at", tuple(entry.value if isinstance(entry, TracedArray) else None for entry in entries)
+
+
+def _fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None) -> Value:
+    """`new` as a value of the dtype of `target` and of `shape` (that of `target`)."""
+    operand = as_operand(new)
+    shape = target.shape if shape is None else shape
+    have = shape_of(operand)
+    while len(have) > len(shape) and have[0] == 1:      # NumPy drops leading axes of size 1 here
+        have = have[1:]
+    offset = len(shape) - len(have)
+    if offset < 0 or any(size not in (1, want) for size, want in zip(have, shape[offset:], strict=True)):
+        raise ShapeError(f"an array of shape {shape_of(operand)} cannot be assigned to elements of shape {shape}", find_user_location())
+    if isinstance(operand, TracedArray):
+        return lowering.broadcast(lowering.convert(lowering.reshape(operand.value, have), target.dtype), shape)
+    if isinstance(operand, float) and not isinstance(operand, np.generic) and target.dtype.kind in "iu":
+        operand = int(operand)                          # assignment truncates
+    return to_value(operand, target.dtype, shape)
+
+
+def _set_masked(x: TracedArray, mask: TracedArray, new: Any) -> None:
+    operand = as_operand(new)
+    if mask.shape != x.shape[:mask.ndim]:
+        raise IndexError(f"boolean index of shape {mask.shape} did not match indexed array of shape {x.shape}")
+    rest = x.shape[mask.ndim:]
+    if shape_of(operand) not in ((), rest, (1,)) and not shape_of(operand)[:-len(rest) or None] == (1,):
+        raise UnsupportedError("x[mask] = values with a traced mask, where values is no single number", find_user_location(), _MASK_HINT)
+    full = lowering.broadcast(lowering.reshape(mask.value, (*mask.shape, *(1,) * len(rest))), x.shape)
+    x.assign(ops.select(full, _fitted(new, x), x.value))
+
+
+# -- reading the index
+
+def _is_array(entry: Any) -> bool:
+    return isinstance(entry, (np.ndarray, TracedArray))
+
+
+def _only_integers(index: Any) -> bool:
+    return all(isinstance(item, (int, np.integer)) or (isinstance(item, np.ndarray) and not item.shape)
+               for item in (index if isinstance(index, tuple) else (index,)))
+
+
+def _expand(x: TracedArray, index: Any) -> list[Any]:
+    """One entry an axis, and None for new ones: slices, integers, and integer arrays (plain or traced)."""
+    items: list[Any] = []
+    for item in index if isinstance(index, tuple) else (index,):
+        if isinstance(item, list):
+            item = as_traced(item) if contains_traced(item) else fixed(np.asarray(item, dtype=None if item else np.int64))
+        if isinstance(item, (bool, np.bool_)):
+            raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
+        if isinstance(item, np.ndarray) and item.dtype == np.bool_:
+            items += _mask_indices(x, item, sum(i is not None and i is not Ellipsis for i in items))
+        elif isinstance(item, np.ndarray) and not item.shape and item.dtype.kind in "iu":
+            items.append(int(item))
+        elif isinstance(item, TracedArray) and item.dtype.kind not in "iu":
+            hint = _MASK_HINT if item.dtype == BOOL else None
+            raise (UnsupportedError("indexing with a traced bool mask", find_user_location(), hint) if item.dtype == BOOL
+                   else IndexError("arrays used as indices must be of integer (or boolean) type"))
+        elif isinstance(item, np.ndarray) and item.dtype.kind not in "iu":
+            raise IndexError("arrays used as indices must be of integer (or boolean) type")
+        elif item is None or item is Ellipsis or isinstance(item, (slice, np.ndarray, TracedArray)):
+            items.append(item)
+        else:
+            try:
+                items.append(operator.index(item))
+            except TypeError:
+                raise IndexError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
+                                 "arrays are valid indices") from None
+    places = [position for position, item in enumerate(items) if item is Ellipsis]
+    if len(places) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    if used > x.ndim:
+        raise IndexError(f"too many indices for array: array is {x.ndim}-dimensional, but {used} were indexed")
+    fill = [slice(None)] * (x.ndim - used)
+    at = places[0] if places else len(items)
+    return [*items[:at], *fill, *items[at + 1:]]
+
+
+def _mask_indices(x: TracedArray, mask: np.ndarray, used: int) -> list[np.ndarray]:
+    """A plain mask as integer arrays; its content becomes part of what the trace is valid for."""
+    if mask.ndim == 0:
+        raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
+    scope = active_scope()
+    if scope is not None:
+        scope.freeze(mask)
+    found = [size for size in x.shape]
+    if all(found[i:i + mask.ndim] != list(mask.shape) for i in range(used, len(found) + 1)):
+        raise IndexError(f"boolean index did not match indexed array: the mask is {mask.shape}, the array {x.shape}")
+    return [fixed(places) for places in np.nonzero(mask)]
+
+
+# -- the basic part
+
+def _basic_view(x: TracedArray, entries: list[Any]) -> TracedArray:
+    basic = _resolve(x, entries)
+    start, stop, step, flipped = [], [], [], []
+    for axis, (item, size) in enumerate(zip(basic.slices, x.shape, strict=True)):
+        first, last, stride = item.indices(size)
+        count = len(range(first, last, stride))
+        if stride < 0:
+            first, stride = first + (count - 1) * stride, -stride
+            if count > 1:
+                flipped.append(axis)
+        start.append(first if count else 0)
+        stop.append(first + (count - 1) * stride + 1 if count else 0)
+        step.append(stride if count > 1 else 1)
+    bounds = tuple(start), tuple(stop), tuple(step)
+    part = tuple(len(range(*axis)) for axis in zip(*bounds, strict=True))
+    axes = tuple(flipped)
+    whole = part == x.shape
+
+    def read(value: Value) -> Value:
+        value = value if whole else ops.slice(value, start=bounds[0], stop=bounds[1], step=bounds[2])
+        return lowering.reshape(ops.flip(value, axes=axes) if axes else value, basic.shape)
+
+    def write(base: Value, value: Value) -> Value:
+        if not math.prod(part):
+            return base
+        value = lowering.reshape(value, part)
+        value = ops.flip(value, axes=axes) if axes else value
+        return value if whole else ops.update_slice(base, value, start=bounds[0], step=bounds[2])
+
+    return view_of(x, read, write, basic.strides, (bounds, axes, basic.shape))
+
+
+def _resolve(x: TracedArray, entries: list[Any]) -> _Basic:
+    slices: list[slice] = []
+    shape: list[int] = []
+    strides: list[int] = []
+    for entry in entries:
+        axis = len(slices)
+        if entry is None:
+            shape.append(1)
+            strides.append(1)
+        elif isinstance(entry, slice):
+            bounds = slice(*(None if bound is None else operator.index(bound) for bound in (entry.start, entry.stop, entry.step)))
+            if bounds.step == 0:
+                raise ValueError("slice step cannot be zero")
+            slices.append(bounds)
+            shape.append(len(range(*bounds.indices(x.shape[axis]))))
+            strides.append(x.strides[axis] * (1 if bounds.step is None else bounds.step))
+        else:
+            place = check_bounds(entry, x.shape[axis], axis)
+            slices.append(slice(place, place + 1))
+    return _Basic(tuple(slices), tuple(shape), tuple(strides))
+
+
+def check_bounds(index: int, size: int, axis: int) -> int:
+    """`index` counted from 0; raises `IndexError` as NumPy does."""
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+    return index % size
+
+
+# -- the advanced part
+
+def _split(x: TracedArray, entries: list[Any]) -> tuple[TracedArray, dict[int, Any], bool]:
+    """The basic part as a view, the index arrays by axis of that view, and whether their axes come first in the result.
+
+    An integer beside index arrays counts as one of them for the place of the result's axes.
+    """
+    places = [position for position, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
+    in_front = places != list(range(places[0], places[0] + len(places)))
+    view = _basic_view(x, [slice(None) if _is_array(entry) else entry for entry in entries])
+    indices: dict[int, Any] = {}
+    axis = axis_of_x = 0
+    for entry in entries:
+        if _is_array(entry):
+            indices[axis] = as_index(entry, x.shape[axis_of_x], axis_of_x)
+        axis += not isinstance(entry, int)
+        axis_of_x += entry is not None
+    return view, indices, in_front
+
+
+def fixed(indices: np.ndarray) -> np.ndarray:
+    """An array of indices made here, which nobody can change."""
+    own = indices.copy()
+    own.flags.writeable = False
+    return own
+
+
+def as_index(entry: Any, size: int, axis: int) -> Value:
+    """An index array as i64 values; plain ones are checked now, as NumPy does."""
+    if isinstance(entry, np.ndarray):
+        if entry.size:
+            check_bounds(int(entry.min()), size, axis)
+            check_bounds(int(entry.max()), size, axis)
+        if not entry.flags.writeable and entry.base is None:
+            return as_traced(np.where(entry < 0, entry + size, entry).astype(I64)).value
+    return lowering.wrapped_index(as_traced(entry).value, size)
+
+
+def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
+              ) -> tuple[Callable[[Value], Value], Callable[[Value, Value], Value]]:
+    """How to read and write the elements that index arrays choose in an array of `shape`: one take or scatter along one axis."""
+    axes = list(indices)
+    try:
+        places = np.broadcast_shapes(*(index.type.shape for index in indices.values()))
+    except ValueError:
+        shapes = ", ".join(str(index.type.shape) for index in indices.values())
+        raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}") from None
+    position = 0 if in_front else axes[0]
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    order = (*others[:position], *axes, *others[position:])
+    back = tuple(order.index(axis) for axis in range(len(order)))
+    before, after = tuple(shape[i] for i in others[:position]), tuple(shape[i] for i in others[position:])
+    joined = (*before, math.prod(shape[i] for i in axes), *after)
+    linear = lowering.broadcast(indices[axes[0]], places)
+    for axis in axes[1:]:
+        size = lowering.constant(shape[axis], I64, places)
+        linear = ops.add(ops.multiply(linear, size), lowering.broadcast(indices[axis], places))
+
+    def arrange(value: Value) -> Value:
+        return lowering.reshape(lowering.transpose(value, order), joined)
+
+    def read(value: Value) -> Value:
+        return ops.take(arrange(value), linear, axis=position)
+
+    def write(base: Value, value: Value) -> Value:
+        written = ops.scatter_set(arrange(base), linear, value, axis=position)
+        return lowering.transpose(lowering.reshape(written, tuple(shape[axis] for axis in order)), back)
+
+    return read, write
+
+
+@implements(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """As `numpy.copyto`."""
+    FUNCTIONS[np.positive](FUNCTIONS[np.broadcast_to](src, np.shape(dst)), out=dst, casting=casting, where=where)

@@ -1,0 +1,283 @@
+"""Functions that join arrays, split them, repeat and pad them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.graph import Value
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.entry import implements
+from adjit.tracer.functions.indexing import fixed
+from adjit.tracer.functions.reductions import check_dtype_argument
+from adjit.tracer.functions.shapes import (
+    atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, normalize_axis, ravel, reshape_to,
+)
+from adjit.tracer.functions.ufuncs import store
+from adjit.tracer.promotion import common_dtype
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.source import find_user_location
+
+
+def _list(arrays: Any) -> list[TracedArray]:
+    return [as_traced(array) for array in arrays]
+
+
+@implements(np.concatenate)
+def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As `numpy.concatenate`."""
+    pieces = _list(arrays)
+    if not pieces:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        pieces, axis = [ravel(piece) for piece in pieces], 0
+    place = normalize_axis(axis, pieces[0].ndim)
+    expected = pieces[0].shape
+    for piece in pieces[1:]:
+        if piece.ndim != len(expected) or any(a != b for i, (a, b) in enumerate(zip(piece.shape, expected, strict=True)) if i != place):
+            shapes = ", ".join(str(piece.shape) for piece in pieces)
+            raise ShapeError(f"concatenate along axis {place}: the shapes {shapes} have to agree in all other axes", find_user_location())
+    target = check_dtype_argument(dtype) if dtype is not None else np.result_type(*(piece.dtype for piece in pieces))
+    values = [lowering.convert(piece.value, target) for piece in pieces]
+    return store(wrap(values[0] if len(values) == 1 else ops.concatenate(*values, axis=place)), out, casting, "concatenate")
+
+
+if hasattr(np, "concat"):
+    FUNCTIONS[np.concat] = concatenate
+
+
+@implements(np.stack)
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As `numpy.stack`; Python numbers among the elements are weak."""
+    pieces = _list(arrays)
+    if not pieces:
+        raise ValueError("need at least one array to stack")
+    if len({piece.shape for piece in pieces}) > 1:
+        shapes = ", ".join(str(piece.shape) for piece in pieces)
+        raise ShapeError(f"stack: all arrays have to have the same shape, got {shapes}", find_user_location())
+    target = dtype if dtype is not None or all(not piece.weak for piece in pieces) else common_dtype(pieces)
+    place = normalize_axis(axis, pieces[0].ndim + 1)
+    return concatenate([expand_dims(piece, place) for piece in pieces], axis=place, out=out, dtype=target, casting=casting)
+
+
+@implements(np.vstack, *([np.row_stack] if "row_stack" in np.__dict__ else []))
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As `numpy.vstack`."""
+    return concatenate([atleast_2d(piece) for piece in tup], axis=0, dtype=dtype, casting=casting)
+
+
+@implements(np.hstack)
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As `numpy.hstack`."""
+    pieces = [atleast_1d(piece) for piece in tup]
+    return concatenate(pieces, axis=0 if pieces and pieces[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+@implements(np.dstack)
+def dstack(tup: Any) -> Any:
+    """As `numpy.dstack`."""
+    return concatenate([atleast_3d(piece) for piece in tup], axis=2)
+
+
+@implements(np.column_stack)
+def column_stack(tup: Any) -> Any:
+    """As `numpy.column_stack`."""
+    return concatenate([piece if piece.ndim >= 2 else reshape_to(piece, (piece.size, 1)) for piece in _list(tup)], axis=1)
+
+
+@implements(np.append)
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """As `numpy.append`."""
+    return concatenate([arr, values], axis=axis)
+
+
+@implements(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+    """As `numpy.array_split`: views."""
+    x = as_traced(ary)
+    place = normalize_axis(axis, x.ndim)
+    size = x.shape[place]
+    if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
+        bounds = [0, *(operator.index(i) for i in indices_or_sections), size]
+    else:
+        sections = operator.index(indices_or_sections)
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, extra = divmod(size, sections)
+        bounds = [0, *np.cumsum([each + 1] * extra + [each] * (sections - extra)).tolist()]
+    before = (slice(None),) * place
+    return [x[(*before, slice(first, last))] for first, last in zip(bounds, bounds[1:], strict=False)]
+
+
+@implements(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+    """As `numpy.split`: views."""
+    x = as_traced(ary)
+    place = normalize_axis(axis, x.ndim)
+    if not isinstance(indices_or_sections, (list, tuple, np.ndarray)) and x.shape[place] % operator.index(indices_or_sections):
+        raise ShapeError(f"split: axis {place} of size {x.shape[place]} does not divide into {indices_or_sections} equal parts", find_user_location(),
+                         hint="np.array_split makes parts of different sizes")
+    return array_split(x, indices_or_sections, place)
+
+
+@implements(np.hsplit)
+def hsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+    """As `numpy.hsplit`."""
+    x = as_traced(ary)
+    return split(x, indices_or_sections, 1 if x.ndim > 1 else 0)
+
+
+@implements(np.vsplit)
+def vsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+    """As `numpy.vsplit`."""
+    return split(ary, indices_or_sections, 0)
+
+
+@implements(np.repeat)
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> TracedArray:
+    """As `numpy.repeat`; the numbers of repeats are static."""
+    x = as_traced(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    if isinstance(repeats, TracedArray):
+        raise UnsupportedError("np.repeat with traced repeats has a shape that depends on values", find_user_location(),
+                               hint="give repeats as an integer or an ordinary array")
+    place = normalize_axis(axis, x.ndim)
+    counts = np.asarray(repeats)
+    if counts.size == 1:
+        count = int(counts.reshape(()))
+        inserted = lowering.reshape(x.value, (*x.shape[:place + 1], 1, *x.shape[place + 1:]))
+        repeated = lowering.broadcast(inserted, (*x.shape[:place + 1], count, *x.shape[place + 1:]))
+        return wrap(lowering.reshape(repeated, (*x.shape[:place], x.shape[place] * count, *x.shape[place + 1:])))
+    if counts.shape != (x.shape[place],):
+        raise ShapeError(f"repeat: {counts.size} numbers of repeats for an axis of size {x.shape[place]}", find_user_location())
+    return FUNCTIONS[np.take](x, fixed(np.repeat(np.arange(x.shape[place]), counts)), axis=place)
+
+
+@implements(np.tile)
+def tile(A: Any, reps: Any) -> TracedArray:
+    """As `numpy.tile`."""
+    x = as_traced(A)
+    counts = tuple(operator.index(n) for n in reps) if isinstance(reps, (tuple, list, np.ndarray)) else (operator.index(reps),)
+    ndim = max(x.ndim, len(counts))
+    shape = (1,) * (ndim - x.ndim) + x.shape
+    counts = (1,) * (ndim - len(counts)) + counts
+    spread = lowering.reshape(x.value, [size for pair in shape for size in (1, pair)])
+    full = lowering.broadcast(spread, [size for count, each in zip(counts, shape, strict=True) for size in (count, each)])
+    return wrap(lowering.reshape(full, [count * each for count, each in zip(counts, shape, strict=True)]), scalar=False)
+
+
+def _pairs(width: Any, ndim: int) -> list[tuple[int, int]]:
+    """`pad_width` as NumPy reads it: a number, a pair, or a pair an axis (or a dict of axes)."""
+    if isinstance(width, dict):
+        table: list[tuple[int, int]] = [(0, 0)] * ndim
+        for axis, entry in width.items():
+            table[normalize_axis(axis, ndim)] = tuple(np.broadcast_to(entry, (2,)).tolist())
+        return table
+    pairs = [tuple(pair) for pair in np.broadcast_to(width, (ndim, 2)).tolist()]
+    if any(low < 0 or high < 0 for low, high in pairs):
+        raise ValueError("index can't contain negative values")
+    return pairs
+
+
+@implements(np.pad)
+def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, reflect_type: str = "even") -> TracedArray:
+    """As `numpy.pad`, modes constant, edge, reflect, symmetric, wrap and empty."""
+    x = as_traced(array)
+    pairs = _pairs(pad_width, x.ndim)
+    if mode in ("constant", "empty"):
+        return _pad_constant(x, pairs, 0 if mode == "empty" else constant_values)
+    if mode not in ("edge", "reflect", "symmetric", "wrap") or reflect_type != "even":
+        raise UnsupportedError(f"np.pad(mode={mode!r}, reflect_type={reflect_type!r})", find_user_location(),
+                               hint="supported: constant, edge, reflect, symmetric, wrap")
+    for axis, pair in enumerate(pairs):
+        if any(pair):
+            places = np.pad(np.arange(x.shape[axis]), pair, mode=mode)        # type: ignore[call-overload]
+            x = FUNCTIONS[np.take](x, fixed(places), axis=axis)
+    return wrap(x.value)
+
+
+def _pad_constant(x: TracedArray, pairs: Sequence[tuple[int, int]], values: Any) -> TracedArray:
+    if isinstance(values, (bool, int, float, np.generic)):
+        low, high = zip(*pairs, strict=True) if pairs else ((), ())
+        number = np.asarray(values).astype(x.dtype).item()
+        return wrap(ops.pad(x.value, low=low, high=high, interior=(0,) * x.ndim, value=number))
+    table = FUNCTIONS[np.broadcast_to](values, (x.ndim, 2))
+    value: Value = x.value
+    for axis, pair in enumerate(pairs):
+        pieces = []
+        for side, width in enumerate(pair):
+            shape = [width if i == axis else size for i, size in enumerate(value.type.shape)]
+            pieces.append(lowering.broadcast(lowering.convert(table[axis, side].value, x.dtype), shape))
+        value = ops.concatenate(pieces[0], value, pieces[1], axis=axis)
+    return wrap(value)
+
+
+@implements(np.roll)
+def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
+    """As `numpy.roll`, by static shifts."""
+    x = as_traced(a)
+    if axis is None:
+        return reshape_to(roll(ravel(x), int(np.sum(shift)), 0), x.shape)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    pairs = np.broadcast(np.asarray(shift), np.asarray(axes))
+    value = x.value
+    for distance, place in pairs:
+        place = normalize_axis(int(place), x.ndim)
+        size = x.shape[place]
+        cut = -int(distance) % size if size else 0
+        if cut:
+            value = ops.concatenate(lowering.slice_axis(value, place, cut, size), lowering.slice_axis(value, place, 0, cut), axis=place)
+    return wrap(value, scalar=False)
+
+
+@implements(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[TracedArray, ...]:
+    """As `numpy.meshgrid`."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    vectors = [ravel(x) for x in xi]
+    places = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        places[:2] = [1, 0]
+    grids = [reshape_to(x, [x.size if i == place else 1 for i in range(len(vectors))]) for x, place in zip(vectors, places, strict=True)]
+    shape = np.broadcast_shapes(*(grid.shape for grid in grids)) if grids else ()
+    return tuple(wrap(grid.value if sparse else lowering.broadcast(grid.value, shape)) for grid in grids)
+
+
+@implements(np.trapezoid if hasattr(np, "trapezoid") else np.trapz)     # type: ignore[attr-defined]
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """As `numpy.trapezoid`."""
+    values = moveaxis(y, axis, -1)
+    if x is None:
+        width = dx
+    else:
+        width = FUNCTIONS[np.diff](x) if as_traced(x).ndim == 1 else FUNCTIONS[np.diff](moveaxis(x, axis, -1))
+    return FUNCTIONS[np.sum](width * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
+
+
+@implements(np.kron)
+def kron(a: Any, b: Any) -> TracedArray:
+    """As `numpy.kron`."""
+    x, y = as_traced(a), as_traced(b)
+    ndim = max(x.ndim, y.ndim)
+    left, right = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
+    product = (reshape_to(x, [size for each in left for size in (each, 1)]) * reshape_to(y, [size for each in right for size in (1, each)]))
+    return reshape_to(product, [m * n for m, n in zip(left, right, strict=True)])
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """As `numpy.select`."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ValueError("list of cases must be same length as list of conditions, and not empty")
+    result = default
+    for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
+        result = FUNCTIONS[np.where](condition, choice, result)
+    return result

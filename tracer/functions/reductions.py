@@ -1,0 +1,298 @@
+"""Reductions along axes, and cumulative functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
+from adjit.ir.graph import Value
+from adjit.ir.types import BOOL, F64
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.entry import entry_point, implements
+from adjit.tracer.functions.shapes import expand_dims, normalize_axes, normalize_axis
+from adjit.tracer.functions.ufuncs import broadcast_shapes, store, where
+from adjit.tracer.promotion import sum_dtype
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.source import find_user_location
+
+_no_value = np._NoValue     # NumPy's mark for an argument that was not given
+Reduce = Callable[..., Value]
+
+
+def given(argument: Any) -> bool:
+    return argument is not _no_value and argument is not None
+
+
+def check_dtype_argument(dtype: Any) -> np.dtype:
+    target = np.dtype(dtype)
+    if target.kind not in "biuf" or target.itemsize > 8 or target == np.float16:
+        raise DTypeError(f"dtype={target} is not supported", find_user_location(), hint="supported: bool, (u)int8 to (u)int64, float32, float64")
+    return target
+
+
+def reduce(op: Reduce, x: TracedArray, value: Value, axis: Any, keepdims: Any, out: Any, name: str) -> Any:
+    """`op` over the axes of `value`, which has the shape of `x`."""
+    axes = tuple(sorted(normalize_axes(axis, x.ndim)))
+    result = op(value, axes=axes) if axes else value
+    if keepdims is True or (given(keepdims) and keepdims):
+        result = lowering.reshape(result, [1 if i in axes else size for i, size in enumerate(x.shape)])
+    return store(wrap(result), out, name=name)
+
+
+def masked(x: TracedArray, where_mask: Any, neutral: Any) -> TracedArray:
+    """`x` with the elements that `where=` leaves out made neutral; broadcast to the mask where that is larger."""
+    return x if where_mask is True or not given(where_mask) else where(where_mask, x, x.dtype.type(neutral))
+
+
+def accumulation(ufunc: np.ufunc, op: Reduce, neutral: int) -> Callable[..., Any]:
+    """sum and prod."""
+
+    def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value,
+                 where: Any = True) -> Any:
+        x = as_traced(a)
+        target = check_dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
+        x = masked(x, where, neutral)
+        if target == BOOL:
+            return (any if ufunc is np.add else all)(x, axis, out, keepdims)
+        result = reduce(op, x, lowering.convert(x.value, target), axis, keepdims, None, ufunc.__name__)
+        return store(FUNCTIONS[ufunc](result, initial) if given(initial) else result, out, name=ufunc.__name__)
+
+    return function
+
+
+def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
+    """max and min."""
+
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value, where: Any = True) -> Any:
+        x = as_traced(a)
+        if where is not True and given(where):
+            if not given(initial):
+                raise ValueError(f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'")
+            limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype) if x.dtype != BOOL else None
+            neutral = (-np.inf * sign if x.dtype.kind == "f" else sign < 0 if limits is None else limits.min if sign > 0 else limits.max)
+            x = masked(x, where, neutral)
+        axes = normalize_axes(axis, x.ndim)
+        if axes and not np.prod([x.shape[i] for i in axes]) and given(initial):
+            rest = [1 if i in axes and keepdims is True else size for i, size in enumerate(x.shape) if i not in axes or keepdims is True]
+            return store(wrap(lowering.constant(initial, x.dtype, tuple(rest))), out)
+        if axes and not np.prod([x.shape[i] for i in axes]):
+            raise ShapeError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity: {x.dtype}{list(x.shape)}",
+                             find_user_location(), hint="give initial=")
+        result = reduce(op, x, x.value, axis, keepdims, None, ufunc.__name__)
+        return store(FUNCTIONS[ufunc](result, initial) if given(initial) else result, out, name=ufunc.__name__)
+
+    return function
+
+
+def quantifier(op: Reduce, neutral: bool) -> Callable[..., Any]:
+    """any and all."""
+
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+        x = as_traced(a)
+        x = masked(wrap(lowering.convert(x.value, BOOL)), where, neutral)
+        return reduce(op, x, x.value, axis, keepdims, out, "all" if neutral else "any")
+
+    return function
+
+
+def _named(name: str, function: Callable[..., Any], *numpy_functions: Any) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"As `numpy.{name}`."
+    return implements(*numpy_functions)(function)
+
+
+sum = _named("sum", accumulation(np.add, ops.reduce_sum, 0), np.sum)
+prod = _named("prod", accumulation(np.multiply, ops.reduce_prod, 1), np.prod)
+max = _named("max", extremum(np.maximum, ops.reduce_max, 1), np.max, np.amax)
+min = _named("min", extremum(np.minimum, ops.reduce_min, -1), np.min, np.amin)
+any = _named("any", quantifier(ops.reduce_or, False), np.any)
+all = _named("all", quantifier(ops.reduce_and, True), np.all)
+
+
+def _element_count(x: TracedArray, axis: Any, keepdims: Any, mask: Any) -> Any:
+    """How many elements each mean is over."""
+    if mask is True or not given(mask):
+        return int(np.prod([x.shape[i] for i in normalize_axes(axis, x.ndim)], dtype=np.int64))
+    shape = broadcast_shapes("mean", x, as_traced(mask))
+    return sum(FUNCTIONS[np.broadcast_to](mask, shape), axis=axis, keepdims=keepdims, dtype=np.int64)
+
+
+@implements(np.mean)
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    """As `numpy.mean`; integers and bools are averaged in float64."""
+    x = as_traced(a)
+    target = check_dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
+    total = sum(x, axis=axis, dtype=target, keepdims=keepdims, where=where)
+    result = FUNCTIONS["astype"](total / _element_count(x, axis, keepdims, where), target)
+    return store(result, out, name="mean")
+
+
+@implements(np.var)
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True,
+        mean: Any = _no_value, correction: Any = _no_value) -> Any:
+    """As `numpy.var`: the mean square of what is left when the mean is subtracted."""
+    x = as_traced(a)
+    target = check_dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
+    x = wrap(lowering.convert(x.value, target))
+    center = mean if given(mean) else FUNCTIONS[np.mean](x, axis=axis, keepdims=True, where=where)
+    total = sum(FUNCTIONS[np.square](x - center), axis=axis, keepdims=keepdims, where=where)
+    count = _element_count(x, axis, keepdims, where) - (correction if given(correction) else ddof)
+    divisor = FUNCTIONS[np.maximum](count, 0) if isinstance(count, TracedArray) else count if count > 0 else 0
+    return store(FUNCTIONS["astype"](total / divisor, target), out, name="var")
+
+
+@implements(np.std)
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True,
+        mean: Any = _no_value, correction: Any = _no_value) -> Any:
+    """As `numpy.std`."""
+    variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return store(FUNCTIONS[np.sqrt](variance), out, name="std")
+
+
+@implements(np.average)
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """As `numpy.average`."""
+    x = as_traced(a)
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        count = _element_count(x, axis, keepdims, True)
+        return (result, FUNCTIONS[np.full_like](result, count)) if returned else result
+    w = as_traced(weights)
+    if w.shape != x.shape:
+        axes = normalize_axes(axis, x.ndim)
+        if axis is None or w.shape != tuple(x.shape[i] for i in axes):
+            raise ShapeError(f"average: weights of shape {w.shape} for an array of shape {x.shape} and axis={axis}", find_user_location())
+        w = FUNCTIONS[np.transpose](w, sorted(range(w.ndim), key=axes.__getitem__))
+        w = expand_dims(w, tuple(i for i in range(x.ndim) if i not in axes))
+    if x.dtype.kind != "f" and w.dtype.kind != "f":
+        x = FUNCTIONS["astype"](x, F64)
+    total = sum(FUNCTIONS[np.multiply](w, FUNCTIONS[np.ones_like](x)), axis=axis, keepdims=keepdims)
+    result = sum(x * w, axis=axis, keepdims=keepdims) / total
+    return (result, total) if returned else result
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """As `numpy.ptp`."""
+    return store(max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims), out, name="ptp")
+
+
+@implements(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """As `numpy.count_nonzero`."""
+    return sum(FUNCTIONS["astype"](a, BOOL), axis=axis, keepdims=keepdims)
+
+
+def _place(op: Callable[..., Value], name: str) -> Callable[..., Any]:
+    def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        x = as_traced(a)
+        flat = wrap(lowering.reshape(x.value, (x.size,))) if axis is None else x
+        place = normalize_axis(0 if axis is None else axis, flat.ndim)
+        if not flat.shape[place]:
+            raise ShapeError(f"attempt to get {name} of an empty sequence", find_user_location())
+        result = op(flat.value, axis=place)
+        if keepdims is True:
+            result = lowering.reshape(result, [1 if axis is None or i == place else size for i, size in enumerate(x.shape)])
+        return store(wrap(result), out, name=name)
+
+    return function
+
+
+argmax = _named("argmax", _place(ops.argmax, "argmax"), np.argmax)
+argmin = _named("argmin", _place(ops.argmin, "argmin"), np.argmin)
+
+
+def _cumulative(op: Callable[..., Value], name: str) -> Callable[..., Any]:
+    def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        x = as_traced(a)
+        target = check_dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
+        value = lowering.reshape(x.value, (x.size,)) if axis is None else x.value
+        place = normalize_axis(0 if axis is None else axis, value.type.rank)
+        return store(wrap(op(lowering.convert(value, target), axis=place, reverse=False)), out, name=name)
+
+    return function
+
+
+cumsum = _named("cumsum", _cumulative(ops.cumsum, "cumsum"), np.cumsum)
+cumprod = _named("cumprod", _cumulative(ops.cumprod, "cumprod"), np.cumprod)
+
+
+@implements(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _no_value, append: Any = _no_value) -> TracedArray:
+    """As `numpy.diff`."""
+    x = as_traced(a)
+    place = normalize_axis(axis, x.ndim)
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    around = []
+    for extra in (prepend, append):
+        if extra is _no_value:
+            around.append([])
+            continue
+        piece = as_traced(extra)
+        around.append([piece if piece.ndim else FUNCTIONS[np.broadcast_to](piece, [1 if i == place else s for i, s in enumerate(x.shape)])])
+    if around[0] or around[1]:
+        x = FUNCTIONS[np.concatenate]([*around[0], x, *around[1]], axis=place)
+    for _ in range(n):
+        size = x.shape[place]
+        low, high = (wrap(lowering.slice_axis(x.value, place, *bounds)) for bounds in ((0, size and size - 1), (size and 1, size)))
+        x = FUNCTIONS[np.not_equal if x.dtype == BOOL else np.subtract](high, low)
+    return x
+
+
+def _reduce_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`ufunc.reduce`: along axis 0 by default."""
+    def call(a: Any, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        return function(a, axis, *args, **kwargs)
+
+    return entry_point(call)
+
+
+def _logical_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+        return function(a, axis, out, keepdims, where=where)
+
+    return entry_point(call)
+
+
+def _extremum_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value, where: Any = True) -> Any:
+        if dtype is not None:
+            raise UnsupportedError("dtype= of ufunc.reduce is supported for np.add and np.multiply only", find_user_location())
+        return function(a, axis, out, keepdims, initial, where)
+
+    return entry_point(call)
+
+
+def _accumulate_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        return function(a, axis, dtype, out)
+
+    return entry_point(call)
+
+
+FUNCTIONS[np.add, "reduce"] = _reduce_method(sum)
+FUNCTIONS[np.multiply, "reduce"] = _reduce_method(prod)
+FUNCTIONS[np.maximum, "reduce"] = _extremum_method(max)
+FUNCTIONS[np.minimum, "reduce"] = _extremum_method(min)
+FUNCTIONS[np.logical_or, "reduce"] = _logical_method(any)
+FUNCTIONS[np.logical_and, "reduce"] = _logical_method(all)
+FUNCTIONS[np.add, "accumulate"] = _accumulate_method(cumsum)
+FUNCTIONS[np.multiply, "accumulate"] = _accumulate_method(cumprod)
+
+
+def _outer_method(ufunc: np.ufunc) -> Callable[..., Any]:
+    def call(a: Any, b: Any, **kwargs: Any) -> Any:
+        first, second = as_traced(a), as_traced(b)
+        return FUNCTIONS[ufunc](first[(..., *(None,) * second.ndim)], second, **kwargs)
+
+    return entry_point(call)
+
+
+for _ufunc in [key for key in FUNCTIONS if isinstance(key, np.ufunc) and key.nin == 2 and key.nout == 1]:
+    FUNCTIONS[_ufunc, "outer"] = _outer_method(_ufunc)

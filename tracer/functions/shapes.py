@@ -1,0 +1,348 @@
+"""Functions that give an array another shape or order of axes: views, as in NumPy, wherever NumPy gives views."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import AxisError
+
+from adjit.ir import ops
+from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.graph import Value
+from adjit.tracer import lowering
+from adjit.tracer.array import Strides, TracedArray, as_traced, contiguous_strides, view_of, wrap
+from adjit.tracer.entry import implements
+from adjit.tracer.source import find_user_location
+
+
+
+def normalize_axis(axis: Any, ndim: int) -> int:
+    """`axis` counted from 0; raises NumPy's `AxisError`."""
+    number = operator.index(axis)
+    if not -ndim <= number < ndim:
+        raise AxisError(number, ndim)
+    return number % ndim if ndim else number
+
+
+def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that `axis` names, in the order given; None is all."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(normalize_axis(item, ndim) for item in axis) if isinstance(axis, (tuple, list)) else (normalize_axis(axis, ndim),)
+    if len(set(axes)) != len(axes):
+        raise ValueError("repeated axis")
+    return axes
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A shape given as an integer or a sequence of them."""
+    if isinstance(shape, (tuple, list, np.ndarray)):
+        return tuple(operator.index(size) for size in shape)
+    return (operator.index(shape),)
+
+
+def view_strides(shape: Sequence[int], strides: Strides, new_shape: Sequence[int]) -> Strides | None:
+    """The strides of a reshaped view, in C order; None where the elements have to be copied."""
+    if math.prod(shape) == 0:
+        return contiguous_strides(new_shape)
+    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    result: list[int] = []
+    position = 0
+    remaining = list(new_shape)
+    while remaining:
+        if remaining[0] == 1:
+            result.append(1)
+            remaining.pop(0)
+            continue
+        block = [old[position]]
+        position += 1
+        taken = [remaining.pop(0)]
+        while math.prod(size for size, _ in block) != math.prod(taken):
+            if math.prod(size for size, _ in block) < math.prod(taken):
+                block.append(old[position])
+                position += 1
+            else:
+                taken.append(remaining.pop(0))
+        if any(outer != inner * size for (_, outer), (size, inner) in zip(block, block[1:], strict=False)):
+            return None
+        step = block[-1][1]
+        result += [step * factor for factor in contiguous_strides(taken)]
+    return tuple(result)
+
+
+def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -> TracedArray:
+    """`x` in C order with the full `shape`: a view where NumPy gives one."""
+    shape, old = tuple(shape), x.shape
+    strides = view_strides(old, x.strides, shape)
+    if strides is None or copy:
+        if copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+        return wrap(lowering.reshape(x.value, shape), scalar=False)
+    return view_of(x, lambda value: lowering.reshape(value, shape), lambda base, value: lowering.reshape(value, old), strides, ("reshape", shape))
+
+
+def permute(x: TracedArray, permutation: Sequence[int]) -> TracedArray:
+    """A view of `x` with its axes in this order."""
+    order = tuple(permutation)
+    back = tuple(order.index(axis) for axis in range(len(order)))
+    return view_of(x, lambda value: lowering.transpose(value, order), lambda base, value: lowering.transpose(value, back),
+                   tuple(x.strides[axis] for axis in order), ("transpose", order))
+
+
+def complete_shape(shape: Any, size: int, old: Sequence[int]) -> tuple[int, ...]:
+    """`shape` with its -1 replaced."""
+    sizes = as_shape(shape)
+    if sizes.count(-1) > 1:
+        raise ValueError("can only specify one unknown dimension")
+    known = math.prod(n for n in sizes if n != -1)
+    if -1 in sizes and known and size % known == 0:
+        sizes = tuple(size // known if n == -1 else n for n in sizes)
+    if any(n < 0 for n in sizes) or math.prod(sizes) != size:
+        raise ShapeError(f"reshape: an array of shape {tuple(old)} ({size} elements) cannot get the shape {as_shape(shape)}", find_user_location())
+    return sizes
+
+
+@implements(np.reshape)
+def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> TracedArray:
+    """As `numpy.reshape`."""
+    x = as_traced(a)
+    sizes = complete_shape(shape if shape is not None else newshape, x.size, x.shape)
+    if order in ("C", "A", "K"):
+        return reshape_to(x, sizes, copy)
+    if order != "F":
+        raise ValueError(f"order must be one of 'C', 'F' or 'A', got {order!r}")
+    reverse = permute(x, range(x.ndim)[::-1])
+    return permute(reshape_to(reverse, sizes[::-1], copy), range(len(sizes))[::-1])
+
+
+@implements(np.ravel)
+def ravel(a: Any, order: str = "C") -> TracedArray:
+    """As `numpy.ravel`: a view where one is possible."""
+    x = as_traced(a)
+    return reshape(x, -1, order)
+
+
+@implements(np.transpose)
+def transpose(a: Any, axes: Any = None) -> TracedArray:
+    """As `numpy.transpose`."""
+    x = as_traced(a)
+    order = tuple(range(x.ndim))[::-1] if axes is None else normalize_axes(tuple(axes), x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError("axes don't match array")
+    return permute(x, order)
+
+
+if hasattr(np, "permute_dims"):
+    implements(np.permute_dims)(transpose)
+
+
+@implements(np.swapaxes)
+def swapaxes(a: Any, axis1: int, axis2: int) -> TracedArray:
+    """As `numpy.swapaxes`."""
+    x = as_traced(a)
+    order = list(range(x.ndim))
+    first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
+    order[first], order[second] = second, first
+    return permute(x, order)
+
+
+if hasattr(np, "matrix_transpose"):
+    @implements(np.matrix_transpose)
+    def matrix_transpose(x: Any, /) -> TracedArray:
+        """As `numpy.matrix_transpose`."""
+        return swapaxes(x, -1, -2)
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> TracedArray:
+    """As `numpy.moveaxis`."""
+    x = as_traced(a)
+    sources, targets = normalize_axes(source, x.ndim), normalize_axes(destination, x.ndim)
+    if len(sources) != len(targets):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return permute(x, order)
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> TracedArray:
+    """As `numpy.rollaxis`."""
+    x = as_traced(a)
+    source = normalize_axis(axis, x.ndim)
+    start = start + x.ndim if start < 0 else start
+    order = [other for other in range(x.ndim) if other != source]
+    order.insert(start - 1 if source < start else start, source)
+    return permute(x, order)
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> TracedArray:
+    """As `numpy.expand_dims`."""
+    x = as_traced(a)
+    count = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    axes = normalize_axes(axis, count)
+    sizes = iter(x.shape)
+    return reshape_to(x, [1 if position in axes else next(sizes) for position in range(count)])
+
+
+@implements(np.squeeze)
+def squeeze(a: Any, axis: Any = None) -> TracedArray:
+    """As `numpy.squeeze`."""
+    x = as_traced(a)
+    axes = tuple(i for i, size in enumerate(x.shape) if size == 1) if axis is None else normalize_axes(axis, x.ndim)
+    if any(x.shape[i] != 1 for i in axes):
+        raise ShapeError(f"squeeze: an axis of {x.shape} chosen by axis={axis} is not of size 1", find_user_location())
+    return reshape_to(x, [size for i, size in enumerate(x.shape) if i not in axes])
+
+
+def read_only(x: TracedArray, read: Callable[[Value], Value], strides: Sequence[int]) -> TracedArray:
+    """A view that follows `x` and cannot be written to."""
+    return view_of(x, read, lambda base, value: base, tuple(strides), writable=False)
+
+
+@implements(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
+    """As `numpy.broadcast_to`: a read-only view."""
+    x, sizes = as_traced(array), as_shape(shape)
+    offset = len(sizes) - x.ndim
+    if offset < 0 or any(have not in (1, want) for have, want in zip(x.shape, sizes[offset:], strict=True)):
+        raise ShapeError(f"broadcast_to: an array of shape {x.shape} cannot be broadcast to {sizes}", find_user_location())
+    strides = [0] * offset + [stride if have == want else 0 for have, want, stride in zip(x.shape, sizes[offset:], x.strides, strict=True)]
+    return read_only(x, lambda value: lowering.broadcast(value, sizes), strides)
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ...]:
+    """As `numpy.broadcast_arrays`."""
+    traced = [as_traced(array) for array in arrays]
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in traced))
+    except ValueError as error:
+        raise ShapeError(f"broadcast_arrays: {error}", find_user_location()) from None
+    return tuple(broadcast_to(x, shape) for x in traced)
+
+
+def _at_least(count: int, place: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable[..., Any]:
+    def function(*arrays: Any) -> Any:
+        results = tuple(x if x.ndim >= count else reshape_to(x, place(x.shape)) for x in map(as_traced, arrays))
+        return results[0] if len(results) == 1 else results
+
+    return function
+
+
+atleast_1d = implements(np.atleast_1d)(_at_least(1, lambda shape: (1,)))
+atleast_2d = implements(np.atleast_2d)(_at_least(2, lambda shape: (1, *(shape or (1,)))))
+atleast_3d = implements(np.atleast_3d)(_at_least(3, lambda shape: (1, *(shape or (1,)), 1) if len(shape) < 2 else (*shape, 1)))
+
+
+@implements(np.flip)
+def flip(m: Any, axis: Any = None) -> TracedArray:
+    """As `numpy.flip`."""
+    x = as_traced(m)
+    axes = tuple(sorted(normalize_axes(axis, x.ndim)))
+    if not axes:
+        return x
+
+    def turn(value: Value) -> Value:
+        return ops.flip(value, axes=axes)
+
+    strides = tuple(-stride if i in axes else stride for i, stride in enumerate(x.strides))
+    return view_of(x, turn, lambda base, value: turn(value), strides, ("flip", axes))
+
+
+@implements(np.fliplr)
+def fliplr(m: Any) -> TracedArray:
+    """As `numpy.fliplr`."""
+    return flip(m, 1)
+
+
+@implements(np.flipud)
+def flipud(m: Any) -> TracedArray:
+    """As `numpy.flipud`."""
+    return flip(m, 0)
+
+
+@implements(np.rot90)
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> TracedArray:
+    """As `numpy.rot90`."""
+    x = as_traced(m)
+    first, second = normalize_axes(tuple(axes), x.ndim)
+    turned = {0: lambda: x, 1: lambda: swapaxes(flip(x, second), first, second), 2: lambda: flip(x, (first, second)),
+              3: lambda: flip(swapaxes(x, first, second), second)}
+    return turned[k % 4]()
+
+
+def diagonal_indices(rows: int, columns: int, offset: int) -> tuple[int, int]:
+    """Row-major place of the first element of a diagonal, and how many elements it has."""
+    row, column = max(-offset, 0), max(offset, 0)
+    return row * columns + column, max(min(rows - row, columns - column), 0)
+
+
+@implements(np.diagonal)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
+    """As `numpy.diagonal`: a read-only view, the diagonal in the last axis."""
+    x = as_traced(a)
+    if x.ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    first, second = normalize_axes((axis1, axis2), x.ndim)
+    rest = [axis for axis in range(x.ndim) if axis not in (first, second)]
+    rows, columns = x.shape[first], x.shape[second]
+    outer = tuple(x.shape[axis] for axis in rest)
+    start, count = diagonal_indices(rows, columns, offset)
+
+    def read(value: Value) -> Value:
+        flat = lowering.reshape(lowering.transpose(value, (*rest, first, second)), (*outer, rows * columns))
+        stop = start + (count - 1) * (columns + 1) + 1 if count else 0
+        begin = start if count else 0
+        return ops.slice(flat, start=(*(0,) * len(outer), begin), stop=(*outer, stop), step=(*(1,) * len(outer), columns + 1))
+
+    return read_only(x, read, [*(x.strides[axis] for axis in rest), x.strides[first] + x.strides[second]])
+
+
+@implements(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> TracedArray:
+    """As `numpy.copy`: a new array that can be written to."""
+    return wrap(as_traced(a).value, scalar=False)
+
+
+@implements(np.shape)
+def shape(a: Any) -> tuple[int, ...]:
+    """As `numpy.shape`."""
+    return as_traced(a).shape
+
+
+@implements(np.ndim)
+def ndim(a: Any) -> int:
+    """As `numpy.ndim`."""
+    return as_traced(a).ndim
+
+
+@implements(np.size)
+def size(a: Any, axis: int | None = None) -> int:
+    """As `numpy.size`."""
+    x = as_traced(a)
+    return x.size if axis is None else x.shape[normalize_axis(axis, x.ndim)]
+
+
+@implements(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    """As `numpy.iscomplexobj`: never."""
+    return False
+
+
+@implements(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    """As `numpy.isrealobj`: always."""
+    return True
+
+
+def refuse(condition: bool, what: str, hint: str | None = None) -> None:
+    """Raise `UnsupportedError` where `condition` holds."""
+    if condition:
+        raise UnsupportedError(f"{what} is not supported", find_user_location(), hint)

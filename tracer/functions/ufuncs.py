@@ -1,0 +1,296 @@
+"""NumPy's universal functions: promotion and broadcasting made explicit, then one op, or a few."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.evaluator import ArrayValue
+from adjit.ir.graph import Value
+from adjit.ir.types import BOOL, F64
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.entry import implements
+from adjit.tracer.lowering import broadcast, constant, convert
+from adjit.tracer.promotion import Operand, as_operand, kind_of, loop_dtypes, resolve, shape_of, to_value
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.source import find_user_location
+
+Lower = Callable[..., Value]
+
+
+def broadcast_shapes(name: str, *operands: Operand) -> tuple[int, ...]:
+    """The common shape; raises `ShapeError` with all shapes."""
+    shapes = [shape_of(x) for x in operands]
+    first = shapes[0]
+    if all(shape == first or not shape for shape in shapes[1:]):
+        return first
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        text = " and ".join(str(kind_of(x)) + str(list(shape)) for x, shape in zip(operands, shapes, strict=True))
+        raise ShapeError(f"{name}: the shapes of {text} cannot be broadcast together", find_user_location()) from None
+
+
+def store(result: TracedArray, out: Any, casting: str = "same_kind", name: str = "out") -> Any:
+    """Write `result` into `out` and give `out` back; without `out`, the result itself."""
+    if out is None:
+        return result
+    if isinstance(out, tuple):
+        (out,) = out
+    target = np.shape(out) if isinstance(out, np.ndarray) else out.shape
+    if target != result.shape:
+        raise ShapeError(f"{name}: out= has the shape {target}, the result {result.shape}", find_user_location())
+    if not np.can_cast(result.dtype, out.dtype, casting):
+        raise DTypeError(f"{name}: cannot cast the result from {result.dtype} to {out.dtype} with casting rule {casting!r}",
+                         find_user_location(), hint="convert with .astype, or let a new array be made")
+    if isinstance(out, TracedArray):
+        out.assign(convert(result.value, out.dtype))
+        return out
+    value = result.value
+    if not isinstance(value, ArrayValue):
+        raise TraceError("a traced value cannot be written into an ordinary ndarray", find_user_location(),
+                         hint="make the array inside of the function with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+    np.copyto(out, value.array, casting="unsafe")
+    return out
+
+
+def elementwise(ufunc: np.ufunc, lower: Lower) -> None:
+    """Register `lower`, which gets values of the loop's dtypes and one shape, for `ufunc`."""
+
+    def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind",
+             order: str = "K", subok: bool = True) -> Any:
+        if len(inputs) > ufunc.nin:
+            *inputs, out = inputs       # type: ignore[assignment]
+        if len(inputs) != ufunc.nin:
+            raise TypeError(f"{ufunc.__name__}() takes {ufunc.nin} operands, {len(inputs)} were given")
+        operands = tuple(map(as_operand, inputs))
+        dtypes = resolve(ufunc, operands, dtype, casting)
+        shape = broadcast_shapes(ufunc.__name__, *operands)
+        values = (to_value(x, loop, shape) for x, loop in zip(operands, dtypes[:ufunc.nin], strict=True))
+        result = wrap(convert(lower(*values), dtypes[-1]))
+        if where is not True:
+            if out is None:
+                raise UnsupportedError(f"{ufunc.__name__}(where=...) without out= leaves elements undefined", find_user_location(),
+                                       hint="write np.where(condition, result, other)")
+            mask = broadcast(convert(as_traced(where).value, BOOL), shape)
+            result = wrap(ops.select(mask, result.value, convert(as_traced(out[0] if isinstance(out, tuple) else out).value, result.dtype)))
+        return store(result, out, casting, ufunc.__name__)
+
+    call.__name__ = call.__qualname__ = ufunc.__name__
+    call.__doc__ = f"As `numpy.{ufunc.__name__}`."
+    implements(ufunc)(call)
+
+
+def _same(x: Value) -> Value:
+    return x
+
+
+def _truth(lower: Lower) -> Lower:
+    """Logical functions count every number but 0 as true."""
+    return lambda *xs: lower(*(convert(x, BOOL) for x in xs))
+
+
+def _floating(lower: Lower, otherwise: Lower) -> Lower:
+    """Another lowering where the loop's dtype is no float."""
+    return lambda *xs: lower(*xs) if xs[0].type.dtype.kind == "f" else otherwise(*xs)
+
+
+def filled(number: float | bool) -> Lower:
+    return lambda x, *others: constant(number, BOOL if isinstance(number, bool) else x.type.dtype, x.type.shape)
+
+
+def _compare(lower: Lower, if_negative: bool) -> Lower:
+    """NumPy compares i64 with u64 exactly: a negative number is below every unsigned one."""
+    def comparison(a: Value, b: Value) -> Value:
+        if a.type.dtype == b.type.dtype:
+            return lower(a, b)
+        signed, unsigned = (a, b) if a.type.dtype.kind == "i" else (b, a)
+        negative = ops.less(signed, constant(0, signed.type.dtype, signed.type.shape))
+        known = if_negative if signed is a else if_negative ^ (lower is not ops.equal and lower is not ops.not_equal)
+        both = [convert(x, unsigned.type.dtype) for x in (a, b)]
+        return ops.select(negative, constant(known, BOOL, negative.type.shape), lower(*both))
+    return comparison
+
+
+def _scaled(factor: float) -> Lower:
+    return lambda x: ops.multiply(x, constant(factor, x.type.dtype, x.type.shape))
+
+
+def _fmod(a: Value, b: Value) -> Value:
+    """The remainder with the sign of the dividend."""
+    magnitude = ops.remainder(ops.abs(a), ops.abs(b))
+    zero = constant(0, a.type.dtype, a.type.shape)
+    return ops.select(ops.less(a, zero), ops.negative(magnitude), magnitude) if a.type.dtype.kind != "u" else magnitude
+
+
+def signbit(x: Value) -> Value:
+    """Also of -0.0: its reciprocal is negative."""
+    zero = constant(0.0, x.type.dtype, x.type.shape)
+    return ops.logical_or(ops.less(x, zero), ops.logical_and(ops.equal(x, zero), ops.less(ops.reciprocal(x), zero)))
+
+
+def _copysign(a: Value, b: Value) -> Value:
+    magnitude = ops.select(signbit(a), ops.negative(a), a)
+    return ops.select(signbit(b), ops.negative(magnitude), magnitude)
+
+
+def _heaviside(x: Value, at_zero: Value) -> Value:
+    zero = constant(0.0, x.type.dtype, x.type.shape)
+    step = ops.select(ops.less(x, zero), zero, constant(1.0, x.type.dtype, x.type.shape))
+    return ops.select(ops.isnan(x), x, ops.select(ops.equal(x, zero), at_zero, step))
+
+
+def _logaddexp2(a: Value, b: Value) -> Value:
+    ln2 = _scaled(math.log(2.0))
+    return _scaled(1.0 / math.log(2.0))(ops.logaddexp(ln2(a), ln2(b)))
+
+
+_LOWERINGS: dict[np.ufunc, Lower] = {
+    np.negative: ops.negative, np.positive: _same, np.absolute: _floating(ops.abs, lambda x: x if x.type.dtype.kind in "bu" else ops.abs(x)),
+    np.fabs: ops.abs, np.sign: ops.sign, np.square: ops.square, np.reciprocal: _floating(ops.reciprocal, lambda x: ops.floor_divide(
+        constant(1, x.type.dtype, x.type.shape), x)),
+    np.exp: ops.exp, np.exp2: ops.exp2, np.expm1: ops.expm1, np.log: ops.log, np.log2: ops.log2, np.log10: ops.log10,
+    np.log1p: ops.log1p, np.sqrt: ops.sqrt, np.cbrt: ops.cbrt, np.sin: ops.sin, np.cos: ops.cos, np.tan: ops.tan,
+    np.arcsin: ops.arcsin, np.arccos: ops.arccos, np.arctan: ops.arctan, np.sinh: ops.sinh, np.cosh: ops.cosh,
+    np.tanh: ops.tanh, np.arcsinh: ops.arcsinh, np.arccosh: ops.arccosh, np.arctanh: ops.arctanh,
+    np.deg2rad: _scaled(math.pi / 180.0), np.radians: _scaled(math.pi / 180.0), np.rad2deg: _scaled(180.0 / math.pi),
+    np.degrees: _scaled(180.0 / math.pi),
+    np.floor: _floating(ops.floor, _same), np.ceil: _floating(ops.ceil, _same), np.trunc: _floating(ops.trunc, _same), np.rint: ops.rint,
+    np.isnan: _floating(ops.isnan, filled(False)), np.isinf: _floating(ops.isinf, filled(False)),
+    np.isfinite: _floating(ops.isfinite, filled(True)), np.signbit: signbit, np.conjugate: _same,
+    np.add: ops.add, np.subtract: ops.subtract, np.multiply: ops.multiply, np.divide: ops.divide,
+    np.floor_divide: ops.floor_divide, np.remainder: ops.remainder, np.fmod: _fmod, np.power: ops.power, np.float_power: ops.power,
+    np.maximum: ops.maximum, np.minimum: ops.minimum, np.fmax: _floating(ops.fmax, ops.maximum), np.fmin: _floating(ops.fmin, ops.minimum),
+    np.arctan2: ops.arctan2, np.hypot: ops.hypot, np.logaddexp: ops.logaddexp, np.logaddexp2: _logaddexp2,
+    np.copysign: _copysign, np.heaviside: _heaviside,
+    np.equal: _compare(ops.equal, False), np.not_equal: _compare(ops.not_equal, True), np.less: _compare(ops.less, True),
+    np.less_equal: _compare(ops.less_equal, True), np.greater: _compare(ops.greater, False),
+    np.greater_equal: _compare(ops.greater_equal, False),
+    np.logical_and: _truth(ops.logical_and), np.logical_or: _truth(ops.logical_or), np.logical_xor: _truth(ops.logical_xor),
+    np.logical_not: _truth(ops.logical_not),
+    np.bitwise_and: ops.bitwise_and, np.bitwise_or: ops.bitwise_or, np.bitwise_xor: ops.bitwise_xor, np.invert: ops.invert,
+    np.left_shift: ops.left_shift, np.right_shift: ops.right_shift,
+}
+for _ufunc, _lower in _LOWERINGS.items():
+    elementwise(_ufunc, _lower)
+
+_general_power = FUNCTIONS[np.power]
+_SIMPLE_POWERS: dict[float, np.ufunc] = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
+
+
+@implements(np.power)
+def power(x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
+    """As `numpy.power`; a constant exponent of 2, 1, 0.5 or -1 is a square, a copy, a square root or a reciprocal, as in NumPy."""
+    number = exponent if isinstance(exponent, (int, float)) and not isinstance(exponent, (bool, np.generic)) else None
+    base = as_operand(x)
+    if number in _SIMPLE_POWERS and isinstance(base, TracedArray) and not args and not (kwargs.keys() - {"out"}):
+        kinds = (kind_of(base), type(number))
+        dtype = loop_dtypes(np.power, kinds, None, "same_kind")[-1]
+        if base.dtype == dtype and (dtype.kind == "f" or (number == 2 and dtype != BOOL)):
+            return FUNCTIONS[_SIMPLE_POWERS[number]](base, **kwargs)
+    return _general_power(x, exponent, *args, **kwargs)
+
+
+def _comparison_with_numbers(ufunc: np.ufunc) -> None:
+    """A Python integer that the other operand's dtype cannot hold is compared by its value, as in NumPy."""
+    plain = FUNCTIONS[ufunc]
+
+    def call(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+        for number, other, ordered in ((a, b, lambda n, m: ufunc(n, m)), (b, a, lambda n, m: ufunc(m, n))):
+            if type(number) is int and isinstance(other, TracedArray) and other.dtype.kind in "iu":
+                limits = np.iinfo(other.dtype)
+                if not limits.min <= number <= limits.max:
+                    answer = bool(ordered(1 if number > 0 else -1, 0))
+                    return store(wrap(constant(answer, BOOL, other.shape)), kwargs.get("out"), name=ufunc.__name__)
+        return plain(a, b, *args, **kwargs)
+
+    call.__name__, call.__doc__ = ufunc.__name__, f"As `numpy.{ufunc.__name__}`."
+    implements(ufunc)(call)
+
+
+for _ufunc in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal):
+    _comparison_with_numbers(_ufunc)
+
+
+@implements(np.divmod)
+def divmod(a: Any, b: Any) -> tuple[Any, Any]:
+    """As `numpy.divmod`."""
+    return FUNCTIONS[np.floor_divide](a, b), FUNCTIONS[np.remainder](a, b)
+
+
+@implements(np.modf)
+def modf(x: Any) -> tuple[Any, Any]:
+    """As `numpy.modf`: fractional and integral part, both with the sign of `x`."""
+    x = as_traced(x)
+    dtype = resolve(np.modf, (x,))[0]
+    whole = ops.trunc(convert(x.value, dtype))
+    fraction = ops.subtract(convert(x.value, dtype), whole)
+    fraction = ops.select(ops.isinf(whole), constant(0.0, dtype, x.shape), fraction)
+    return wrap(_copysign(fraction, convert(x.value, dtype))), wrap(whole)
+
+
+@implements(np.where)
+def where(condition: Any, *choices: Any) -> TracedArray:
+    """As `numpy.where` with three arguments; the one not chosen gets cotangent 0."""
+    if len(choices) != 2:
+        raise UnsupportedError("np.where(condition) alone has a shape that depends on values", find_user_location(),
+                               hint="give both choices: np.where(condition, a, b)")
+    operands = [as_operand(x) for x in choices]
+    dtype = np.result_type(*(0.0 if (kind := kind_of(x)) is float else 0 if kind is int else kind for x in operands))
+    mask = as_traced(condition)
+    shape = broadcast_shapes("where", mask, *operands)
+    return wrap(ops.select(broadcast(convert(mask.value, BOOL), shape), *(to_value(x, dtype, shape) for x in operands)))
+
+
+@implements(np.clip)
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
+    """As `numpy.clip`. At a bound the derivative is shared equally between the array and the bound."""
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    if low is None and high is None:
+        return store(wrap(as_traced(a).value), out)
+    if low is None:
+        return FUNCTIONS[np.minimum](a, high, out=out, **kwargs)
+    if high is None:
+        return FUNCTIONS[np.maximum](a, low, out=out, **kwargs)
+    operands = tuple(map(as_operand, (a, low, high)))
+    dtype = resolve(np._core.umath.clip, operands, kwargs.pop("dtype", None))[-1]      # the ufunc behind np.clip
+    shape = broadcast_shapes("clip", *operands)
+    x, lowest, highest = (to_value(operand, dtype, shape) for operand in operands)
+    return store(wrap(ops.minimum(ops.maximum(x, lowest), highest)), out, name="clip", **kwargs)
+
+
+@implements(np.round, np.around)
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """As `numpy.round`: halves go to the even neighbour. The derivative is 0."""
+    x = as_traced(a)
+    value = x.value
+    if x.dtype.kind == "f" or decimals < 0:
+        floating = convert(value, x.dtype if x.dtype.kind == "f" else F64)
+        scale = constant(10.0 ** abs(decimals), floating.type.dtype, x.shape)
+        if decimals > 0:
+            value = ops.divide(ops.rint(ops.multiply(floating, scale)), scale)
+        else:
+            value = ops.rint(floating) if decimals == 0 else ops.multiply(ops.rint(ops.divide(floating, scale)), scale)
+        value = convert(value, x.dtype)
+    return store(wrap(value), out, name="round")
+
+
+@implements("astype")
+def astype(x: Any, dtype: Any, casting: str = "unsafe") -> TracedArray:
+    """`x` in another dtype, always as a new array."""
+    x, target = as_traced(x), np.dtype(dtype)
+    if target.kind not in "biuf" or target.itemsize > 8 or target == np.float16:
+        raise DTypeError(f"astype({target}): this dtype is not supported", find_user_location(),
+                         hint="supported: bool, (u)int8 to (u)int64, float32, float64")
+    if not np.can_cast(x.dtype, target, casting):
+        raise DTypeError(f"cannot cast from {x.dtype} to {target} with casting rule {casting!r}", find_user_location())
+    return wrap(convert(x.value, target.newbyteorder("=")))
+
+
+if hasattr(np, "astype"):
+    FUNCTIONS[np.astype] = FUNCTIONS["astype"]

@@ -1,0 +1,26 @@
+"""Which arrays adjit takes, and the errors for those it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjit.ir.errors import AdjitError, Location, UnsupportedError
+from adjit.ir.types import check_dtype
+
+
+def check_array(array: np.ndarray, what: str, location: Location | None = None) -> np.dtype:
+    """The native dtype of `array`.
+
+    Raises `DTypeError` for a dtype that the IR lacks and `UnsupportedError` for a masked array or another subclass whose
+    operations mean something else; the message begins with `what`.
+    """
+    if type(array) is not np.ndarray and not isinstance(array, (np.memmap, np.generic)):
+        kind = "a masked array" if isinstance(array, np.ma.MaskedArray) else f"a {type(array).__name__}"
+        hint = ("fill it with .filled(value) first, and pass the mask as an array of its own" if isinstance(array, np.ma.MaskedArray)
+                else "convert it with np.asarray first")
+        raise UnsupportedError(f"{what} is {kind}, whose operations are not NumPy's", location, hint)
+    try:
+        return check_dtype(array.dtype)
+    except AdjitError as error:
+        kind = "an object array" if array.dtype == object else "a structured array" if array.dtype.names else ""
+        raise type(error)(f"{what}: " + (f"{kind} is not supported" if kind else error.message), location, error.hint) from None

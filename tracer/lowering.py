@@ -1,0 +1,74 @@
+"""Shape and dtype steps on values, skipped where they would change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.graph import Value
+from adjit.ir.types import BOOL, I64, Shape
+
+
+def convert(value: Value, dtype: np.dtype) -> Value:
+    """`value` with NumPy's `astype` meaning; to bool is `!= 0`."""
+    if value.type.dtype == dtype:
+        return value
+    if dtype == BOOL:
+        return ops.not_equal(value, constant(0, value.type.dtype, value.type.shape))
+    return ops.convert(value, dtype=dtype)
+
+
+def constant(number: bool | int | float | np.generic, dtype: np.dtype, shape: Shape = ()) -> Value:
+    """A tensor filled with one number; a Python integer that `dtype` cannot hold raises `OverflowError`, as in NumPy."""
+    filled = number.astype(dtype) if isinstance(number, np.generic) else dtype.type(number)
+    return ops.constant(value=filled.item(), dtype=dtype, shape=tuple(shape))
+
+
+def reshape(value: Value, shape: Sequence[int]) -> Value:
+    """`value` in C order with `shape` (no -1)."""
+    return value if value.type.shape == tuple(shape) else ops.reshape(value, shape=tuple(shape))
+
+
+def transpose(value: Value, permutation: Sequence[int]) -> Value:
+    if tuple(permutation) == tuple(range(value.type.rank)):
+        return value
+    return ops.transpose(value, permutation=tuple(permutation))
+
+
+def broadcast(value: Value, shape: Sequence[int]) -> Value:
+    """`value` broadcast to `shape` by NumPy's rules; the shapes are known to fit."""
+    shape = tuple(shape)
+    if value.type.shape == shape:
+        return value
+    offset = len(shape) - value.type.rank
+    kept = [axis for axis, size in enumerate(value.type.shape) if size == shape[offset + axis]]
+    squeezed = reshape(value, [value.type.shape[axis] for axis in kept])
+    if squeezed.type.shape == shape:
+        return squeezed
+    return ops.broadcast(squeezed, shape=shape, axes=tuple(offset + axis for axis in kept))
+
+
+def slice_axis(value: Value, axis: int, start: int, stop: int) -> Value:
+    """Elements `start` to `stop` of one axis."""
+    shape = value.type.shape
+    if (start, stop) == (0, shape[axis]):
+        return value
+    return ops.slice(value, start=tuple(start if i == axis else 0 for i in range(len(shape))),
+                     stop=tuple(stop if i == axis else size for i, size in enumerate(shape)), step=(1,) * len(shape))
+
+
+def iota(dtype: np.dtype, shape: Sequence[int], axis: int) -> Value:
+    """The index along `axis`, at every element."""
+    return ops.iota(dtype=dtype, shape=tuple(shape), axis=axis)
+
+
+def wrapped_index(index: Value, size: int) -> Value:
+    """An index in i64, where negative ones count from the end. One that is out of range stays so: the op that uses it raises."""
+    signed = index.type.dtype.kind == "i"
+    index = convert(index, I64)
+    if not signed:
+        return index
+    shape = index.type.shape
+    return ops.select(ops.less(index, constant(0, I64, shape)), ops.add(index, constant(size, I64, shape)), index)

@@ -1,0 +1,141 @@
+"""The operators and methods of ndarray, on traced arrays: each calls the NumPy function of the same meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.promotion import is_weak
+from adjit.tracer.registry import FUNCTIONS
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "lshift": np.left_shift, "rshift": np.right_shift,
+}
+_COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_METHODS = {
+    "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin, "argsort": np.argsort, "clip": np.clip,
+    "conj": np.conjugate, "conjugate": np.conjugate, "cumprod": np.cumprod, "cumsum": np.cumsum, "diagonal": np.diagonal,
+    "dot": np.dot, "max": np.max, "mean": np.mean, "min": np.min, "nonzero": np.nonzero, "prod": np.prod, "ravel": np.ravel,
+    "repeat": np.repeat, "round": np.round, "searchsorted": np.searchsorted, "squeeze": np.squeeze, "std": np.std,
+    "sum": np.sum, "swapaxes": np.swapaxes, "take": np.take, "trace": np.trace, "var": np.var,
+}
+
+
+def _operand(x: Any) -> bool:
+    """Whether NumPy would compute with `x` itself; else Python asks `x` for the reflected operator."""
+    return isinstance(x, (TracedArray, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
+
+
+def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
+    """Numbers that came from Python stay weak under operators, as Python's own would."""
+    result = FUNCTIONS[ufunc](*inputs)
+    if isinstance(result, TracedArray) and result.dtype.kind == "f" and all(map(is_weak, inputs)):
+        return wrap(result.value, weak=True)
+    return result
+
+
+def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda self, other: _apply(ufunc, self, other) if _operand(other) else NotImplemented
+
+
+def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda self, other: _apply(ufunc, other, self) if _operand(other) else NotImplemented
+
+
+def _in_place(ufunc: np.ufunc) -> Callable[..., Any]:
+    def operator(self: TracedArray, other: Any) -> Any:
+        if not _operand(other):
+            return NotImplemented
+        return _apply(ufunc, self, other) if self.scalar else FUNCTIONS[ufunc](self, other, out=self)
+
+    return operator
+
+
+def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda self: _apply(ufunc, self)
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: FUNCTIONS[function](self, *args, **kwargs)
+
+
+def _astype(self: TracedArray, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> TracedArray:
+    if not copy and self.dtype == np.dtype(dtype):
+        return self
+    return FUNCTIONS["astype"](self, dtype, casting)
+
+
+def _several(sizes: tuple[Any, ...]) -> Any:
+    """Methods take axes and sizes as one tuple or as several arguments."""
+    return sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+
+
+def _reshape(self: TracedArray, *shape: Any, order: str = "C", copy: bool | None = None) -> TracedArray:
+    return FUNCTIONS[np.reshape](self, _several(shape), order=order, copy=copy)
+
+
+def _transpose(self: TracedArray, *axes: Any) -> TracedArray:
+    return FUNCTIONS[np.transpose](self, _several(axes) or None)
+
+
+def _copy(self: TracedArray, order: str = "C") -> TracedArray:
+    return FUNCTIONS[np.copy](self)
+
+
+def _flatten(self: TracedArray, order: str = "C") -> TracedArray:
+    return FUNCTIONS[np.copy](FUNCTIONS[np.ravel](self, order))
+
+
+def _fill(self: TracedArray, value: Any) -> None:
+    self[...] = value
+
+
+def _sort(self: TracedArray, axis: int = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = None) -> None:
+    self[...] = FUNCTIONS[np.sort](self, axis, kind, order, stable=stable)
+
+
+def _divmod(self: TracedArray, other: Any) -> Any:
+    return FUNCTIONS[np.divmod](self, other) if _operand(other) else NotImplemented
+
+
+def _rdivmod(self: TracedArray, other: Any) -> Any:
+    return FUNCTIONS[np.divmod](other, self) if _operand(other) else NotImplemented
+
+
+def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
+    return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
+
+
+def _round(self: TracedArray, digits: int | None = None) -> Any:
+    return FUNCTIONS[np.round](self, digits or 0)
+
+
+def _deepcopy(self: TracedArray, memo: Any = None) -> TracedArray:
+    return FUNCTIONS[np.copy](self)
+
+
+def install() -> None:
+    """Give `TracedArray` its operators and methods."""
+    members: dict[str, Callable[..., Any]] = {
+        "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
+        "sort": _sort, "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__round__": _round, "__copy__": _deepcopy,
+        "__deepcopy__": _deepcopy,
+    }
+    for name, ufunc in _BINARY.items():
+        members |= {f"__{name}__": _binary(ufunc), f"__r{name}__": _reflected(ufunc), f"__i{name}__": _in_place(ufunc)}
+    members["__pow__"] = _pow
+    members |= {f"__{name}__": _binary(ufunc) for name, ufunc in _COMPARE.items()}
+    members |= {f"__{name}__": _unary(ufunc) for name, ufunc in _UNARY.items()}
+    members |= {name: _method(function) for name, function in _METHODS.items()}
+    for name, member in members.items():
+        member.__name__ = name
+        setattr(TracedArray, name, member)
+
+
+install()

@@ -1,0 +1,91 @@
+"""NumPy 2's promotion (NEP 50), resolved while tracing: NumPy itself is asked which dtypes its loop would use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import DTypeError
+from adjit.ir.types import F64, I64, check_dtype
+from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.lowering import broadcast, constant, convert
+from adjit.tracer.source import find_user_location
+
+Operand = TracedArray | np.generic | bool | int | float
+Kind = np.dtype | type      # a dtype, or `int` or `float` for a weak scalar
+
+
+def as_operand(x: Any) -> Operand:
+    """`x` as an operand of an elementwise function; scalars stay what they are, so that they cost nothing."""
+    if isinstance(x, TracedArray) or (isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)):
+        return x
+    if isinstance(x, complex) and not isinstance(x, np.generic):
+        raise DTypeError("complex numbers are not supported", find_user_location())
+    if isinstance(x, np.generic):
+        check_dtype(x.dtype)
+        return x
+    return as_traced(x)
+
+
+def shape_of(x: Operand) -> tuple[int, ...]:
+    return x.shape if isinstance(x, TracedArray) else ()
+
+
+def kind_of(x: Operand) -> Kind:
+    """What `x` counts as in promotion."""
+    if isinstance(x, TracedArray):
+        return float if x.weak else x.dtype
+    if isinstance(x, np.generic):
+        return x.dtype
+    return np.dtype(np.bool_) if isinstance(x, bool) else type(x) if type(x) in (int, float) else float if isinstance(x, float) else int
+
+
+def is_weak(x: Any) -> bool:
+    return x.weak if isinstance(x, TracedArray) else isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)
+
+
+def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+    """`x` as a value of this dtype and shape."""
+    if isinstance(x, TracedArray):
+        return broadcast(convert(x.value, dtype), shape)
+    return constant(x, dtype, shape)
+
+
+@lru_cache(maxsize=4096)
+def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None, casting: str) -> tuple[np.dtype, ...]:
+    """The dtypes that `ufunc` computes with: of its inputs, then of its outputs."""
+    if all(isinstance(kind, type) for kind in kinds):
+        kinds = tuple(F64 if kind is float else I64 for kind in kinds)
+    signature = None if dtype is None else (None,) * ufunc.nin + (dtype,) * ufunc.nout
+    options: dict[str, Any] = {} if signature is None else {"signature": signature}
+    return ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), casting=casting, **options)
+
+
+def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: str = "same_kind") -> tuple[np.dtype, ...]:
+    """As `loop_dtypes`; raises `DTypeError` where NumPy raises, or where the loop's dtype is not one of ours."""
+    kinds = tuple(map(kind_of, operands))
+    try:
+        dtypes = loop_dtypes(ufunc, kinds, None if dtype is None else np.dtype(dtype), casting)
+    except TypeError as error:
+        raise DTypeError(f"{ufunc.__name__}: {error}", find_user_location()) from None
+    for resolved in dtypes:
+        if resolved.kind not in "biuf" or resolved.itemsize > 8 or resolved == np.float16:
+            names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
+            raise DTypeError(f"{ufunc.__name__} of {names} is {resolved} in NumPy, which is not supported", find_user_location(),
+                             hint="convert the operand with .astype(np.float32) or .astype(np.float64) first")
+    return dtypes
+
+
+def common_dtype(operands: Sequence[Operand]) -> np.dtype:
+    """`np.result_type` of the operands."""
+    return np.result_type(*(0.0 if (kind := kind_of(x)) is float else 0 if kind is int else kind for x in operands))
+
+
+def sum_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype that `sum`, `prod`, `cumsum` and `cumprod` accumulate in: small integers and bools widen."""
+    if dtype.kind in "bi":
+        return I64
+    return np.dtype(np.uint64) if dtype.kind == "u" else dtype

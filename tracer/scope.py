@@ -1,0 +1,115 @@
+"""The traces that are under way in this thread, and the arrays they captured."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import Location
+from adjit.ir.evaluator import ArrayValue, Evaluator
+from adjit.ir.graph import Value
+from adjit.ir.types import TensorType
+from adjit.tracer.inputs import check_array
+from adjit.tracer.source import find_user_location
+
+
+def fingerprint(array: np.ndarray) -> int:
+    """A checksum of the content, to notice that an array was written to."""
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """An array that the function reached by itself; `value` is the parameter that stands for it."""
+
+    array: np.ndarray
+    value: Value
+    content: int
+    location: Location | None
+
+
+class Scope:
+    """One trace, one region of a trace, or one function that is evaluated at once.
+
+    Traced arrays belong to the scope they were made in, and are dead when it is closed.
+    """
+
+    def __init__(self, builder: GraphBuilder | Evaluator, parent: Scope | None = None):
+        self.builder = builder
+        self.parent = parent
+        self.open = True
+        self.captures: dict[int, Capture] = {}                 # by identity; of the outermost scope
+        self.arrays: list[np.ndarray] = []                     # plain arrays that came into an evaluating scope
+        self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
+
+    @property
+    def root(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    @property
+    def evaluates(self) -> bool:
+        return isinstance(self.builder, Evaluator)
+
+    def capture(self, array: np.ndarray) -> Value:
+        """The value of a plain array: a parameter of the outermost graph, the same one each time."""
+        if isinstance(self.builder, Evaluator):
+            self.arrays.append(array)
+            return ArrayValue(np.asarray(array, dtype=check_array(array, "an array")))
+        root = self.root
+        known = root.captures.get(id(array))
+        if known is None:
+            location = find_user_location()
+            dtype = check_array(array, "an array used in the traced function", location)
+            assert isinstance(root.builder, GraphBuilder)
+            value = root.builder.param(TensorType(dtype, array.shape), role="captured")
+            known = root.captures[id(array)] = Capture(array, value, fingerprint(array), location)
+        return known.value
+
+    def freeze(self, array: np.ndarray) -> None:
+        """Note that the trace holds for this content of `array` only."""
+        self.root.frozen.setdefault(id(array), (array, fingerprint(array)))
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+
+
+_stack = _Stack()
+
+
+def active_scope() -> Scope | None:
+    """The innermost scope of this thread."""
+    return _stack.scopes[-1] if _stack.scopes else None
+
+
+def is_tracing() -> bool:
+    """Whether a trace is under way in this thread."""
+    return bool(_stack.scopes) and not _stack.scopes[-1].evaluates
+
+
+@contextmanager
+def entered(scope: Scope) -> Iterator[Scope]:
+    """Work in `scope` within the block; closed at its end."""
+    _stack.scopes.append(scope)
+    try:
+        with emitting(scope.builder):
+            yield scope
+    finally:
+        _stack.scopes.pop()
+        scope.open = False
+
+
+def evaluating() -> Scope:
+    """A scope in which every op is run where it is called."""
+    return Scope(Evaluator(find_user_location))

@@ -1,0 +1,220 @@
+"""What a call looks like to the cache of compiled functions: tree, dtypes, shapes and static values.
+
+`flatten_call` runs at every call of a compiled function, so the common case, arrays in dicts, is a short loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
+from adjit.ir.types import F64, SHORT_NAMES, TensorType
+from adjit.tracer.array import TracedArray
+from adjit.tracer.inputs import check_array
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trees import TreeSpec, as_name, flatten, is_static, paths
+
+_NATIVE = frozenset(SHORT_NAMES.values())
+_WEAK = ("weak",)
+
+
+class StaticArgument:
+    """An argument named in `static=`: one leaf, whatever it holds."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class _Identity:
+    """Hashes and compares an object by identity, and keeps it alive."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, object: Any):
+        self.object = object
+
+    def __hash__(self) -> int:
+        return id(self.object)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.object is other.object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSignature:
+    """One call, taken apart.
+
+    `key` is equal for calls that can share a trace. `leaves` are the arrays to pass, in the order of the graph's
+    parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
+    whether it is an array `(dtype, shape)`, a Python float `("weak",)`, or static `("static", value)`.
+    """
+
+    key: tuple[Any, ...]
+    leaves: tuple[np.ndarray, ...]
+    all_leaves: tuple[Any, ...]
+    leaf_keys: tuple[tuple[Any, ...], ...]
+    tree: TreeSpec
+    function: Callable[..., Any]
+    positional: int
+
+    def leaf_paths(self) -> list[str]:
+        """How the user writes each leaf: `params['w1']`."""
+        return argument_paths(self.function, self.positional, self.tree)
+
+    def is_traced(self, index: int) -> bool:
+        return self.leaf_keys[index][0] != "static"
+
+    def leaf_type(self, index: int) -> TensorType:
+        """The type of a traced leaf."""
+        key = self.leaf_keys[index]
+        return TensorType(F64, ()) if key is _WEAK else TensorType(key[0], key[1])
+
+    def traced_paths(self) -> list[str]:
+        """The paths of `leaves`."""
+        return [path for index, path in enumerate(self.leaf_paths()) if self.is_traced(index)]
+
+    def value_names(self) -> list[str]:
+        """Names for the parameters of the graph: `params.w1`."""
+        return [as_name(path) for path in self.traced_paths()]
+
+    def descriptions(self) -> list[str]:
+        """One line a leaf: `params['w1']: f32[784,512]`."""
+        return [f"{path}: {_describe(key)}" for path, key in zip(self.leaf_paths(), self.leaf_keys, strict=True)]
+
+
+def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
+                 static_names: frozenset[str] = frozenset()) -> CallSignature:
+    """Take a call apart; raises `DTypeError` or `UnsupportedError` that names the argument where it cannot be traced."""
+    if static_names:
+        args, kwargs = _wrap_static(fun, args, kwargs, static_names)
+    all_leaves, tree = flatten((tuple(args), kwargs))
+    arrays: list[np.ndarray] = []
+    keys: list[tuple[Any, ...]] = []
+    for index, leaf in enumerate(all_leaves):
+        if type(leaf) is np.ndarray and leaf.dtype in _NATIVE:
+            arrays.append(leaf)
+            keys.append((leaf.dtype, leaf.shape))
+        elif type(leaf) is float:
+            arrays.append(np.asarray(leaf))
+            keys.append(_WEAK)
+        elif type(leaf) is StaticArgument:
+            keys.append(("static", _static_key(leaf.value, lambda index=index: argument_paths(fun, len(args), tree)[index])))
+        elif is_static(leaf):
+            keys.append(("static", _static_key(leaf, str)))
+        else:
+            array = _as_array(leaf, lambda index=index: argument_paths(fun, len(args), tree)[index])
+            arrays.append(array)
+            keys.append((array.dtype, array.shape))
+    leaf_keys = tuple(keys)
+    bound = (_Identity(fun.__self__),) if isinstance(fun, MethodType) else ()
+    return CallSignature((tree, leaf_keys, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args))
+
+
+def describe_difference(old: CallSignature, new: CallSignature) -> str:
+    """What made a new trace necessary, in one sentence for `explain()`.
+
+    The first differing argument is named, with what it was and what it is.
+    """
+    if old.tree != new.tree:
+        return _describe_structure(old, new)
+    for path, before, after in zip(new.leaf_paths(), old.leaf_keys, new.leaf_keys, strict=True):
+        if before != after:
+            what = "the static value of " if before[0] == after[0] == "static" else ""
+            return f"{what}{path} changed from {_describe(before)} to {_describe(after)}"
+    if old.key != new.key:
+        return "the method is called on another object"
+    return "nothing about the arguments changed"
+
+
+def parameter_names(fun: Callable[..., Any], count: int) -> list[str]:
+    """The names of the first `count` positional parameters; `rest[0]`, ... for those that `*rest` takes."""
+    target, skip = (fun.__func__, 1) if isinstance(fun, MethodType) else (fun, 0)
+    if type(target) is FunctionType and not hasattr(target, "__wrapped__"):
+        code = target.__code__
+        names = list(code.co_varnames[skip:code.co_argcount])
+        rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else "argument"
+    else:
+        try:
+            parameters = inspect.signature(fun).parameters.values()
+        except (TypeError, ValueError):
+            parameters = ()         # type: ignore[assignment]
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "argument")
+    return names[:count] + [f"{rest}[{i}]" for i in range(max(count - len(names), 0))]
+
+
+def argument_paths(fun: Callable[..., Any], positional: int, tree: TreeSpec) -> list[str]:
+    """For every leaf of `(args, kwargs)`, how the user would write it."""
+    names = parameter_names(fun, positional)
+    result = []
+    for path, accessor in zip(tree.paths(), paths(tree), strict=True):
+        head = f"[{path[0]!r}][{path[1]!r}]"
+        result.append((names[path[1]] if path[0] == 0 else path[1]) + accessor[len(head):])
+    return result
+
+
+def _wrap_static(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[str]) -> tuple[Any, Any]:
+    names = parameter_names(fun, len(args))
+    wrapped = tuple(StaticArgument(value) if name in static else value for name, value in zip(names, args, strict=True))
+    return wrapped, {name: StaticArgument(value) if name in static else value for name, value in kwargs.items()}
+
+
+def _static_key(value: Any, path: Callable[[], str]) -> Any:
+    """A hashable stand-in that is equal only for values that act alike: 1 is not True, and 0.0 not -0.0."""
+    if isinstance(value, float):
+        return float, value.hex()
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(_static_key(item, path) for item in value)
+    if isinstance(value, dict):
+        return dict, tuple((_static_key(key, path), _static_key(item, path)) for key, item in value.items())
+    try:
+        hash(value)
+    except TypeError:
+        raise UnsupportedError(f"the static argument {path()} is a {type(value).__name__}, which has no hash", find_user_location(),
+                               hint="static arguments are compared at every call: pass a tuple or a number, or leave it out of static=") from None
+    return type(value), value
+
+
+def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
+    """A leaf that is neither a plain native array nor static."""
+    if isinstance(leaf, TracedArray):
+        _ = leaf.value          # says so if its trace is over
+        raise TraceError(f"the argument {path()} is a traced array of a trace that is still under way", find_user_location(),
+                         hint="call the compiled function inside of the trace, or return the array first")
+    if isinstance(leaf, complex) and not isinstance(leaf, np.generic):
+        raise DTypeError(f"the argument {path()}: complex numbers are not supported", find_user_location())
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        dtype = check_array(leaf, f"the argument {path()}", find_user_location())      # type: ignore[arg-type]
+        return np.asarray(leaf, dtype=dtype)
+    if isinstance(leaf, float):
+        return np.asarray(leaf)
+    hint = ("convert it with np.asarray first" if hasattr(leaf, "__array__") else
+            "pass arrays, numbers, or dicts, lists, tuples and dataclasses of them; name it in static= if it is part of the program, "
+            "or register the class with optree (namespace 'adjit')")
+    raise UnsupportedError(f"the argument {path()} is a {type(leaf).__module__}.{type(leaf).__qualname__}, neither an array nor a tree of arrays",
+                           find_user_location(), hint)
+
+
+def _describe(key: tuple[Any, ...]) -> str:
+    if key is _WEAK:
+        return "a Python float"
+    if key[0] == "static":
+        kind, value = key[1]
+        return repr(float.fromhex(value)) if kind is float else f"{value!r}" + (f" ({kind.__name__})" if kind is bool else "")
+    return str(TensorType(key[0], key[1]))
+
+
+def _describe_structure(old: CallSignature, new: CallSignature) -> str:
+    before, after = old.leaf_paths(), new.leaf_paths()
+    added = [path for path in after if path not in before]
+    gone = [path for path in before if path not in after]
+    words = ([f"{', '.join(added)} added"] if added else []) + ([f"{', '.join(gone)} gone"] if gone else [])
+    return "the structure of the arguments changed: " + ("; ".join(words) or f"from {old.tree} to {new.tree}")

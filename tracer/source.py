@@ -1,0 +1,31 @@
+"""Finds the user's line: the innermost frame that belongs neither to adjit nor to a library that calls back for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+
+from adjit.ir.errors import Location
+
+_OURS = frozenset({"adjit", "numpy", "optree", "contextlib", "functools"})
+
+
+def find_user_location() -> Location | None:
+    """The place in the user's code that is being run; None where every frame is ours."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _OURS:
+            code = frame.f_code
+            return Location(_display_name(code.co_filename), frame.f_lineno or code.co_firstlineno, code.co_name)
+        frame = frame.f_back        # type: ignore[assignment]
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _display_name(file: str) -> str:
+    """The file relative to the working directory where it lies below it."""
+    if not os.path.isabs(file):
+        return file
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative

@@ -1,0 +1,170 @@
+"""Runs a Python function on traced arrays and keeps the graph of what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.graph import Graph, Value
+from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap
+from adjit.tracer.guards import Sources, find_sources, make_sources
+from adjit.tracer.scope import Scope, active_scope, entered, fingerprint, is_tracing
+from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
+
+__all__ = ["RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
+
+
+@dataclass(frozen=True, slots=True)
+class StaticLeaf:
+    """A leaf of a result that is no array: the same at every call."""
+
+    value: Any
+
+
+OutLeaf = int | StaticLeaf      # the number of a result of the graph, or a constant
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A traced function.
+
+    The graph's parameters are the traced leaves of the arguments, then `captured`: arrays that the function reached by
+    itself (roles "input" and "captured"). Calls whose signature has the key of `signature` can use it while `sources` holds.
+    """
+
+    graph: Graph
+    signature: CallSignature
+    out_tree: TreeSpec
+    out_leaves: tuple[OutLeaf, ...]
+    captured: tuple[np.ndarray, ...]
+    sources: Sources
+
+    def rebuild(self, results: Sequence[Any]) -> Tree:
+        """What the function returns, from one array for each result of the graph."""
+        return unflatten(self.out_tree, (results[leaf] if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTrace:
+    """A function traced into a closed region of the trace under way.
+
+    `operands` are the outer values for all parameters of `graph`: first those of the traced leaves of the arguments
+    (`argument_count` of them), then the ones the function took from outside. `argument_tree` is the structure of `(args, kwargs)`
+    and `argument_leaves` says for each leaf of it which parameter it is, or the static value.
+    """
+
+    graph: Graph
+    operands: tuple[Value, ...]
+    argument_count: int
+    argument_tree: TreeSpec
+    argument_leaves: tuple[OutLeaf, ...]
+    out_tree: TreeSpec
+    out_leaves: tuple[OutLeaf, ...]
+
+    def rebuild(self, values: Sequence[Value]) -> Tree:
+        """What the function returns, with these values of the trace under way for the results of `graph`."""
+        return unflatten(self.out_tree, (wrap(values[leaf]) if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
+
+
+def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
+                   static_names: frozenset[str] = frozenset(), name: str | None = None) -> Trace:
+    """Trace `fun(*args, **kwargs)` at top level.
+
+    Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
+    are neither arrays nor trees of arrays.
+
+    >>> import numpy as np
+    >>> trace = trace_function(lambda x: np.sin(x) * 2, (np.ones(3),), {})
+    >>> [op.name for op in trace.graph.ops]
+    ['sin', 'constant', 'multiply']
+    """
+    signature = flatten_call(fun, args, kwargs, static_names)
+    builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
+    scope = Scope(builder)
+    roots = [fun, *(leaf.value if isinstance(leaf, StaticArgument) else leaf for index, leaf in enumerate(signature.all_leaves)
+                    if not signature.is_traced(index))]
+    before = find_sources(roots)
+    with entered(scope):
+        names = iter(signature.value_names())
+        leaves: list[Any] = []
+        for index, leaf in enumerate(signature.all_leaves):
+            if signature.is_traced(index):
+                param = builder.param(signature.leaf_type(index), next(names))
+                leaves.append(wrap(param, weak=signature.leaf_keys[index] == ("weak",), writable=False))
+            else:
+                leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
+        traced_args, traced_kwargs = unflatten(signature.tree, leaves)
+        values, out_tree, out_leaves = _collect(fun(*traced_args, **traced_kwargs))
+        captures = tuple(scope.captures.values())
+        sources = make_sources(before, find_sources(roots), captures, tuple(scope.frozen.values()))
+        for index, source in reversed(sources.captured):
+            captures[index].value.name = as_name(source.path)
+        for capture in captures:
+            if fingerprint(capture.array) != capture.content:
+                raise TraceError("an ordinary array is written to after it was used in the traced function", capture.location,
+                                 hint="the compiled function reads it at run time: make a new array instead, or use aj.numpy.array(x) to trace it")
+        graph = builder.build(values)
+    return Trace(graph, signature, out_tree, out_leaves, sources.arrays, sources)
+
+
+def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *, name: str | None = None) -> RegionTrace:
+    """Trace `fun(*args, **kwargs)` into a closed region, within the trace under way.
+
+    Arrays among the arguments, traced or plain, and Python floats become parameters; bools, integers, strings and callables
+    are static.
+    """
+    outer = active_scope()
+    if outer is None or not isinstance(outer.builder, GraphBuilder):
+        raise TraceError("a region is traced outside of a trace", find_user_location())
+    all_leaves, tree = flatten((tuple(args), dict(kwargs or {})))
+    arguments = [leaf if is_static(leaf) else as_traced(leaf) for leaf in all_leaves]
+    operands = [leaf.value for leaf in arguments if isinstance(leaf, TracedArray)]
+    builder = GraphBuilder(name or function_name(fun), parent=outer.builder)
+    scope = Scope(builder, parent=outer)
+    with entered(scope):
+        inner: list[Any] = []
+        argument_leaves: list[OutLeaf] = []
+        for leaf in arguments:
+            if isinstance(leaf, TracedArray):
+                argument_leaves.append(len(builder.params))
+                inner.append(wrap(builder.param(leaf.value.type, leaf.value.name), weak=leaf.weak, writable=False, scalar=leaf.scalar))
+            else:
+                argument_leaves.append(StaticLeaf(leaf))
+                inner.append(leaf)
+        inner_args, inner_kwargs = unflatten(tree, inner)
+        values, out_tree, out_leaves = _collect(fun(*inner_args, **inner_kwargs))
+        graph = builder.build(values)
+    return RegionTrace(graph, (*operands, *builder.lifted), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
+
+
+def _collect(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
+    """The values that a function returned, and how its result is made of them."""
+    leaves, tree = flatten(result)
+    values: list[Value] = []
+    out: list[OutLeaf] = []
+    for index, leaf in enumerate(leaves):
+        if isinstance(leaf, (TracedArray, np.ndarray)):
+            out.append(len(values))
+            values.append(unwrap(leaf))
+        elif isinstance(leaf, (float, np.generic)) or is_static(leaf):
+            out.append(StaticLeaf(leaf))
+        else:
+            raise UnsupportedError(f"the function returns a {type(leaf).__module__}.{type(leaf).__qualname__} at result{paths(tree)[index]}, "
+                                   "neither an array nor a tree of arrays", find_user_location(),
+                                   hint="return arrays, numbers, or dicts, lists, tuples and dataclasses of them")
+    return values, tree, tuple(out)
+
+
+def function_name(fun: Any) -> str:
+    """The name for the graph of a function."""
+    while isinstance(fun, partial):
+        fun = fun.func
+    return getattr(fun, "__name__", type(fun).__name__)

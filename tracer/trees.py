@@ -1,0 +1,66 @@
+"""Nested containers of arrays, by optree; dataclasses are registered when they are met."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import optree
+
+NAMESPACE = "adjit"
+Tree = Any
+TreeSpec = optree.PyTreeSpec
+
+
+def flatten(tree: Tree) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a tree and its structure. None is structure, not a leaf."""
+    leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
+    found = [type(leaf) for leaf in leaves if _is_new_dataclass(leaf)]
+    if not found:
+        return leaves, spec
+    for kind in dict.fromkeys(found):
+        _register_dataclass(kind)
+    return flatten(tree)
+
+
+def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Tree:
+    return optree.tree_unflatten(spec, leaves)
+
+
+def is_static(leaf: Any) -> bool:
+    """Whether a leaf is part of the key of a trace instead of a traced value."""
+    return (isinstance(leaf, (bool, int, str, bytes, enum.Enum, np.dtype, type)) and not isinstance(leaf, np.generic)) or \
+        (callable(leaf) and not hasattr(leaf, "__array__"))
+
+
+def paths(spec: TreeSpec) -> list[str]:
+    """How each leaf is reached from the root, as Python would write it: `['w1'][0]`."""
+    return [accessor.codify("") for accessor in spec.accessors()]
+
+
+def as_name(path: str) -> str:
+    """A path as the name of a value: `params['w1'][0]` is `params.w1.0`."""
+    return ".".join(re.findall(r"\w+", path))
+
+
+def _is_new_dataclass(leaf: Any) -> bool:
+    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
+
+
+def _register_dataclass(kind: type) -> None:
+    names = tuple(field.name for field in dataclasses.fields(kind))
+
+    def children(node: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
+        return tuple(getattr(node, name) for name in names), None, names
+
+    def build(_: None, values: Iterable[Any]) -> Any:
+        node = object.__new__(kind)
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(node, name, value)
+        return node
+
+    optree.register_pytree_node(kind, children, build, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE)
