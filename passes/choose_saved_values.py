@@ -16,7 +16,7 @@ run again at a cost of one of these grades:
 5  matmuls.
 
 Without a memory budget only grade 1 is run again. With one, as many ops of the higher grades, in this order and within a grade by
-operations per byte, as it takes to come under the budget.
+operations per byte, as it takes to come under the budget; of these the most expensive ones that turn out not to be needed are left alone.
 
 Whether two halves of an elementwise computation end up in one kernel, where keeping a value costs nothing, is decided later, by fusion; a
 cheap op that is run again in the kernel of its first run costs next to nothing.
@@ -24,7 +24,7 @@ cheap op that is run again in the kernel of its first run costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from operator import is_
 
@@ -48,6 +48,9 @@ GRADES = {
     Kind.CONTRACTION: CONTRACTION}
 
 READERS_FROM_MEMORY = (Kind.CONTRACTION, Kind.INDEXING, Kind.SCAN, Kind.REGION)
+
+ATTEMPTS = 32
+"""How many of the most expensive ops are tried to be kept out of a choice that fits."""
 
 OPERATIONS = {CHEAP: 1, MATERIALIZED: 1, TRANSCENDENTAL: 20, COLLECTIVE: 4, CONTRACTION: 2}
 """Rough number of operations for each element that an op reads (a matmul: for each pair that it multiplies)."""
@@ -115,7 +118,7 @@ def choose_saved_values(graph: Graph, options: Options) -> Graph:
     halves = _Halves(graph)
     if not halves.crossing:
         return graph
-    again = halves.choose(0)
+    again = halves.choose(())
     budget = _budget(graph, options)
     if budget is not None and again.nbytes > budget:
         again = _least_that_fits(halves, budget)
@@ -153,11 +156,11 @@ class _Halves:
         self.there_anyway = set(graph.results)
         used = dict.fromkeys(value for op in graph.ops if op in self.backward for value in op.operands)
         self.crossing = [value for value in used if self.costs(value)]
-        grades = self._grades(graph)
-        self.again = {op for op, grade in grades.items() if grade == CHEAP}
+        self._grade = self._grades(graph)
+        self.again = {op for op, grade in self._grade.items() if grade == CHEAP}
         self.candidates = sorted(
-            (op for op, grade in grades.items() if grade > CHEAP),
-            key=lambda op: (grades[op], _operations(op, grades[op]) / max(1, op.result.type.nbytes)))
+            (op for op, grade in self._grade.items() if grade > CHEAP),
+            key=lambda op: (self._grade[op], self.work(op) / max(1, op.result.type.nbytes)))
 
     def costs(self, value: Value) -> bool:
         """Whether keeping `value` takes memory; a parameter or a value of the backward half has no forward op."""
@@ -180,9 +183,13 @@ class _Halves:
             grades[op] = grade
         return dict(reversed(grades.items()))
 
-    def choose(self, count: int) -> _Choice:
-        """The minimum cut where the cheap ops and the first `count` candidates may be run again."""
-        allowed = self.again.union(self.candidates[:count])
+    def work(self, op: Op) -> int:
+        """About how many operations one run of `op` takes."""
+        return _operations(op, self._grade[op])
+
+    def choose(self, candidates: Iterable[Op]) -> _Choice:
+        """The minimum cut where the cheap ops and `candidates` may be run again."""
+        allowed = self.again.union(candidates)
         network = Network()
         entry: dict[Value, int] = {}
         leave: dict[Value, int] = {}
@@ -217,18 +224,27 @@ def _operations(op: Op, grade: int) -> int:
 
 
 def _least_that_fits(halves: _Halves, budget: int) -> _Choice:
-    """The choice with the fewest candidates under the budget: saved bytes only fall as more ops may be run again."""
+    """The cheapest choice that was found under the budget; the one that saves the least where all are over it.
+
+    Saved bytes only fall as more ops may be run again, so the number of candidates is found by halving.
+    """
     low, high = 0, len(halves.candidates)
-    best = halves.choose(high)
+    best = halves.choose(halves.candidates)
     if best.nbytes > budget:
         return best
     while high - low > 1:
         middle = (low + high) // 2
-        choice = halves.choose(middle)
+        choice = halves.choose(halves.candidates[:middle])
         if choice.nbytes <= budget:
             high, best = middle, choice
         else:
             low = middle
+    needed = [op for op in halves.candidates[:high] if op.result in best.values]
+    for op in sorted(needed, key=halves.work, reverse=True)[:ATTEMPTS]:
+        without = [other for other in needed if other is not op]
+        choice = halves.choose(without)
+        if choice.nbytes <= budget:
+            needed, best = without, choice
     return best
 
 

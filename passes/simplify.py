@@ -8,13 +8,14 @@ from adjit.passes.rewrite import merge, rewrite
 from adjit.passes.simplify_algebra import ALGEBRA
 from adjit.passes.simplify_constants import CONSTANTS
 from adjit.passes.simplify_movement import MOVEMENT
+from adjit.passes.simplify_padding import PADDING
 from adjit.passes.simplify_reductions import REDUCTIONS
 
-RULES = merge(CONSTANTS, ALGEBRA, MOVEMENT, REDUCTIONS)
+RULES = merge(CONSTANTS, ALGEBRA, MOVEMENT, PADDING, REDUCTIONS)
 
 
 def simplify(graph: Graph, options: Options) -> Graph:
-    """Apply the rules of `simplify_constants`, `simplify_algebra`, `simplify_movement` and `simplify_reductions` in one walk.
+    """Apply the rules of `simplify_constants`, `_algebra`, `_movement`, `_padding` and `_reductions` to all ops in one walk.
 
     What a rule leaves without use is dropped by `eliminate_dead_code`.
 

@@ -23,10 +23,24 @@ def filled(type_of: Value, number: Number) -> Value:
 
 @CONSTANTS.rule("constant")
 def number_of_the_dtype(op: Op, graph: Rewriter) -> Value | None:
-    """The number of a float constant is written as a float, so that equal constants are equal text."""
-    value, dtype = op.attrs["value"], op.result.type.dtype
-    kind = bool if dtype.kind == "b" else float if is_float(dtype) else int
-    return None if type(value) is kind else filled(op.result, kind(value))
+    """The number of a constant is written in one way, so that equal constants are equal text."""
+    value, number = op.attrs["value"], written(op.attrs["value"], op.result.type.dtype)
+    return None if type(value) is type(number) and repr(value) == repr(number) else filled(op.result, number)
+
+
+def written(number: Number, dtype: np.dtype) -> Number:
+    """The shortest Python number that `dtype` rounds to the same as `number`.
+
+    >>> written(np.float32(0.1).item(), np.dtype('float32')), written(3, np.dtype('float64')), written(1, np.dtype('bool'))
+    (0.1, 3.0, True)
+    """
+    with np.errstate(over="ignore"):
+        rounded = dtype.type(number)
+    exact: Number = rounded.item()
+    if not is_float(dtype):
+        return exact
+    shortest = float(str(rounded))
+    return shortest if dtype.type(shortest) == rounded else exact
 
 
 @CONSTANTS.rule(*(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient"))
