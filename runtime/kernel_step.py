@@ -54,7 +54,7 @@ class KernelStep:
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *map(type, arguments), ctypes.c_int64, ctypes.c_int64)
         self._kernel = kernel
         self._entry = prototype(kernel.loaded.address)
-        self._whole = (*arguments, ctypes.c_int64(0), ctypes.c_int64(source.blocks))
+        self._whole = (*arguments, ctypes.c_int64(0), ctypes.c_int64(source.blocks)) if source.blocks else None
         self._last = (*arguments, ctypes.c_int64(0), ctypes.c_int64(0)) if source.finish else None
         ranges = split_blocks(source.blocks, threads if source.work >= SPLIT_NANOSECONDS else 1)
         self._parts = [(*arguments, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
@@ -64,7 +64,7 @@ class KernelStep:
     def __call__(self) -> None:
         if len(self._parts) > 1:
             POOL.run(self._entry, self._parts, self._threads, self._owner)
-        else:
+        elif self._whole is not None:
             self._entry(*self._whole)
         if self._last is not None:
             self._entry(*self._last)

@@ -135,11 +135,16 @@ def _power_samples() -> Iterator[Sample]:
         yield Sample((np.array([0, 1, 2, 3, 5, 7], dtype), np.array([0, 5, 3, 2, 1, 0], dtype)))
 
 
+def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """As for arrays: for single numbers NumPy takes the square root where y is 0.5, which is NaN at -inf."""
+    return np.asarray(np.power(x[np.newaxis], y[np.newaxis])[0])
+
+
 power: OpDefinition = define(
     "power", Kind.ELEMENTWISE, arity=2, numpy=np.power,
     doc="x to the power y; exponents of integers are not negative. The derivative in x is y * x**(y - 1), 0 where y is 0; in y it is "
         "x**y * log(x), 0 where x is 0.",
-    infer=same_as_operands(NUMBER), evaluate=np.power, scalar="power({0}, {1})", vjp=_power_vjp, samples=_power_samples)
+    infer=same_as_operands(NUMBER), evaluate=_power, scalar="power({0}, {1})", vjp=_power_vjp, samples=_power_samples)
 
 
 def _hypot_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
