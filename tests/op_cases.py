@@ -5,7 +5,7 @@ A new op is covered by its record alone: everything here is driven by `DEFINITIO
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -29,17 +29,17 @@ def op_cases() -> Iterator[Case]:
             yield f"{name}-{index}", definition, sample
 
 
-def for_each_sample(*, differentiable: bool = False) -> pytest.MarkDecorator:
-    """Parametrize a test with `definition` and `sample`; only those whose derivative is to be checked where `differentiable`."""
+def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> pytest.MarkDecorator:
+    """Parametrize a test with `definition` and `sample`; only those whose first, or second, derivative is to be checked where asked."""
     return pytest.mark.parametrize(("definition", "sample"), [
         pytest.param(definition, sample, id=case) for case, definition, sample in op_cases()
-        if sample.differentiable or not differentiable])
+        if (sample.differentiable or not differentiable) and (sample.twice or not twice)])
 
 
-def for_each_op(*kinds: Kind) -> pytest.MarkDecorator:
+def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda definition: True) -> pytest.MarkDecorator:
     """Parametrize a test with `definition`, of these kinds."""
-    return pytest.mark.parametrize(
-        "definition", [pytest.param(record, id=name) for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds])
+    return pytest.mark.parametrize("definition", [
+        pytest.param(record, id=name) for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds and where(record)])
 
 
 def type_of(array: np.ndarray) -> TensorType:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
-from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.rules import require_dtype
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.types import BOOL, F32, I32, TensorType
 
@@ -19,8 +20,7 @@ def _rows_and_columns(type: TensorType, transposed: bool) -> tuple[int, int]:
 
 
 def _infer_matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> TensorType:
-    if a.dtype != b.dtype:
-        raise DTypeError(f"operands of different dtypes: {a} and {b}")
+    require_dtype(a, b)
     if a.rank < 2 or b.rank < 2:
         raise ShapeError(f"matrices are needed, got {a} and {b}")
     if a.shape[:-2] != b.shape[:-2]:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
-from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.broadcasting import broadcast
 from adjit.ir.ops.comparison import equal
 from adjit.ir.ops.creation import constant, full_like, iota
 from adjit.ir.ops.movement import reshape
-from adjit.ir.ops.rules import NUMBER, require, require_axis, require_indices
+from adjit.ir.ops.rules import NUMBER, require, require_axis, require_dtype, require_indices
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.ops.selection import select
 from adjit.ir.types import F32, I64, TensorType
@@ -53,8 +53,7 @@ def _infer_take(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
 
 def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
     expected = _infer_take(base, indices, axis=axis)
-    if updates.dtype != base.dtype:
-        raise DTypeError(f"operands of different dtypes: {base} and {updates}")
+    require_dtype(base, updates)
     if updates.shape != expected.shape:
         raise ShapeError(f"updates for {base} at {indices} along axis {axis} have to be {expected}, got {updates}")
     return base
@@ -145,8 +144,7 @@ def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int) -> Tenso
 def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
     require(base, NUMBER)
     expected = _infer_take_along(base, indices, axis=axis)
-    if updates.dtype != base.dtype:
-        raise DTypeError(f"operands of different dtypes: {base} and {updates}")
+    require_dtype(base, updates)
     if updates.shape != expected.shape:
         raise ShapeError(f"updates for {base} at {indices} along axis {axis} have to be {expected}, got {updates}")
     return base

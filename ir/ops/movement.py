@@ -11,7 +11,7 @@ from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.rules import require_axes, require_axis, require_length, require_number
+from adjit.ir.ops.rules import require_axes, require_axis, require_dtype, require_length, require_number
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.types import BOOL, F32, I64, Shape, TensorType
 
@@ -183,7 +183,8 @@ def _infer_concatenate(*types: TensorType, axis: int) -> TensorType:
     first = types[0]
     require_axis(axis, first)
     for other in types[1:]:
-        if other.dtype != first.dtype or other.rank != first.rank or any(
+        require_dtype(first, other)
+        if other.rank != first.rank or any(
                 a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis):
             raise ShapeError(f"{first} and {other} cannot be joined along axis {axis}")
     return first.with_shape((*first.shape[:axis], sum(type.shape[axis] for type in types), *first.shape[axis + 1:]))
@@ -221,7 +222,8 @@ def _stop(update: Shape, start: Shape, step: Shape) -> Shape:
 
 def _infer_update_slice(base: TensorType, update: TensorType, *, start: Shape, step: Shape) -> TensorType:
     require_length(base, start=start, step=step)
-    if update.dtype != base.dtype or update.rank != base.rank:
+    require_dtype(base, update)
+    if update.rank != base.rank:
         raise ShapeError(f"{update} cannot be written into {base}")
     if min(start, default=0) < 0 or min(step, default=1) < 1 or any(
             last > size for last, size in zip(_stop(update.shape, start, step), base.shape, strict=True)):

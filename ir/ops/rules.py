@@ -24,13 +24,18 @@ def require(type: TensorType, kinds: str) -> None:
         raise DTypeError(f"{_CLASS_NAMES[kinds]} dtype is needed, got {type}", hint="convert the operand with .astype first")
 
 
+def require_dtype(first: TensorType, other: TensorType) -> None:
+    """Raise `DTypeError` unless both have the same dtype."""
+    if other.dtype != first.dtype:
+        raise DTypeError(f"operands of different dtypes: {first} and {other}")
+
+
 def require_same(*types: TensorType) -> None:
     """Raise `ShapeError` or `DTypeError` unless all types are equal."""
     for other in types[1:]:
         if other.shape != types[0].shape:
             raise ShapeError(f"operands of different shapes: {types[0]} and {other}")
-        if other.dtype != types[0].dtype:
-            raise DTypeError(f"operands of different dtypes: {types[0]} and {other}")
+        require_dtype(types[0], other)
 
 
 def require_indices(indices: TensorType) -> None:
