@@ -1,0 +1,180 @@
+"""`custom_vjp`: a function that brings its own derivative rule."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.errors import ShapeError, TraceError
+from adjit.ir.graph import Graph, Value
+from adjit.ir.types import is_float
+from adjit.runtime.transform_arguments import describe, match_leaves
+from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.scope import Scope, active_scope, entered
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import RegionTrace, is_tracing, trace_region
+from adjit.tracer.trees import flatten, unflatten
+
+Function = Callable[..., Any]
+
+
+class custom_vjp:
+    """`fun` with a derivative rule of its own, given by `.defvjp(forward, backward)`.
+
+    `forward(*args)` returns (the output of `fun`, residuals), both trees; `backward(residuals, cotangent)` returns a tuple with
+    one cotangent an argument, of that argument's tree, shapes and dtypes; None stands for zero. The rule itself can be
+    differentiated. It covers the arguments only: a derivative with respect to a value that `fun` closes over raises
+    `NonDifferentiableError`.
+
+    >>> import numpy as np
+    >>> from adjit.runtime.transforms import grad
+    >>> @custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> clipped.defvjp(lambda x: (x, None), lambda residuals, cotangent: (np.clip(cotangent, -1.0, 1.0),))
+    >>> float(grad(lambda x: 5.0 * clipped(x))(2.0))
+    1.0
+    """
+
+    def __init__(self, fun: Function):
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.rule: tuple[Function, Function] | None = None
+
+    def defvjp(self, forward: Function, backward: Function) -> None:
+        """Set the rule, once. Programs that were compiled keep the rule they were compiled with, so it cannot be replaced."""
+        if self.rule is not None:
+            raise TraceError(f"{describe(self)} has a derivative rule already", find_user_location(),
+                             hint="define the function anew to give it another one")
+        self.rule = forward, backward
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracing():
+            return self.fun(*args, **kwargs)
+        if self.rule is None:
+            raise TraceError(f"{describe(self)} is a custom_vjp without a rule", find_user_location(),
+                             hint="call .defvjp(forward, backward) on it first")
+        return _Call(self.fun, *self.rule, _positional(self.fun, args, kwargs)).emit()
+
+
+class _Call:
+    """One call within a trace: the function, its forward and its backward rule, each traced into a region."""
+
+    def __init__(self, fun: Function, forward: Function, backward: Function, args: tuple[Any, ...]):
+        self.name = describe(fun)
+        self.args = args
+        self.leaves, self.tree = flatten(args)
+        self.places = [place for place, leaf in enumerate(self.leaves) if _is_array(leaf)]
+        self.arrays = [as_traced(self.leaves[place]) for place in self.places]
+        self.primal = self.trace(fun, self.name)
+        self.forward = self.trace(lambda *args: self.pair(forward(*args)), f"{self.name}_forward")
+        self.check_outputs()
+        self.lifted: list[Value] = []        # outer values that the backward rule closes over
+        self.backward = self.trace_backward(backward)
+
+    def trace(self, fun: Function, name: str) -> RegionTrace:
+        def flat(*arrays: TracedArray) -> Any:
+            return fun(*self.rebuilt(arrays))
+        return trace_region(flat, tuple(self.arrays), {}, name=name)
+
+    def rebuilt(self, arrays: Sequence[Any]) -> Any:
+        """The arguments, with other arrays in them."""
+        leaves = list(self.leaves)
+        for place, array in zip(self.places, arrays, strict=True):
+            leaves[place] = array
+        return unflatten(self.tree, leaves)
+
+    def pair(self, returned: Any) -> tuple[Any, Any]:
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise TraceError(f"the forward rule of {self.name} has to return a pair (output, residuals)", find_user_location())
+        return returned
+
+    def check_outputs(self) -> None:
+        expected = [value.type for value in self.primal.graph.results]
+        found = [value.type for value in self.forward.graph.results[:len(expected)]]
+        out_tree = optree.treespec_child(self.forward.out_tree, 0)
+        if found != expected or out_tree != self.primal.out_tree:
+            raise TraceError(
+                f"the forward rule of {self.name} gives the output {out_tree} of {', '.join(map(str, found))}, the function itself "
+                f"{self.primal.out_tree} of {', '.join(map(str, expected))}", find_user_location(), "both have to compute the same output")
+
+    def trace_backward(self, backward: Function) -> Graph:
+        """Parameters: the residuals, the values that the rule closes over, the cotangents. Results: one cotangent an array."""
+        scope = active_scope()
+        assert scope is not None
+        assert isinstance(scope.builder, GraphBuilder)
+        builder = GraphBuilder(f"{self.name}_backward", scope.builder)
+        count = len(self.primal.graph.results)
+        with entered(Scope(builder, scope)):
+            params = [builder.param(value.type, value.name) for value in self.forward.graph.results]
+            cotangent, residuals = self.forward.rebuild(params)
+            graph = builder.build(self.check_cotangents(backward(residuals, cotangent)))
+        self.lifted = list(builder.lifted)
+        return Graph(graph.name, (*params[count:], *builder.lifted.values(), *params[:count]), graph.ops, graph.results)
+
+    def check_cotangents(self, returned: Any) -> list[Value]:
+        if not isinstance(returned, tuple) or len(returned) != len(self.args):
+            given = f"{len(returned)} items" if isinstance(returned, tuple) else type(returned).__name__
+            raise ShapeError(f"the backward rule of {self.name} has to return a tuple with one cotangent for each of its {len(self.args)} "
+                             f"arguments, got {given}", find_user_location(), hint="None stands for a zero cotangent")
+        found: list[Any] = []
+        for index, (argument, cotangent) in enumerate(zip(self.args, returned, strict=True)):
+            _, tree = flatten(argument)
+            try:
+                found += [None] * tree.num_leaves if cotangent is None else tree.flatten_up_to(cotangent)
+            except ValueError:
+                raise ShapeError(f"the backward rule of {self.name} gives cotangent {index} the structure "
+                                 f"{flatten(cotangent)[1]}, expected {tree}", find_user_location()) from None
+        return [self.check_cotangent(array, found[place]) for array, place in zip(self.arrays, self.places, strict=True)]
+
+    def check_cotangent(self, array: TracedArray, cotangent: Any) -> Value:
+        type = array.value.type
+        if cotangent is None or not is_float(type.dtype):
+            return ops.constant(value=type.dtype.type(0).item(), dtype=type.dtype, shape=type.shape)
+        (leaf,) = match_leaves(_LEAF, [type], cotangent, f"a cotangent from the backward rule of {self.name}")
+        return as_traced(leaf).value
+
+    def emit(self) -> Any:
+        """Emit the call. What a region closes over is an operand of the call, so all regions get the same parameters."""
+        count = len(self.arrays)
+        outer = [*self.primal.operands[count:], *self.forward.operands[count:], *self.lifted]
+        closed = list(dict.fromkeys(outer))
+        primal, _ = _widened(self.primal, count, closed)
+        forward, params = _widened(self.forward, count, closed)
+        forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.lifted)))
+        # the backward rule takes its residuals in the order in which the forward rule gives them
+        results = ops.custom_call.emit(*self.primal.operands[:count], *closed, regions=(primal, forward, self.backward))
+        return self.primal.rebuild(results)
+
+
+_, _LEAF = flatten(0.0)
+
+
+def _widened(region: RegionTrace, count: int, closed: Sequence[Value]) -> tuple[Graph, dict[Value, Value]]:
+    """The region with a parameter for each of the outer values `closed`, after its `count` arguments; and those parameters."""
+    own = dict(zip(region.operands[count:], region.graph.params[count:], strict=True))
+    params = {value: own.get(value) or Value(value.type, value.name) for value in closed}
+    graph = region.graph
+    return Graph(graph.name, (*graph.params[:count], *params.values()), graph.ops, graph.results), params
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (TracedArray, np.ndarray, np.generic, float))
+
+
+def _positional(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call by position, as the rule takes them."""
+    if not kwargs:
+        return args
+    bound = inspect.signature(fun).bind(*args, **kwargs)
+    if bound.kwargs:
+        raise TraceError(f"{describe(fun)} has a derivative rule, and takes {', '.join(bound.kwargs)} by keyword only",
+                         find_user_location(), hint="let it take the argument by position too")
+    return bound.args

@@ -1,0 +1,118 @@
+"""Emits derivatives of a Python function into the trace in force: the function becomes a region, the derivative a `vjp` op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import NonDifferentiableError, TraceError
+from adjit.ir.graph import Value
+from adjit.ir.types import TensorType, is_float
+from adjit.runtime.transform_arguments import Arguments, choose_arguments, describe
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import RegionTrace, trace_region
+from adjit.tracer.trees import TreeSpec, flatten, unflatten
+
+
+@dataclass(frozen=True, slots=True)
+class Primal:
+    """A function, traced once for its derivatives.
+
+    The region takes the leaves of `arguments` first; its first results are the leaves of the output (tree `out_tree`), of
+    types `outputs`, all of them float; those of the auxiliary output follow.
+    """
+
+    arguments: Arguments
+    region: RegionTrace
+    out_tree: TreeSpec
+    outputs: tuple[TensorType, ...]
+
+    def run(self) -> Any:
+        """The output of the function."""
+        results = ops.vjp.emit(*self.region.operands, regions=(self.region.graph,), wrt=(), cotangents=())
+        return self.rebuild(results)[0]
+
+    def pull_back(self, seeds: Mapping[int, Value]) -> tuple[Any, Any, list[TracedArray]]:
+        """The output, the auxiliary output, and the cotangents of the argument leaves; `seeds` holds those of outputs, by index."""
+        results = ops.vjp.emit(*self.region.operands, *seeds.values(), regions=(self.region.graph,),
+                               wrt=tuple(range(len(self.arguments.leaves))), cotangents=tuple(seeds))
+        count = len(self.region.graph.results)
+        return *self.rebuild(results[:count]), [wrap(value) for value in results[count:]]
+
+    def push_forward(self, tangents: Sequence[Value]) -> tuple[Any, Any]:
+        """The output and its tangent, for tangents of all argument leaves.
+
+        The pullback is linear in the cotangent; its own pullback is the pushforward (J. Townsend, "A new trick for
+        calculating Jacobian vector products", 2017).
+        """
+        graph = self.region.graph
+        builder = GraphBuilder(f"pullback_{graph.name}")
+        location = find_user_location()
+        inner = [builder.param(value.type, value.name) for value in graph.params]
+        cotangents = [builder.param(type) for type in self.outputs]
+        count, leaves = len(graph.results), len(self.arguments.leaves)
+        with emitting(builder), builder.at(loc=location):
+            pulled = ops.vjp.emit(*inner, *cotangents, regions=(graph,), wrt=tuple(range(leaves)), cotangents=tuple(range(len(cotangents))))
+        zeros = [ops.constant(value=0.0, dtype=type.dtype, shape=type.shape) for type in self.outputs]
+        results = ops.vjp.emit(
+            *self.region.operands, *zeros, *tangents, regions=(builder.build(pulled),),
+            wrt=tuple(range(len(inner), len(inner) + len(cotangents))), cotangents=tuple(range(count, count + leaves)))
+        pushed = [wrap(value) for value in results[count + leaves:]]
+        return self.rebuild(results[:count])[0], unflatten(self.out_tree, pushed)
+
+    def rebuild(self, results: Sequence[Value]) -> tuple[Any, Any]:
+        """The output and the auxiliary output from the results of the region."""
+        leaves, aux = self.region.rebuild(results)
+        return unflatten(self.out_tree, leaves), aux
+
+    def gradients(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """One tree a differentiated argument."""
+        trees: tuple[Any, ...] = unflatten(self.arguments.tree, leaves)
+        return trees
+
+
+def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], argnums: Sequence[int], transform: str,
+                 has_aux: bool = False) -> Primal:
+    """Trace `fun(*args, **kwargs)` for the derivative named `transform`, with respect to the arguments `argnums`.
+
+    Raises `NonDifferentiableError` for arguments and outputs that are not made of floats.
+    """
+    arguments = choose_arguments(fun, args, argnums, transform)
+    what = f"{transform} of {describe(fun)}"
+    trees: list[TreeSpec] = []
+
+    def flat(*leaves: Any) -> tuple[list[TracedArray], Any]:
+        out, aux = fun(*arguments.replaced(leaves), **kwargs), None
+        if has_aux:
+            if not isinstance(out, tuple) or len(out) != 2:
+                raise TraceError(f"{what}: has_aux=True asks for a function that returns a pair (output, anything)", find_user_location())
+            out, aux = out
+        out_leaves, out_tree = flatten(out)
+        trees.append(out_tree)
+        return [_float_output(leaf, what) for leaf in out_leaves], aux
+
+    region = trace_region(flat, tuple(map(as_traced, arguments.leaves)), {}, name=describe(fun))
+    outputs = tuple(value.type for value in region.graph.results[:trees[-1].num_leaves])
+    return Primal(arguments, region, trees[-1], outputs)
+
+
+def traced_values(leaves: Sequence[Any]) -> list[Value]:
+    """The values of arrays, in the trace in force."""
+    return [as_traced(leaf).value for leaf in leaves]
+
+
+def _float_output(leaf: Any, what: str) -> TracedArray:
+    hint = "only floating-point outputs have derivatives (grad and value_and_grad take other results beside the output: has_aux=True)"
+    if not isinstance(leaf, (TracedArray, np.ndarray, np.generic, bool, int, float)):
+        raise NonDifferentiableError(f"{what}: an output is a {type(leaf).__name__}", find_user_location(), hint)
+    traced = as_traced(leaf)
+    if not is_float(traced.value.type.dtype):
+        raise NonDifferentiableError(f"{what}: an output is {traced.value.type}", find_user_location(), hint)
+    return traced

@@ -1,0 +1,323 @@
+"""`grad` and its family: functions of functions.
+
+Within a trace a transform emits the derivative as an op. Outside of one it compiles a program that does so; the program is
+kept on the function, so writing `grad(f)(x)` anew compiles nothing anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import optree
+
+from adjit.ir import ops
+from adjit.ir.errors import NonDifferentiableError, TraceError
+from adjit.ir.graph import Value
+from adjit.ir.types import F64, I64, TensorType
+from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.derivatives import Primal, trace_primal, traced_values
+from adjit.runtime.transform_arguments import choose_arguments, describe, match_leaves
+from adjit.runtime.transform_cache import kept
+from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import is_tracing, trace_region
+from adjit.tracer.trees import flatten, unflatten
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int]
+
+
+def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """The gradient of `fun`, which returns a floating-point scalar, as a function of the same arguments.
+
+    `argnums` says which positional arguments to differentiate with respect to (negative ones count from the end): for an int
+    the result has the tree, shapes and dtypes of that argument, for a tuple it is a tuple of those. Keyword arguments are
+    passed through. With `has_aux` the function returns (scalar, anything) and the result is (gradient, anything).
+
+    Raises `NonDifferentiableError` where the output is not a float scalar or a differentiated argument is not made of floats.
+
+    >>> import numpy as np
+    >>> grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+    numbers = _argnums(argnums)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        _, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "grad")
+        return (gradients, aux) if has_aux else gradients
+
+    return _transform(fun, "grad", (numbers, has_aux), gradient)
+
+
+def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """Like `grad`, but gives the pair (value, gradient); with `has_aux` ((value, anything), gradient).
+
+    >>> import numpy as np
+    >>> value, gradient = value_and_grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    >>> float(value), gradient
+    (5.0, array([2., 4.]))
+    """
+    numbers = _argnums(argnums)
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        value, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "value_and_grad")
+        return ((value, aux), gradients) if has_aux else (value, gradients)
+
+    return _transform(fun, "value_and_grad", (numbers, has_aux), both)
+
+
+def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:
+    """`(fun(*primals), pullback)`; `pullback(cotangent)` is a tuple, one cotangent a primal, each with that primal's tree.
+
+    The cotangent has the tree, shapes and dtypes of the output. All primals and outputs have to be floats
+    (`NonDifferentiableError`); a cotangent that does not fit raises `ShapeError` or `DTypeError`.
+
+    >>> import numpy as np
+    >>> out, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> pullback(np.array([1.0, 10.0]))
+    (array([ 3., 40.]), array([ 1., 20.]))
+    """
+    numbers = tuple(range(len(primals)))
+    if is_tracing():
+        primal = trace_primal(fun, primals, {}, numbers, "vjp")
+        return primal.run(), functools.partial(_pull_back, primal)
+    forward, backward = _programs(fun, numbers, "vjp")
+    saved = _map(_copy, primals)      # the pullback belongs to these values, whatever is written to the arrays later
+    return forward(saved, {}), lambda cotangent: backward(saved, {}, cotangent)
+
+
+def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """`(fun(*primals), tangent)`: the derivative of `fun` at `primals` along `tangents`, which have the primals' trees,
+    shapes and dtypes. Raises as `vjp` does.
+
+    >>> import numpy as np
+    >>> value, tangent = jvp(np.sin, (0.0,), (2.0,))
+    >>> float(value), float(tangent)
+    (0.0, 2.0)
+    """
+
+    def push(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        primal = trace_primal(fun, primals, {}, range(len(primals)), "jvp")
+        types = [value.type for value in primal.region.graph.params[:len(primal.arguments.leaves)]]
+        leaves = match_leaves(primal.arguments.tree, types, tangents, "tangents")
+        return primal.push_forward(traced_values(leaves))
+
+    for given, what in ((primals, "primals"), (tangents, "tangents")):
+        if not isinstance(given, (tuple, list)):
+            raise TraceError(f"jvp of {describe(fun)}: the {what} are {type(given).__name__}, expected a tuple with one item an argument",
+                             find_user_location(), hint=f"write ({what[:-1]},) for a single one")
+    result: tuple[Any, Any] = _transform(fun, "jvp", (), push, like_fun=False)(tuple(primals), tuple(tangents))
+    return result
+
+
+def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
+    """The Jacobian of `fun`: for every leaf of the output the tree of the argument (a tuple of those for a tuple `argnums`), each
+    leaf an array of shape `output.shape + argument.shape`. Raises as `grad` does, but for the shape of the output.
+
+    >>> import numpy as np
+    >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    numbers = _argnums(argnums)
+
+    def rows(*args: Any, **kwargs: Any) -> Any:
+        if is_tracing():
+            return _unrolled_jacobian(trace_primal(fun, args, kwargs, _as_tuple(numbers), "jacobian"), numbers)
+        return _looped_jacobian(fun, args, kwargs, numbers)
+
+    return kept(fun, ("jacobian", numbers), lambda: _named(fun, "jacobian", rows))
+
+
+def hessian(fun: Function, argnums: Argnums = 0) -> Function:
+    """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: x[0] * x[1])(np.array([1.0, 2.0]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    return jacobian(grad(fun, argnums), argnums)
+
+
+def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The product of the Hessian of a scalar function at `primals` with `tangents`: the derivative of the gradient along them.
+
+    It has the tree of the primals; the bare argument's tree where there is one primal.
+
+    >>> import numpy as np
+    >>> hvp(lambda x: np.sum(x ** 3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
+    array([ 6., 12.])
+    """
+    _, product = jvp(grad(fun, tuple(range(len(primals)))), primals, tangents)
+    return product[0] if len(primals) == 1 else product
+
+
+def checkpoint(fun: Function) -> Function:
+    """`fun`, of which the backward pass keeps the arguments only: it runs the function again for what it needs of the inside.
+
+    >>> import numpy as np
+    >>> float(grad(checkpoint(lambda x: np.sin(np.sin(x))))(0.0))
+    1.0
+    """
+
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if not is_tracing():
+            return fun(*args, **kwargs)
+        region = trace_region(fun, args, kwargs, name=describe(fun))
+        return region.rebuild(ops.checkpoint.emit(*region.operands, regions=(region.graph,)))
+
+    return kept(fun, "checkpoint", lambda: _named(fun, "checkpoint", checkpointed))
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x` (a tree), as a constant in the eyes of every derivative.
+
+    >>> float(grad(lambda x: x * stop_gradient(x))(3.0))
+    3.0
+    """
+    return _map(_stop, x)
+
+
+def _stop(leaf: Any) -> Any:
+    return wrap(ops.stop_gradient(leaf.value), leaf.weak) if isinstance(leaf, TracedArray) else leaf
+
+
+def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Function, like_fun: bool = True) -> Function:
+    """`body`, run as it is within a trace and compiled outside of one; the same function for the same `fun` and settings."""
+
+    def make() -> Function:
+        def transformed(*args: Any, **kwargs: Any) -> Any:
+            return body(*args, **kwargs) if is_tracing() else program(*args, **kwargs)
+
+        program = _compiled(fun, name, body, like_fun)
+        return _named(fun, name, transformed, like_fun)
+
+    return kept(fun, (name, *settings), make)
+
+
+def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> CompiledFunction:
+    """`body`, compiled with the choices of `fun` where that is a compiled function."""
+    named = _named(fun, name, body, like_fun)
+    if not isinstance(fun, CompiledFunction):
+        return compile(named)
+    static = fun.choices.static if like_fun else frozenset[str]()
+    return CompiledFunction(named, replace(fun.choices, static=static, donate=frozenset()))
+
+
+def _named(fun: Function, name: str, function: Function, like_fun: bool = True) -> Function:
+    """`function`, named for messages; `like_fun` says that it takes the arguments of `fun`."""
+    if like_fun:
+        functools.update_wrapper(function, fun, updated=())
+    function.__name__ = function.__qualname__ = f"{name}_{describe(fun)}"
+    return function
+
+
+def _argnums(argnums: Argnums) -> int | tuple[int, ...]:
+    """`argnums` in a form that can be compared."""
+    if isinstance(argnums, (tuple, list)):
+        return tuple(map(operator.index, argnums))
+    return operator.index(argnums)      # type: ignore[arg-type]
+
+
+def _as_tuple(numbers: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (numbers,) if isinstance(numbers, int) else numbers
+
+
+def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any], numbers: int | tuple[int, ...], has_aux: bool,
+                    transform: str) -> tuple[Any, Any, Any]:
+    primal = trace_primal(fun, args, kwargs, _as_tuple(numbers), transform, has_aux)
+    if not optree.treespec_is_leaf(primal.out_tree) or primal.outputs[0].shape != ():
+        is_leaf = optree.treespec_is_leaf(primal.out_tree)
+        found = f"has shape {primal.outputs[0].shape}" if is_leaf else f"is a tree, {primal.out_tree}"
+        raise NonDifferentiableError(
+            f"{transform} of {describe(fun)}: the output {found}, expected a scalar", find_user_location(),
+            hint="reduce it with .sum() or .mean(), or use adjit.vjp (with a cotangent) or adjit.jacobian"
+            + ("" if is_leaf else "; has_aux=True takes results beside the scalar"))
+    one = ops.constant(value=1.0, dtype=primal.outputs[0].dtype, shape=())
+    value, aux, leaves = primal.pull_back({0: one})
+    gradients = primal.gradients(leaves)
+    return value, aux, gradients[0] if isinstance(numbers, int) else gradients
+
+
+def _pull_back(primal: Primal, cotangent: Any) -> tuple[Any, ...]:
+    leaves = match_leaves(primal.out_tree, primal.outputs, cotangent, "the cotangent")
+    _, _, pulled = primal.pull_back(dict(enumerate(traced_values(leaves))))
+    return primal.gradients(pulled)
+
+
+def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[Function, Function]:
+    """Compiled: the output from (args, kwargs), and the pullback from (args, kwargs, cotangent)."""
+
+    def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return trace_primal(fun, args, kwargs, numbers, transform).run()
+
+    def backward(args: tuple[Any, ...], kwargs: dict[str, Any], cotangent: Any) -> tuple[Any, ...]:
+        return _pull_back(trace_primal(fun, args, kwargs, numbers, transform), cotangent)
+
+    return kept(fun, ("pullback", transform, numbers), lambda: (
+        _compiled(fun, f"{transform}_output", forward, like_fun=False), _compiled(fun, f"{transform}_pullback", backward, like_fun=False)))
+
+
+def _unrolled_jacobian(primal: Primal, numbers: int | tuple[int, ...]) -> Any:
+    """One pullback an element of the output, stacked."""
+    blocks = []
+    for index, output in enumerate(primal.outputs):
+        rows = [primal.pull_back({index: _basis_vector(output, row)})[2] for row in range(output.size)]
+        columns = []
+        for position, argument in enumerate(primal.region.graph.params[:len(primal.arguments.leaves)]):
+            shape = output.shape + argument.type.shape
+            columns.append(wrap(_stack([row[position].value for row in rows], argument.type, shape)))
+        blocks.append(_per_argument(primal.gradients(columns), numbers))
+    return unflatten(primal.out_tree, blocks)
+
+
+def _basis_vector(type: TensorType, position: int) -> Value:
+    """Zeros of this type, but a one at a position of the flat array."""
+    places = ops.iota(dtype=I64, shape=(type.size,), axis=0)
+    chosen = ops.equal(places, ops.full_like(places, position))
+    return ops.reshape(ops.convert(chosen, dtype=type.dtype), shape=type.shape)
+
+
+def _stack(rows: Sequence[Value], type: TensorType, shape: tuple[int, ...]) -> Value:
+    if not rows:
+        return ops.constant(value=0.0, dtype=type.dtype, shape=shape)
+    return ops.reshape(ops.concatenate(*(ops.reshape(row, shape=(1, *type.shape)) for row in rows), axis=0), shape=shape)
+
+
+def _looped_jacobian(fun: Function, args: Sequence[Any], kwargs: dict[str, Any], numbers: int | tuple[int, ...]) -> Any:
+    """One run of the compiled pullback an element of the output, each filling a row."""
+    arguments = choose_arguments(fun, args, _as_tuple(numbers), "jacobian")
+    forward, backward = _programs(fun, _as_tuple(numbers), "jacobian")
+    outputs, out_tree = flatten(forward(arguments.args, kwargs))
+    blocks = []
+    for index, output in enumerate(outputs):
+        columns = [np.empty((output.size, *np.shape(leaf)), getattr(leaf, "dtype", F64)) for leaf in arguments.leaves]
+        seeds = [np.zeros(each.shape, each.dtype) for each in outputs]
+        for row in range(output.size):
+            seeds[index].flat[row] = 1
+            pulled, _ = flatten(backward(arguments.args, kwargs, unflatten(out_tree, seeds)))
+            seeds[index].flat[row] = 0
+            for column, leaf in zip(columns, pulled, strict=True):
+                column[row] = leaf
+        shaped = [column.reshape(output.shape + column.shape[1:])[()] for column in columns]
+        blocks.append(_per_argument(unflatten(arguments.tree, shaped), numbers))
+    return unflatten(out_tree, blocks)
+
+
+def _per_argument(gradients: tuple[Any, ...], numbers: int | tuple[int, ...]) -> Any:
+    return gradients[0] if isinstance(numbers, int) else gradients
+
+
+def _map(function: Function, tree: Any) -> Any:
+    leaves, spec = flatten(tree)
+    return unflatten(spec, map(function, leaves))
+
+
+def _copy(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
