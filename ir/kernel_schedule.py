@@ -174,7 +174,7 @@ def _reserve(s: KernelSchedule, value: Value, size: int) -> None:
 
 
 def _in_place(s: KernelSchedule) -> tuple[int, ...]:
-    """Parameters whose memory any result of the same size may take: each element is read before, and only where, it is written."""
+    """Parameters whose memory any result of the same size may take: of its dtype, each element read before, and only where, it is written."""
     last_read = _last_reads(s)
     eligible = []
     for index, param in enumerate(s.region.params):
@@ -185,7 +185,7 @@ def _in_place(s: KernelSchedule) -> tuple[int, ...]:
 
 
 def _may_overwrite(s: KernelSchedule, param: Value, result: Value, last_read: int) -> bool:
-    if s.maps[param] != s.maps[result] or s.producer.get(result) is None:
+    if param.type.dtype != result.type.dtype or s.maps[param] != s.maps[result] or s.producer.get(result) is None:
         return False
     place = s.place(param)
     if place == "full":
