@@ -6,6 +6,7 @@ Everything that can be wrong with an argument is found here, before any memory i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,23 +25,23 @@ class Inputs:
         self._donated = tuple(i for i, role in enumerate(graph.param_roles) if role == "donated")
         self._sizes = [type.nbytes for type in self._types]
 
-    def prepare(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """`leaves` themselves where they are fit to be used, else copies.
+    def prepare(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> list[np.ndarray]:
+        """`arrays` themselves where they are fit to be used, else copies; `passed` is what the caller gave for them.
 
-        Raises `DonationError` for a donated leaf whose buffer cannot be taken: not a writable, aligned, C-contiguous array in
+        Raises `DonationError` for a donated argument whose buffer cannot be taken: not a writable, aligned, C-contiguous array in
         native byte order, or sharing memory with another parameter.
         """
         for index in self._donated:
-            self._check_donated(index, leaves[index])
-        arrays = [leaf if _fits(leaf) else np.array(leaf, leaf.dtype.newbyteorder("="), order="C", copy=True) for leaf in leaves]
-        for array, type in zip(arrays, self._types, strict=True):
+            self._check_donated(index, passed[index])
+        fit = [array if _fits(array) else np.array(array, array.dtype.newbyteorder("="), order="C", copy=True) for array in arrays]
+        for array, type in zip(fit, self._types, strict=True):
             if array.shape != type.shape or array.dtype != type.dtype:
                 raise TraceError(f"the program was compiled for {type}, got {array.dtype} {array.shape}")
         if self._donated:
-            self._check_overlap(arrays)
-        return arrays
+            self._check_overlap(fit, passed)
+        return fit
 
-    def _check_donated(self, index: int, leaf: object) -> None:
+    def _check_donated(self, index: int, leaf: Any) -> None:
         path = self._paths[index]
         if not isinstance(leaf, np.ndarray):
             raise DonationError(
@@ -55,7 +56,7 @@ class Inputs:
         if problem:
             raise DonationError(f"donated argument {path} {problem}", hint=f"pass a copy ({path}.copy()), or do not donate it")
 
-    def _check_overlap(self, arrays: Sequence[np.ndarray]) -> None:
+    def _check_overlap(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> None:
         """No donated array may share memory with any other parameter."""
         spans = sorted((data_address(array), size, i) for i, (array, size) in enumerate(zip(arrays, self._sizes, strict=True)) if size)
         last_any = last_donated = (0, -1)      # (end, parameter) of the span that reaches furthest so far
@@ -63,7 +64,7 @@ class Inputs:
             donated = self._roles[index] == "donated"
             end, other = last_any if donated else last_donated
             if start < end:
-                raise DonationError(*self._overlap_message(index, other, arrays[index] is arrays[other]))
+                raise DonationError(*self._overlap_message(index, other, passed[index] is passed[other]))
             last_any = max(last_any, (start + size, index))
             if donated:
                 last_donated = max(last_donated, (start + size, index))
@@ -75,8 +76,6 @@ class Inputs:
             None, "each donated buffer is overwritten by the call: pass a copy of one of the two")
 
 
-def _fits(leaf: object) -> bool:
-    if type(leaf) is not np.ndarray:
-        return False
-    flags = leaf.flags
-    return flags.c_contiguous and flags.aligned and leaf.dtype.isnative
+def _fits(array: np.ndarray) -> bool:
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned and type(array) is np.ndarray and array.dtype.isnative

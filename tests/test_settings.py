@@ -13,7 +13,8 @@ from adjit.runtime.settings import SETTINGS, Setting
 @pytest.mark.parametrize(("setting", "text", "value"), [
     (settings.VERIFY, "1", True), (settings.VERIFY, "off", False), (settings.VERIFY, " True ", True),
     (settings.THREADS, "3", 3), (settings.SIGNATURES, "1", 1), (settings.BACKEND, "interpret", "interpret"),
-    (settings.CACHE_SIZE, "0", 0), (settings.CACHE_SIZE, "1000", 1000), (settings.CACHE_SIZE, "2k", 2048), (settings.CACHE_SIZE, "1G", 1 << 30),
+    (settings.CACHE_SIZE, "0", 0), (settings.CACHE_SIZE, "1000", 1000), (settings.CACHE_SIZE, "2k", 2048),
+    (settings.CACHE_SIZE, "1G", 1 << 30),
     (settings.DUMP, "/some/where", Path("/some/where")), (settings.CACHE_DIR, "~/x", Path.home() / "x"),
 ])
 def test_values(monkeypatch: pytest.MonkeyPatch, setting: Setting, text: str, value: object) -> None:

@@ -1,0 +1,348 @@
+"""`compile`: a function that is traced and compiled once for each signature it is called with."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from types import MethodType
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.printer import print_graph
+from adjit.runtime import settings
+from adjit.runtime.explain import explain_program
+from adjit.runtime.kernels import kernel_uses
+from adjit.runtime.memory_report import MemoryReport, memory_report
+from adjit.runtime.profile import Profile
+from adjit.runtime.program import BACKENDS, Choices, Program, compile_program
+from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
+from adjit.tracer.trace import is_tracing
+from adjit.tracer.trees import flatten
+
+STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
+DEVICES = ("cpu", "cuda")
+Names = str | int | Iterable[str | int]
+Found = tuple[Program, tuple[np.ndarray, ...]]
+
+
+class CacheInfo(NamedTuple):
+    """Calls that found their program, traces made, programs kept now, and how many are kept at most."""
+
+    hits: int
+    traces: int
+    size: int
+    limit: int
+
+
+class CompiledFunction:
+    """A function compiled by `compile`. Call it as the function; a new signature is traced and compiled at its first call.
+
+    The reports speak of the last signature called, or of the one of the example arguments given (which is compiled, not run).
+    Any number of threads may call it at the same time.
+    """
+
+    def __init__(self, fun: Callable[..., Any], choices: Choices):
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.choices = choices
+        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self._limit = settings.SIGNATURES.get()
+        self._hits = 0
+        self._traces = 0
+        self._last: Program | None = None
+        self._lock = threading.Lock()           # for the fields above, held for moments
+        self._compiling = threading.RLock()     # one compilation at a time
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(self.fun, args, kwargs)
+
+    def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call `fun`: the function, or its bound method of an instance."""
+        if is_tracing():
+            return fun(*args, **kwargs)
+        signature = flatten_call(fun, args, kwargs, self.choices.static)
+        program, captured = self._known(signature, count=True) or self._compile(fun, args, kwargs, signature)
+        program.calls += 1
+        return program.run(signature, captured)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else BoundCompiledFunction(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {_name(self.fun)}>"
+
+    def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
+        """The text of the graph at a stage: "traced", "adjoint", "optimized", "fused" or "planned"."""
+        return ir_text(self.program(self.fun, args, kwargs), stage)
+
+    def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
+        """The generated code of each kernel, by its name, in the order of their first use."""
+        return kernel_texts(self.program(self.fun, args, kwargs))
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """What was compiled and why: signature, reason of the trace, passes with times, kernels with their origin, memory."""
+        return explain_program(self.program(self.fun, args, kwargs), self.cache_info())
+
+    def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
+        """What the program keeps in memory, when, and for which source line."""
+        return memory_of(self.program(self.fun, args, kwargs))
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """Run for these arguments (donated ones are copied first) and measure each step: the mean of some calls after one to warm up."""
+        return self.measure(self.fun, args, kwargs)
+
+    def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
+        """The profile of `fun`: the function, or its bound method of an instance."""
+        signature = flatten_call(fun, args, kwargs, self.choices.static)
+        program, captured = self._known(signature) or self._compile(fun, args, kwargs, signature)
+        return program.profile(signature, captured, calls=5)
+
+    def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        """The program that a report is about: for these arguments, or the last one that was called."""
+        if args or kwargs:
+            signature = flatten_call(fun, args, kwargs, self.choices.static)
+            return (self._known(signature) or self._compile(fun, args, kwargs, signature))[0]
+        if self._last is None:
+            raise TraceError(f"{_name(self.fun)} was not compiled for any arguments yet",
+                             hint="call it first, or give this report example arguments")
+        return self._last
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, traces, size and limit of the cache of programs."""
+        with self._lock:
+            return CacheInfo(self._hits, self._traces, len(self._programs), self._limit)
+
+    def clear_cache(self) -> None:
+        """Forget all programs; the counts start anew. What is on disk stays."""
+        with self._lock:
+            self._programs.clear()
+            self._hits = self._traces = 0
+            self._last = None
+
+    def _known(self, signature: CallSignature, count: bool = False) -> Found | None:
+        """The program for a signature, and the arrays that the function would reach by itself now; None where there is none that holds."""
+        with self._lock:
+            program = self._programs.get(signature.key)
+        captured = None if program is None else program.trace.sources.current()
+        if program is None or captured is None:
+            return None
+        with self._lock:
+            if signature.key in self._programs:
+                self._programs.move_to_end(signature.key)
+            self._hits += count
+            self._last = program
+        return program, captured
+
+    def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Found:
+        with self._compiling:
+            found = self._known(signature)        # another thread may have been faster
+            if found is not None:
+                return found
+            program = compile_program(fun, args, kwargs, signature, self.choices, self._reason(signature))
+            with self._lock:
+                self._traces += 1
+                self._programs[signature.key] = self._last = program
+                self._programs.move_to_end(signature.key)
+                while len(self._programs) > self._limit:
+                    self._programs.popitem(last=False)
+            return program, program.trace.captured
+
+    def _reason(self, signature: CallSignature) -> str:
+        """Why this signature has to be traced."""
+        with self._lock:
+            same, last = self._programs.get(signature.key), self._last
+        if same is not None:
+            return same.trace.sources.changed()
+        return "first call" if last is None else describe_difference(last.signature, signature)
+
+
+class BoundCompiledFunction:
+    """A compiled method of one instance: an instance that is a tree is traced, any other is part of the signature by its identity."""
+
+    def __init__(self, function: CompiledFunction, instance: Any):
+        functools.update_wrapper(self, function.fun)
+        self.__func__ = function
+        self.__self__ = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fun, args = self._split(args)
+        return self.__func__.call(fun, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.__func__!r} of {self.__self__!r}>"
+
+    def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
+        """As `CompiledFunction.ir`."""
+        return ir_text(self._program(args, kwargs), stage)
+
+    def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
+        """As `CompiledFunction.kernels`."""
+        return kernel_texts(self._program(args, kwargs))
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """As `CompiledFunction.explain`."""
+        return explain_program(self._program(args, kwargs), self.cache_info())
+
+    def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
+        """As `CompiledFunction.memory`."""
+        return memory_of(self._program(args, kwargs))
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """As `CompiledFunction.profile`."""
+        fun, args = self._split(args)
+        return self.__func__.measure(fun, args, kwargs)
+
+    def cache_info(self) -> CacheInfo:
+        """As `CompiledFunction.cache_info`; of all instances together."""
+        return self.__func__.cache_info()
+
+    def clear_cache(self) -> None:
+        """As `CompiledFunction.clear_cache`; of all instances together."""
+        self.__func__.clear_cache()
+
+    def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        if not args and not kwargs:
+            return self.__func__.program(self.__func__.fun, (), {})
+        fun, args = self._split(args)
+        return self.__func__.program(fun, args, kwargs)
+
+    def _split(self, args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The function and its positional arguments; a plain instance goes with the function."""
+        leaves, _ = flatten(self.__self__)
+        if len(leaves) == 1 and leaves[0] is self.__self__:
+            return MethodType(self.__func__.fun, self.__self__), args
+        return self.__func__.fun, (self.__self__, *args)
+
+
+def ir_text(program: Program, stage: str) -> str:
+    """The graph of a program at a stage."""
+    if stage not in STAGES:
+        raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
+    return print_graph(program.pipeline.graphs[stage])
+
+
+def kernel_texts(program: Program) -> dict[str, str]:
+    """The generated code of each kernel of a program, by name."""
+    return {use.name: use.kernel.source.text for use in kernel_uses(program.planned, program.kernels)}
+
+
+def memory_of(program: Program) -> MemoryReport:
+    """The memory report of a program."""
+    return memory_report(program.pipeline.graphs["optimized"], program.planned)
+
+
+@overload
+def compile(fun: Callable[..., Any], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+            threads: int | None = ..., memory_budget: int | float | None = ...) -> CompiledFunction: ...
+
+
+@overload
+def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+            threads: int | None = ..., memory_budget: int | float | None = ...) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+
+
+def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
+            device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None) -> Any:
+    """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
+
+    Arrays, NumPy scalars, floats and complex numbers among the arguments are traced; a bool, int, str, None, enum, callable or
+    dtype, and all that is in the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple,
+    dataclass, ...) are fine. Results come back in the structure that the function returned; 0-d results are NumPy scalars. A
+    result never shares memory with an argument, but for `donate`: it names arguments whose buffers the call may overwrite. The
+    returned arrays are then the very arrays passed in.
+
+    `static` and `donate` hold names of arguments or positions. `backend` is "auto", "numba" or "interpret" (NumPy, one op at a
+    time). `threads` is the most threads a kernel is split over; the result does not depend on it. `memory_budget` is what the
+    forward half may keep for the backward half: bytes (int) or a fraction of what keeping everything would take (float).
+
+    Raises `ValueError` or `TypeError` for arguments that make no sense, `UnsupportedError` for a backend or device that is not
+    there yet. The call raises `DonationError` before anything is touched where a donated buffer cannot be taken, and
+    `MemoryError`, with nothing changed, where memory is short.
+
+    >>> import numpy as np
+    >>> @compile
+    ... def norm(x):
+    ...     return np.sqrt(np.sum(x * x))
+    >>> norm(np.array([3.0, 4.0]))
+    np.float64(5.0)
+    >>> norm.cache_info()
+    CacheInfo(hits=0, traces=1, size=1, limit=128)
+    """
+    if fun is None:
+        return functools.partial(
+            compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget)
+    if isinstance(fun, (staticmethod, classmethod)):
+        raise TypeError(f"compile cannot decorate a {type(fun).__name__}: put @{type(fun).__name__} above @compile")
+    if not callable(fun):
+        raise TypeError(f"compile takes a function, got {fun!r}")
+    if isinstance(fun, CompiledFunction):
+        fun = fun.fun
+    static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
+    if static_names & donated_names:
+        raise ValueError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}")
+    _check_device(device)
+    _check_threads(threads)
+    _check_budget(memory_budget)
+    return CompiledFunction(fun, Choices(static_names, donated_names, _choose_backend(backend), threads, memory_budget))
+
+
+def _name(fun: Callable[..., Any]) -> str:
+    return getattr(fun, "__qualname__", None) or type(fun).__name__
+
+
+def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> frozenset[str]:
+    """The names of arguments given by name or position."""
+    wanted = (wanted,) if isinstance(wanted, (str, int)) else tuple(wanted)
+    if not wanted:
+        return frozenset()
+    parameters = list(inspect.signature(fun).parameters.values())
+    names = [parameter.name for parameter in parameters]
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    found = set()
+    for item in wanted:
+        if isinstance(item, bool) or not isinstance(item, (str, int)):
+            raise TypeError(f"{option}= takes names and positions of arguments, got {item!r}")
+        if isinstance(item, str):
+            if item not in names:
+                raise ValueError(f"{option}= names {item!r}, which is no argument of {_name(fun)}; its arguments are {', '.join(names)}")
+            found.add(item)
+        else:
+            if not -len(positional) <= item < len(positional):
+                raise ValueError(f"{option}= names position {item}, but {_name(fun)} has {len(positional)} positional arguments")
+            found.add(positional[item])
+    return frozenset(found)
+
+
+def _choose_backend(backend: str) -> str:
+    wanted, source = (backend, "backend") if backend != "auto" else (settings.BACKEND.get(), settings.BACKEND.variable)
+    if wanted not in BACKENDS:
+        raise ValueError(f"unknown {source} {wanted!r}; the choices are {', '.join(BACKENDS)}")
+    if wanted == "native":
+        raise UnsupportedError("the native backend is not there yet", hint="use backend='numba', or 'auto'")
+    return "numba" if wanted == "auto" else wanted
+
+
+def _check_device(device: str) -> None:
+    if device not in DEVICES:
+        raise ValueError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}")
+    if device != "cpu":
+        raise UnsupportedError(f"device {device!r} is not there yet", hint="leave device= out to compile for the CPU")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
+        raise TypeError(f"threads= takes a number of threads, got {threads!r}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads= has to be at least 1, got {threads}")
+
+
+def _check_budget(budget: int | float | None) -> None:
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float))):
+        raise TypeError(f"memory_budget= takes bytes (int) or a fraction (float), got {budget!r}")
+    if budget is not None and not (budget >= 0 and (isinstance(budget, int) or budget <= 1)):
+        raise ValueError(f"memory_budget= has to be a number of bytes, or a float from 0 to 1, got {budget!r}")

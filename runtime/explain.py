@@ -1,0 +1,66 @@
+"""The text of `CompiledFunction.explain()`: what was compiled, why, how long it took, and where kernels came from."""
+
+from __future__ import annotations
+
+from adjit.runtime.kernels import kernel_uses
+from adjit.runtime.memory_report import format_bytes
+from adjit.runtime.program import Program
+
+SHOWN_ARGUMENTS = 40
+"""Argument leaves that are listed; programs with more say how many there are."""
+
+
+def explain_program(program: Program, cache: tuple[int, int, int, int]) -> str:
+    """The report on one program; `cache` is the `CacheInfo` of its function."""
+    sections = [_head(program, cache), _signature(program), _passes(program), _kernels(program)]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _head(program: Program, cache: tuple[int, int, int, int]) -> list[str]:
+    hits, traces, size, limit = cache
+    took = program.milliseconds
+    return [
+        f"@{program.planned.name}, backend {program.backend}" + (f", up to {program.threads} threads a kernel" if program.kernels else ""),
+        f"traced because: {program.reason}",
+        f"compiled in {took.total:.1f} ms: trace {took.trace:.1f}, passes {took.passes:.1f}, kernels {took.kernels:.1f}",
+        f"this program: {program.calls} calls, {format_bytes(program.executable.layout.arena_bytes)} of working memory",
+        f"all signatures: {hits} hits, {traces} traces, {size} programs kept of at most {limit}"]
+
+
+def _signature(program: Program) -> list[str]:
+    roles = iter(program.planned.param_roles)
+    lines = []
+    for index, text in enumerate(program.signature.descriptions()):
+        donated = program.signature.is_traced(index) and next(roles) == "donated"
+        lines.append(f"  {text}{' donated' if donated else ''}")
+    shown = lines[:SHOWN_ARGUMENTS]
+    if len(lines) > len(shown):
+        shown.append(f"  and {len(lines) - len(shown)} more")
+    captured = len(program.trace.captured)
+    if captured:
+        shown.append(f"  and {captured} array{'s' if captured > 1 else ''} reached through closures, globals or attributes")
+    return ["arguments", *shown]
+
+
+def _passes(program: Program) -> list[str]:
+    records = program.pipeline.records
+    width = max(len(record.name) for record in records)
+    lines = [f"passes{'':{width - 4}}  {'ops':>13}  {'ms':>8}"]
+    for record in records:
+        ops = f"{record.ops_before} -> {record.ops_after}"
+        lines.append(f"  {record.name:<{width}}  {ops:>13}  {record.milliseconds:8.2f}  {record.remark}".rstrip())
+    if program.verified:
+        lines.append(f"  checking the graph after each pass took {sum(record.verify_milliseconds for record in records):.2f} ms")
+    return lines
+
+
+def _kernels(program: Program) -> list[str]:
+    uses = kernel_uses(program.planned, program.kernels)
+    if not uses:
+        return []
+    width = max(len(use.name) for use in uses)
+    lines = [f"kernels{'':{width - 5}}  {'used':>4}  {'blocks':>7}  {'estimated us':>12}  origin"]
+    for use in uses:
+        source = use.kernel.source
+        lines.append(f"  {use.name:<{width}}  {use.count:>4}  {source.blocks:>7}  {source.work / 1e3:12.1f}  {use.kernel.origin}")
+    return lines

@@ -1,0 +1,55 @@
+"""The kernels of a planned graph: one for every fused op, one text for those of the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from adjit.codegen.kernel_source import lower_fused
+from adjit.ir.graph import Graph, Op
+from adjit.runtime.kernel_cache import obtain_kernel
+from adjit.runtime.kernel_step import Kernel
+from adjit.runtime.layout import Layout
+
+
+def compile_kernels(planned: Graph) -> dict[Op, Kernel]:
+    """The loaded kernel of every fused op."""
+    places = Layout(planned).places
+    kernels = {}
+    for op in planned.ops:
+        if op.name == "fused":
+            operands = [places[value] for value in op.operands]
+            shared = {j: operands.index(slot) for j, slot in enumerate(op.slots[:len(op.results)]) if slot in operands}
+            kernels[op] = obtain_kernel(lower_fused(op, shared))
+    return kernels
+
+
+@dataclass(slots=True)
+class KernelUse:
+    """A kernel under a name of its own, and how many fused ops run it (kernels know sizes by name only)."""
+
+    name: str
+    kernel: Kernel
+    count: int
+
+
+def kernel_uses(planned: Graph, kernels: Mapping[Op, Kernel]) -> list[KernelUse]:
+    """The different kernels of a program, in the order of their first use."""
+    found: dict[tuple[Any, ...], KernelUse] = {}
+    names: set[str] = set()
+    for op in planned.ops:
+        if op not in kernels:
+            continue
+        source = kernels[op].source
+        same = (source.text, *(argument.dtype for argument in source.arguments))
+        if same in found:
+            found[same].count += 1
+            continue
+        name, number = source.name, 1
+        while name in names:
+            number += 1
+            name = f"{source.name}_{number}"
+        names.add(name)
+        found[same] = KernelUse(name, kernels[op], 1)
+    return list(found.values())

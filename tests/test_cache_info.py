@@ -1,0 +1,140 @@
+"""The cache of programs: hits, traces, the least recently used goes first, and why a call was traced anew."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from adjit.runtime.compiled import CacheInfo, CompiledFunction, compile
+
+
+def double(x, flag=True):
+    return x + x if flag else x
+
+
+def reason(function: CompiledFunction) -> str:
+    (line,) = [line for line in function.explain().splitlines() if line.startswith("traced because: ")]
+    return line.removeprefix("traced because: ")
+
+
+def test_hits_and_traces() -> None:
+    function = compile(double)
+    assert function.cache_info() == CacheInfo(0, 0, 0, 128)
+    function(np.ones(3))
+    function(np.zeros(3))
+    function(np.ones(4))
+    function(np.ones(3))
+    assert function.cache_info() == CacheInfo(hits=2, traces=2, size=2, limit=128)
+    function.clear_cache()
+    assert function.cache_info() == CacheInfo(0, 0, 0, 128)
+    assert function(np.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_reports_are_no_hits() -> None:
+    function = compile(double)
+    function.ir("traced", np.ones(3))
+    function.ir("traced", np.ones(3))
+    function.explain()
+    assert function.cache_info() == CacheInfo(0, 1, 1, 128)
+
+
+def test_the_least_recently_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_SIGNATURES", "2")
+    function = compile(double)
+    a, b, c = (np.ones(n) for n in (1, 2, 3))
+    for x in (a, b, a, c):        # c takes the place of b
+        function(x)
+    assert function.cache_info() == CacheInfo(1, 3, 2, 2)
+    function(a)
+    assert function.cache_info() == CacheInfo(2, 3, 2, 2)
+    function(b)
+    assert function.cache_info() == CacheInfo(2, 4, 2, 2)
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@pytest.mark.parametrize(("first", "second", "pieces"), [
+    (({"w": np.ones(3)},), ({"w": np.ones(4)},), ("x['w']", "f64[3]", "f64[4]")),
+    ((np.ones(3),), (np.ones(3, np.float32),), ("x", "f64[3]", "f32[3]")),
+    ((np.ones(3), True), (np.ones(3), False), ("flag", "True", "False")),
+    ((np.ones(3), Color.RED), (np.ones(3), Color.BLUE), ("flag", "RED", "BLUE")),
+])
+def test_why_it_was_traced_anew(first: tuple, second: tuple, pieces: tuple[str, ...]) -> None:
+    function = compile(lambda x, flag=True: 1.0)
+    function(*first)
+    assert reason(function) == "first call"
+    function(*second)
+    for piece in pieces:
+        assert piece in reason(function)
+    function(*first)
+    assert reason(function) == "first call"         # the report is on the program of the last call
+
+
+def test_a_program_that_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_SIGNATURES", "1")
+    function = compile(double)
+    for n in (1, 2, 1):
+        function(np.ones(n))
+    assert "x" in reason(function)
+    assert "f64[1]" in reason(function)
+
+
+weights = np.ones(2)
+
+
+def test_a_global_bound_anew() -> None:
+    global weights
+    function = compile(lambda x: x * weights)
+    assert function(np.ones(2)).tolist() == [1, 1]
+    weights[...] = 2.0
+    assert function(np.ones(2)).tolist() == [2, 2]
+    assert function.cache_info().traces == 1
+    weights = np.full(2, 3.0)
+    assert function(np.ones(2)).tolist() == [3, 3]
+    assert function.cache_info() == CacheInfo(2, 1, 1, 128)      # the same program, another array
+    weights = np.full((2, 2), 4.0)
+    assert function(np.ones(2)).tolist() == [[4, 4], [4, 4]]
+    assert function.cache_info() == CacheInfo(2, 2, 1, 128)
+    assert reason(function) == "weights was bound to an array of another shape or dtype"
+
+
+rate = 2.0
+
+
+def test_a_global_number_that_changed() -> None:
+    global rate
+    function = compile(lambda x: x * rate)
+    assert function(np.ones(2)).tolist() == [2, 2]
+    rate = 3.0
+    assert function(np.ones(2)).tolist() == [3, 3]
+    assert reason(function) == "rate changed from 2.0 to 3.0"
+
+
+def test_a_failed_trace_is_not_kept() -> None:
+    @compile
+    def function(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        function(np.ones(2))
+    assert function.cache_info() == CacheInfo(0, 0, 0, 128)
+
+
+def test_programs_keep_no_arguments_and_go_with_their_function() -> None:
+    function = compile(double)
+    x = np.ones(2)
+    argument = weakref.ref(x)
+    function(x)
+    del x
+    assert argument() is None
+    program = weakref.ref(function._last)
+    del function
+    gc.collect()
+    assert program() is None
