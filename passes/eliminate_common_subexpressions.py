@@ -6,7 +6,6 @@ from collections.abc import Hashable
 
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, attribute_text
-from adjit.ir.printer import print_graph
 from adjit.passes.options import Options
 
 COMMUTATIVE = frozenset({
@@ -59,5 +58,4 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
 def _key(op: Op, operands: list[int]) -> Hashable:
     """What an op does, and to which values."""
     attrs = tuple((name, attribute_text(value)) for name, value in sorted(op.attrs.items()))
-    regions = tuple(print_graph(region, locations=False) for region in op.regions)
-    return (op.name, tuple(sorted(operands) if op.name in COMMUTATIVE else operands), attrs, regions, op.role is Role.RECOMPUTE)
+    return (op.name, tuple(sorted(operands) if op.name in COMMUTATIVE else operands), attrs, op.regions, op.role is Role.RECOMPUTE)

@@ -1,7 +1,8 @@
 """Before/after text of passes: from their docstrings and from the files in `tests/passes`, and arrays to run such graphs on.
 
-A file holds cases, separated by lines of `=`. A case is: lines `// run: pass, pass` and, where results may differ in rounding or in the
-sign of a zero, `// approximately: why`; the graph before; a line of `-`; the graph after.
+A file holds cases, separated by lines of `=`. A case is: a line `// title`; a line `// run: pass, pass` and, where they are needed,
+`// approximately: why` (results may differ in rounding or in the sign of a zero), `// memory_budget: N`, `// stage: NAME` (that the graphs
+obey; that of the last pass by default); the graph before; a line of `-`; the graph after. `pytest --update-golden` rewrites the last part.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy as np
 
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
+from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
 
 FOLDER = Path(__file__).parent / "passes"
 PASSES: dict[str, Callable[[Graph, Options], Graph]] = {step.run.__name__: step.run for step in PIPELINE}
+STAGES = {step.run.__name__: step.ensures for step in PIPELINE}
 _BLOCK = re.compile(r"^(?P<indent> *)(?P<kind>Before|After):[^\n]*\n(?P<text>(?:(?P=indent) +[^\n]*\n|\s*\n)+)", re.MULTILINE)
 
 
@@ -33,6 +36,7 @@ class Case:
     passes: tuple[str, ...]
     before: str
     after: str
+    stage: Stage
     approximately: bool = False
     options: Options = field(default_factory=Options)
     path: Path | None = None
@@ -53,20 +57,22 @@ def docstring_cases(run: Callable[[Graph, Options], Graph]) -> list[Case]:
     kinds = [kind for kind, _ in blocks]
     if kinds != ["Before", "After"] * (len(kinds) // 2):
         raise ValueError(f"{run.__name__}: Before and After do not alternate")
-    return [Case(f"{run.__name__}-{i}", (run.__name__,), blocks[2 * i][1], blocks[2 * i + 1][1]) for i in range(len(blocks) // 2)]
+    name = run.__name__
+    return [Case(f"{name}-{i}", (name,), blocks[2 * i][1], blocks[2 * i + 1][1], STAGES[name]) for i in range(len(blocks) // 2)]
 
 
 def file_cases(path: Path) -> list[Case]:
     """The cases of a golden file."""
     cases = []
-    for number, text in enumerate(re.split(r"^=+\n", path.read_text(), flags=re.MULTILINE)):
+    for text in re.split(r"^=+\n", path.read_text(), flags=re.MULTILINE):
         before, _, after = text.partition("----\n")
-        notes = dict(re.findall(r"^// (run|approximately|memory_budget): (.*)$", before, flags=re.MULTILINE))
-        title = re.search(r"^// ([^:\n]*)$", before, flags=re.MULTILINE)
-        budget = notes.get("memory_budget")
+        title, *notes = re.findall(r"^// (.*)$", before, flags=re.MULTILINE)
+        note = dict(line.split(": ") for line in notes)
+        passes = tuple(note["run"].split(", "))
+        stage = Stage[note["stage"].upper()] if "stage" in note else STAGES[passes[-1]]
+        budget = note.get("memory_budget")
         options = Options(None if budget is None else float(budget) if "." in budget else int(budget))
-        cases.append(Case(f"{path.stem}-{title[1] if title else number}", tuple(notes["run"].split(", ")), before, after,
-                          "approximately" in notes, options, path))
+        cases.append(Case(f"{path.stem}-{title}", passes, before, after, stage, "approximately" in note, options, path))
     return cases
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pass_text import FOLDER, Case, all_cases, docstring_cases, file_cases, same_bits, special_arrays
+from pass_text import FOLDER, STAGES, Case, all_cases, docstring_cases, file_cases, same_bits, special_arrays
 
 from adjit.ir.graph import Op, Value
 from adjit.ir.interpreter import interpret
@@ -18,8 +18,7 @@ from adjit.passes.rewrite import Rewriter, Rule, rewrite
 from adjit.passes.simplify import RULES
 
 CASES = all_cases()
-ENSURES = {step.run.__name__: step.ensures for step in PIPELINE}
-GRAPH_CASES = [case for case in CASES if ENSURES[case.passes[-1]] is Stage.OPTIMIZED]
+GRAPH_CASES = [case for case in CASES if STAGES[case.passes[-1]] is Stage.OPTIMIZED]
 
 
 def name_of(item: Case | Pass | Path) -> str:
@@ -49,7 +48,7 @@ def test_golden_files_hold_cases(path: Path, update_golden: bool) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_result_obeys_the_stage(case: Case) -> None:
-    verify(case.run(), ENSURES[case.passes[-1]], after=case.passes[-1])
+    verify(case.run(), case.stage, after=case.passes[-1])
 
 
 @pytest.mark.parametrize("case", GRAPH_CASES, ids=name_of)
