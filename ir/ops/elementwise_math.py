@@ -136,8 +136,8 @@ def _power_samples() -> Iterator[Sample]:
 
 
 def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """As for arrays: for single numbers NumPy takes the square root where y is 0.5, which is NaN at -inf."""
-    return np.asarray(np.power(x[np.newaxis], y[np.newaxis])[0])
+    """As for an array of exponents: for a single one of 0.5 NumPy takes the square root, which is NaN at -inf."""
+    return np.power(np.array(x, ndmin=1), np.array(y, ndmin=1, order="C")).reshape(x.shape)
 
 
 power: OpDefinition = define(
