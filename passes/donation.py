@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
 from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.types import TensorType
 from adjit.ir.verifier import ALIASES, in_place_operands
 
 
-def match_donations(graph: Graph) -> dict[int, Value]:
-    """The result that takes the buffer of each donated parameter; parameters without one are absent.
+@dataclass(frozen=True, slots=True)
+class Donations:
+    """Independent of the order of ops.
+
+    matches   the result that takes the buffer of a donated parameter, by the parameter's number; parameters without one are absent
+    sources   for each value the donated parameters (as bits) from whose element i its element i is computed; others are absent
+    """
+
+    matches: dict[int, Value]
+    sources: dict[Value, int]
+
+
+def match_donations(graph: Graph) -> Donations:
+    """Find a result for each donated parameter.
 
     A result has the type of its parameter and is made by an op. Preferred is one that is computed from that parameter
     element by element, since it can be written in place (`p - rate * g` takes the place of `p`); parameters with the fewest such
     results choose first, so that Adam's moments do not take the buffer of the weights. What is left is matched in order.
     """
-    params = set(graph.params)
-    results = [value for value in dict.fromkeys(graph.results) if value not in params]
-    donated = [index for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
-               if role == "donated" and value not in graph.results]
-    if not donated:
-        return {}
-    sources = element_sources(graph)
-    fitting: dict[int, list[Value]] = {
-        index: [value for value in results if value.type == graph.params[index].type] for index in donated}
-    derived = {index: [value for value in fitting[index] if sources.get(value, 0) >> index & 1] for index in donated}
+    params, outputs = set(graph.params), set(graph.results)
+    donated = {index: value for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
+               if role == "donated" and value not in outputs}
+    sources = _follow(graph.ops, {value: 1 << index for index, value in donated.items()}) if donated else {}
+    results: dict[TensorType, list[Value]] = {}
+    for value in dict.fromkeys(graph.results):
+        if value not in params:
+            results.setdefault(value.type, []).append(value)
+    fitting = {index: results.get(value.type, []) for index, value in donated.items()}
+    derived = {index: [value for value in values if sources.get(value, 0) >> index & 1] for index, values in fitting.items()}
     matches: dict[int, Value] = {}
     taken: set[Value] = set()
     for wishes in (derived, fitting):
@@ -35,12 +49,7 @@ def match_donations(graph: Graph) -> dict[int, Value]:
             if index not in matches and choice is not None:
                 matches[index] = choice
                 taken.add(choice)
-    return matches
-
-
-def element_sources(graph: Graph) -> dict[Value, int]:
-    """For each value the parameters (as bits) from whose element i its element i is computed; values without any are absent."""
-    return _follow(graph.ops, {value: 1 << index for index, value in enumerate(graph.params)})
+    return Donations(matches, sources)
 
 
 def _follow(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value, int]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from itertools import accumulate
 
 from adjit.ir.graph import Graph
+from adjit.passes.donation import Donations
 from adjit.passes.packing import Block
 from adjit.passes.share_memory import Sharing, aligned, share_memory
 
 
-def live_bytes(graph: Graph) -> list[int]:
+def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:
     """The working bytes in use during each op.
 
-    Where a donated buffer makes a copy necessary, that copy is an op more (see `share_memory`).
+    Where a donated buffer makes a copy necessary, that copy is an op more (see `share_memory`). `donations` are those of the graph in
+    any order of its ops, where they are known already.
     """
-    sharing = share_memory(graph)
+    sharing = share_memory(graph, donations)
     changes = [0] * (len(sharing.graph.ops) + 1)
     for block in working_blocks(sharing):
         changes[block.first] += block.size

@@ -6,7 +6,7 @@ import heapq
 
 from adjit.ir.graph import Graph, Value
 from adjit.ir.verifier import ALIASES
-from adjit.passes.donation import match_donations, reads_before_writes
+from adjit.passes.donation import Donations, match_donations, reads_before_writes
 from adjit.passes.liveness import live_bytes
 from adjit.passes.options import Options
 
@@ -36,26 +36,27 @@ def schedule(graph: Graph, options: Options) -> Graph:
     """
     if len(graph.ops) < 2:
         return graph
-    before = _predecessors(graph)
-    best, lowest = graph, _cost(graph)
+    donations = match_donations(graph)
+    before = _predecessors(graph, donations)
+    best, lowest = graph, _cost(graph, donations)
     for order in (_free_early(graph, before), _depth_first(before)):
         candidate = graph.with_ops([graph.ops[index] for index in order])
-        cost = _cost(candidate)
+        cost = _cost(candidate, donations)
         if cost < lowest:
             best, lowest = candidate, cost
     return best
 
 
-def _cost(graph: Graph) -> tuple[int, int]:
+def _cost(graph: Graph, donations: Donations) -> tuple[int, int]:
     """The peak; for equal peaks, the bytes held over all ops."""
-    live = live_bytes(graph)
+    live = live_bytes(graph, donations)
     return max(live, default=0), sum(live)
 
 
-def _predecessors(graph: Graph) -> list[list[int]]:
+def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
     """For each op those that come before it: its operands' makers, and readers of a donated buffer that it writes."""
     maker = {value: index for index, op in enumerate(graph.ops) for value in op.results}
-    extra = reads_before_writes(graph, match_donations(graph))
+    extra = reads_before_writes(graph, donations.matches)
     return [list(dict.fromkeys([*(maker[value] for value in op.operands if value in maker), *extra[index]]))
             for index, op in enumerate(graph.ops)]
 

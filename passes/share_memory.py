@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from adjit.ir import ops
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.verifier import ALIASES, in_place_operands
-from adjit.passes.donation import element_sources, match_donations
+from adjit.passes.donation import Donations, match_donations
 
 ALIGNMENT = 64
 """Every place in the arena starts at a multiple of this many bytes: a cache line, and the widest vector."""
@@ -68,14 +68,18 @@ class Sharing:
     buffers: tuple[Buffer, ...]
 
 
-def share_memory(graph: Graph) -> Sharing:
-    """Decide what shares memory. Parameters that are not donated are never written."""
-    matches = match_donations(graph)
+def share_memory(graph: Graph, donations: Donations | None = None) -> Sharing:
+    """Decide what shares memory. Parameters that are not donated are never written.
+
+    `donations` are those of the graph in any order of its ops, where they are known already.
+    """
+    donations = donations or match_donations(graph)
+    matches, sources = dict(donations.matches), donations.sources
     separate: set[Value] = set()
     while True:
         goals = _goals(graph, matches)
         contents, content_of = _contents(graph, goals, separate)
-        _write_in_place(graph, content_of)
+        _write_in_place(graph, content_of, sources)
         late = _settle(contents, len(graph.ops))
         if not late:
             return Sharing(graph, _buffers(contents))
@@ -85,8 +89,9 @@ def share_memory(graph: Graph) -> Sharing:
 def _goals(graph: Graph, matches: dict[int, Value]) -> dict[Value, Slot]:
     """The final buffer of each result that an op makes; a value returned twice has the place of its first mention."""
     goals = {value: Slot("param", index) for index, value in matches.items()}
+    params = set(graph.params)
     for index, value in enumerate(graph.results):
-        if value not in graph.params:
+        if value not in params:
             goals.setdefault(value, Slot("result", index))
     return goals
 
@@ -122,11 +127,10 @@ def _may_join(content: Content, goal: Slot | None, graph: Graph) -> bool:
     return content.goal is None
 
 
-def _write_in_place(graph: Graph, content_of: dict[Value, Content]) -> None:
+def _write_in_place(graph: Graph, content_of: dict[Value, Content], sources: dict[Value, int]) -> None:
     """Choose the operand that each op writes over. From the last op to the first, so that what leads to a buffer with a fixed
     place goes there from the start.
     """
-    sources = element_sources(graph)
     for index in range(len(graph.ops) - 1, -1, -1):
         op = graph.ops[index]
         for value in sorted(op.results, key=lambda value: content_of[value].goal is None):

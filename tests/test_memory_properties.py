@@ -6,7 +6,8 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from memory_simulation import simulate
 
 from adjit.ir import ops
@@ -60,7 +61,8 @@ def _random_op(choose: random.Random, builder: GraphBuilder, values: list[Value]
     if kind == "reduce" and x.type.rank:
         return (ops.reduce_sum(x, axes=(choose.randrange(x.type.rank),)),)
     if kind == "update" and x.type.rank == 1:
-        updates = [value for value in values if value.type.dtype == x.type.dtype and value.type.rank == 1 and value.type.size <= x.type.size]
+        updates = [value for value in values
+                   if value.type.dtype == x.type.dtype and value.type.rank == 1 and value.type.size <= x.type.size]
         return (ops.update_slice(x, choose.choice(updates), start=(0,), step=(1,)),)
     if kind == "fused":
         return _random_fused(choose, builder, choose.choices(same, k=choose.randint(1, 3)))
@@ -106,7 +108,8 @@ def check(graph: Graph, seed: int) -> tuple[int, int]:
         verify(planned, Stage.PLANNED, after="plan_memory")
         found, memory = simulate(planned, arrays)
         for result, wanted in zip(found, expected, strict=True):
-            assert result.dtype == wanted.dtype and result.shape == wanted.shape
+            assert result.dtype == wanted.dtype
+            assert result.shape == wanted.shape
             assert result.tobytes() == np.ascontiguousarray(wanted).tobytes()
         for i, (array, role) in enumerate(zip(arrays, graph.param_roles, strict=True)):
             if role != "donated":
@@ -144,7 +147,8 @@ def test_packed_blocks_do_not_overlap(raw: list[tuple[int, int, int]]) -> None:
     offsets, total = pack(blocks)
     assert total >= peak(blocks)
     for i, (a, at) in enumerate(zip(blocks, offsets, strict=True)):
-        assert at % 64 == 0 and at + a.size <= total
+        assert at % 64 == 0
+        assert at + a.size <= total
         for b, bt in list(zip(blocks, offsets, strict=True))[:i]:
             if a.first <= b.last and b.first <= a.last:
                 assert at + a.size <= bt or bt + b.size <= at

@@ -1,0 +1,129 @@
+"""What a compiled program keeps in memory, when, and which source line is to blame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.verifier import ALIASES
+from adjit.passes.choose_saved_values import saved_bytes
+from adjit.passes.liveness import arena_bytes
+from adjit.runtime.memory_blocks import MemoryBlock, ends, format_bytes
+from adjit.runtime.memory_plot import draw_timeline
+
+ROWS = 25
+"""Blocks that the text of a report lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """The working memory of a program: what it needs beside its arguments and results.
+
+    peak_bytes    the most bytes in use at one time
+    arena_bytes   what is allocated: at least the peak, since blocks have fixed places
+    saved_bytes   what the forward half keeps for the backward half
+    naive_bytes   what it would take to keep every intermediate value, each op for itself
+    live_bytes    the bytes in use during each op
+    blocks        every block, in the order in which they are made
+
+    `print` it for a table, `.plot(path)` it for a picture.
+    """
+
+    name: str
+    peak_bytes: int
+    arena_bytes: int
+    saved_bytes: int
+    naive_bytes: int
+    live_bytes: tuple[int, ...]
+    blocks: tuple[MemoryBlock, ...]
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops during which it is in use
+        and the bytes of the arena that it takes, and the bytes in use. Needs matplotlib (`pip install adjit[plot]`).
+        """
+        draw_timeline(self.name, self.blocks, self.live_bytes, self.arena_bytes, self.naive_bytes, Path(path))
+
+    def __str__(self) -> str:
+        lines = [
+            f"@{self.name}: {format_bytes(self.peak_bytes)} of working memory at the peak, in an arena of {format_bytes(self.arena_bytes)}",
+            f"kept for the backward half: {format_bytes(self.saved_bytes)}; "
+            f"keeping every intermediate value would take {format_bytes(self.naive_bytes)}"]
+        if self.blocks:
+            lines.append(f"{'size':>10}  {'ops':>11}  {'role':<9}  source")
+        largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))
+        for block in largest[:ROWS]:
+            uses = f"{block.first_use}-{block.last_use}"
+            lines.append(f"{format_bytes(block.size):>10}  {uses:>11}  {block.role.value:<9}  {block.source}")
+        if len(largest) > ROWS:
+            rest = sum(block.size for block in largest[ROWS:])
+            lines.append(f"{format_bytes(rest):>10}  in {len(largest) - ROWS} smaller blocks")
+        return "\n".join(lines)
+
+
+def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
+    """The report on a planned graph; `optimized` is the same program before fusion, to compare with."""
+    ops = [op for op in planned.ops if op.name != "free"]
+    blocks = _blocks(ops)
+    live = _live_bytes(blocks, len(ops))
+    return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), saved_bytes(optimized),
+                        _naive_bytes(optimized), live, blocks)
+
+
+def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:
+    last, aliases = _last_uses(ops)
+    blocks: list[MemoryBlock] = []
+    for index, op in enumerate(ops):
+        for position, slot in enumerate(op.slots):
+            if slot.space != "arena":
+                continue
+            if position == len(op.results):
+                blocks.append(MemoryBlock(f"scratch of {_name(op)}", op.attrs["scratch_bytes"], index, index, op.role, op.loc, slot.offset))
+                continue
+            value, maker = op.results[position], _maker(op, position)
+            if value not in aliases and value.type.nbytes:
+                blocks.append(MemoryBlock(value.name or _name(op), value.type.nbytes, index, last.get(value, index), maker.role,
+                                          maker.loc or op.loc, slot.offset))
+    return tuple(blocks)
+
+
+def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
+    """The last op that reads what each op writes, itself or a reshape of it; and these reshapes, which write nothing."""
+    last: dict[Value, int] = {}
+    root: dict[Value, Value] = {}
+    slots: dict[Value, Slot] = {}
+    for index, op in enumerate(ops):
+        slots.update(zip(op.results, op.slots, strict=False))
+        for value in op.operands:
+            last[root.get(value, value)] = index
+        if op.name in ALIASES and slots.get(op.operands[0]) == slots[op.result]:
+            root[op.result] = root.get(op.operands[0], op.operands[0])
+    return last, set(root)
+
+
+def _name(op: Op) -> str:
+    return op.regions[0].name if op.regions else op.name
+
+
+def _maker(op: Op, position: int) -> Op:
+    """The op that computes a result: one of the region's, for a fused op."""
+    if not op.regions:
+        return op
+    target = op.regions[0].results[position]
+    return next((inner for inner in op.regions[0].ops if target in inner.results), op)
+
+
+def _live_bytes(blocks: tuple[MemoryBlock, ...], count: int) -> tuple[int, ...]:
+    """Bytes in use during each op; where a block is written over in place, only the new one counts."""
+    changes = [0] * (count + 1)
+    for block, end in zip(blocks, ends(blocks), strict=True):
+        changes[block.first_use] += block.size
+        changes[end] -= block.size
+    return tuple(accumulate(changes))[:-1]
+
+
+def _naive_bytes(optimized: Graph) -> int:
+    """Every op's results, without reshapes (views) and without what the program returns."""
+    results = set(optimized.results)
+    return sum(value.type.nbytes for op in optimized.ops if op.name not in ALIASES for value in op.results if value not in results)
