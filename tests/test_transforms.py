@@ -6,6 +6,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,13 @@ def test_vjp_of_vjp_of_a_vector_function(run):
     np.testing.assert_allclose(run(twice, X, V), differences(g, X) @ V, rtol=1e-6)
 
 
+def test_a_pullback_used_within_another_derivative(run):
+    def loss(x, ct):
+        _, pullback = vjp(g, x)
+        return grad(lambda ct: np.sum(pullback(ct)[0] * V))(ct)
+    np.testing.assert_allclose(run(loss, X, np.ones(3)), differences(g, X) @ V, rtol=1e-6)
+
+
 def test_gradient_of_a_pushforward(run):
     pushes = lambda x: np.sum(jvp(g, (x,), (V,))[1])     # noqa: E731
     np.testing.assert_allclose(run(grad(pushes), X), differences(pushes, X), rtol=1e-6)
@@ -261,6 +269,23 @@ def test_gradients_have_the_tree_of_the_argument(run):
     expected = {"w": [np.array([[3.0] * 3, [6.0] * 3], np.float32), np.full(3, 4.5)],
                 "b": (np.float64(18.0), {"unused": np.zeros((0, 2), np.float32)}), "none": None}
     assert_trees_close(gradients, expected)
+
+
+@dataclass
+class Layer:
+    weight: np.ndarray
+    name: tuple = ()
+
+
+def test_dataclasses_are_trees(run):
+    found = run(grad(lambda layer, x: np.sum(layer.weight * x)), Layer(X), V)
+    assert isinstance(found, Layer)
+    np.testing.assert_array_equal(found.weight, V)
+
+
+@pytest.mark.parametrize("layout", [lambda x: x[::-1], lambda x: x.astype(">f8"), lambda x: np.asfortranarray(np.stack([x, x]))])
+def test_any_layout_of_the_argument(run, layout):
+    np.testing.assert_allclose(run(grad(lambda x: np.sum(x ** 3)), layout(X)), 3 * layout(X) ** 2, rtol=1e-12)
 
 
 def test_keyword_arguments_pass_through(run):
