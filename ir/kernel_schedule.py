@@ -174,7 +174,7 @@ def _reserve(s: KernelSchedule, value: Value, size: int) -> None:
 
 
 def _in_place(s: KernelSchedule) -> tuple[int, ...]:
-    """Parameters whose memory any result of the same size may take: of its dtype, each element read before, and only where, it is written."""
+    """Parameters whose memory any result of the same size may take: of its dtype, each element read before, only where it is written."""
     last_read = _last_reads(s)
     eligible = []
     for index, param in enumerate(s.region.params):
