@@ -57,7 +57,7 @@ CASES: dict[str, tuple[optim.Optimizer, Callable[..., Iterator[np.ndarray]]]] = 
 
 
 def leaves_after_each_step(optimizer: optim.Optimizer, update: Callable[..., Any], dtype: type) -> Iterator[list[np.ndarray]]:
-    params = optree.tree_map(lambda p: np.asarray(p, dtype), START)
+    params = optree.tree_map(lambda p: np.array(p, dtype), START)
     state = optimizer.init(params)
     for grads in GRADS:
         params, state = update(params, optree.tree_map(lambda g: np.asarray(g, dtype), grads), state)
