@@ -124,7 +124,8 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         dump.kernels((use.name, use.kernel.source) for use in kernel_uses(planned, kernels))
     executable = Interpretation(optimized, planned) if choices.backend == "interpret" else Executable(planned, kernels, threads)
     done = time.perf_counter()
-    paths = [*signature.traced_paths(), *(f"captured array {i}" for i in range(len(trace.captured)))]
+    known = {index: source.path for index, source in trace.sources.captured}
+    paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]
     return Program(
         signature, trace, pipeline, kernels, executable, Inputs(planned, paths), choices.backend, threads,
         Milliseconds((traced - begin) * 1e3, (passed - traced) * 1e3, (done - passed) * 1e3), reason, verify)
