@@ -139,6 +139,13 @@ def test_a_loop_becomes_vector_code(expression: str) -> None:
     assert f"@adjit_{name}" not in code, "the function is inlined"
 
 
+@pytest.mark.parametrize("name", ["sin_f32", "cos_f64", "tan_f32"])
+def test_a_function_with_a_table_is_called_for_vectors(name: str) -> None:
+    code = kernel_code(f"""for i in range(lo, hi):
+        out[i] = {name}(a[i])""", name)
+    assert re.search(rf"call <\d+ x \w+> @adjit_{name}_v\d+\(", code)
+
+
 @pytest.mark.parametrize(("step", "type"), [(s, t) for s in STEPS for t in ("f32", "f64", "i32")])
 def test_a_reduction_becomes_vector_code(step: str, type: str) -> None:
     name = f"{step}_{type}"

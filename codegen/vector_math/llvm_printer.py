@@ -1,11 +1,16 @@
-"""Prints a definition as a scalar LLVM function, made to be inlined: the vectoriser sees plain arithmetic."""
+"""Prints a definition as an LLVM function that the loop vectoriser can deal with.
+
+Most definitions become one scalar function that is inlined: the vectoriser sees plain arithmetic and flattens `rare` branches. Where
+a branch reads a table, which would become a gather for every element, the scalar function stays a call and names its vector
+variant, in which the branch is one: taken when any lane needs it.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
 
-from adjit.codegen.vector_math.language import Emitter, Number, Value, bits_of
+from adjit.codegen.vector_math.language import Emitter, Number, Value, bits_of, like, select
 
 _FLOAT = {
     "add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv", "remainder": "frem",
@@ -35,66 +40,84 @@ def llvm_type(type: str) -> str:
 
 
 class LLVMPrinter(Emitter):
-    """The text of one function body."""
+    """The text of one function body, `width` elements at a time (1: scalars)."""
 
-    def __init__(self, fused: bool) -> None:
+    def __init__(self, fused: bool, width: int = 1) -> None:
         super().__init__(fused)
+        self.width = width
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.tables: dict[str, str] = {}
         self._block = "body"
         self._count = 0
 
+    def type_text(self, type: str) -> str:
+        return llvm_type(type) if self.width == 1 else f"<{self.width} x {llvm_type(type)}>"
+
     def literal(self, number: Number, type: str) -> str:
-        if type == "bool":
-            return "true" if number else "false"
-        if type[0] != "f":
-            bits = int(type[1:])
-            return str(int(number) % (1 << bits))
-        if type == "f32":   # written as the bits of the double, and has to be exact
-            (number,) = struct.unpack("<f", struct.pack("<f", number))
-        return f"0x{bits_of(number, 64):016X}"
+        text = _element_literal(number, type)
+        return text if self.width == 1 else f"splat ({llvm_type(type)} {text})"
 
     def instruction(self, code: str, type: str, arguments: tuple[Value, ...]) -> str:
         first, names = arguments[0], [a.name for a in arguments]
-        source, target = llvm_type(first.type), llvm_type(type)
+        source, target = self.type_text(first.type), self.type_text(type)
         if code in _BINARY[first.kind]:
             return self._assign(f"{_BINARY[first.kind][code]} {source} {names[0]}, {names[1]}")
         if code == "select":
-            return self._assign(f"select i1 {names[0]}, {target} {names[1]}, {target} {names[2]}")
+            return self._assign(f"select {source} {names[0]}, {target} {names[1]}, {target} {names[2]}")
         if code == "bitcast":
             return self._assign(f"bitcast {source} {names[0]} to {target}")
         if code == "convert":
             return self._convert(first, type)
         if code == "invert":
-            return self._assign(f"xor {source} {names[0]}, {'true' if first.type == 'bool' else '-1'}")
+            return self._assign(f"xor {source} {names[0]}, {self.literal(-1, first.type)}")
         if code == "negate":
-            return self._assign(f"fneg {source} {names[0]}" if first.kind == "f" else f"sub {source} 0, {names[0]}")
-        return self._call(f"llvm.{_FLOAT_INTRINSICS[code]}.{first.type}", type, arguments)
+            negation = f"fneg {source}" if first.kind == "f" else f"sub {source} {self.literal(0, first.type)},"
+            return self._assign(f"{negation} {names[0]}")
+        return self._call(f"llvm.{_FLOAT_INTRINSICS[code]}.{self._suffix(type)}", self.type_text(type), arguments)
 
     def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
         label = self._fresh()
-        self.lines += [f"  br i1 {mask.name}, label %rare{label}, label %join{label}, !prof !0", f"rare{label}:"]
+        any_lane = mask.name
+        if self.width > 1:
+            any_lane = self._call(f"llvm.vector.reduce.or.v{self.width}i1", "i1", (mask,))
+        self.lines += [f"  br i1 {any_lane}, label %rare{label}, label %join{label}, !prof !0", f"rare{label}:"]
         before, self._block = self._block, f"rare{label}"
-        fixed = self.emit_inside(slow, usual)
+        fixed = self.emit_inside(lambda: self._chosen(mask, slow(), usual), usual)
         self.lines += [f"  br label %join{label}", f"join{label}:"]
         after, self._block = self._block, f"join{label}"
         return tuple(
-            Value(self, self._assign(f"phi {llvm_type(old.type)} [{old.name}, %{before}], [{new.name}, %{after}]"), old.type)
+            Value(self, self._assign(f"phi {self.type_text(old.type)} [{old.name}, %{before}], [{new.name}, %{after}]"), old.type)
             for new, old in zip(fixed, usual, strict=True))
 
     def lookup(self, table_name: str, table: Sequence[float], index: Value, type: str) -> Value:
         element = llvm_type(type)
-        cells = ", ".join(f"{element} {self.literal(cell, type)}" for cell in table)
+        cells = ", ".join(f"{element} {_element_literal(cell, type)}" for cell in table)
         self.tables[table_name] = f"@{table_name} = internal constant [{len(table)} x {element}] [{cells}], align 64"
-        place = self._assign(f"getelementptr {element}, ptr @{table_name}, {llvm_type(index.type)} {index.name}")
-        return Value(self, self._assign(f"load {element}, ptr {place}"), type)
+        if self.width == 1:
+            return Value(self, self._load(table_name, index.name, llvm_type(index.type), element), type)
+        result = "poison"
+        for lane in range(self.width):
+            place = self._assign(f"extractelement {self.type_text(index.type)} {index.name}, i64 {lane}")
+            cell = self._load(table_name, place, llvm_type(index.type), element)
+            result = self._assign(f"insertelement {self.type_text(type)} {result}, {element} {cell}, i64 {lane}")
+        return Value(self, result, type)
+
+    def _load(self, table_name: str, index: str, index_type: str, element: str) -> str:
+        place = self._assign(f"getelementptr {element}, ptr @{table_name}, {index_type} {index}")
+        return self._assign(f"load {element}, ptr {place}")
+
+    def _chosen(self, mask: Value, slow: Sequence[Value | Number], usual: tuple[Value, ...]) -> Sequence[Value | Number]:
+        """In a vector, the lanes that did not need the branch keep what they had."""
+        if self.width == 1:
+            return slow
+        return [select(mask, like(old, new), old) for new, old in zip(slow, usual, strict=True)]
 
     def _convert(self, x: Value, type: str) -> str:
-        source, target = llvm_type(x.type), llvm_type(type)
+        source, target = self.type_text(x.type), self.type_text(type)
         to_float, bits = type[0] == "f", int(type[1:])
         if x.kind == "f" and not to_float:
-            return self._call(f"llvm.fpto{'si' if type[0] == 'i' else 'ui'}.sat.{target}.{x.type}", type, (x,))
+            return self._call(f"llvm.fpto{'si' if type[0] == 'i' else 'ui'}.sat.{self._suffix(type)}.{self._suffix(x.type)}", target, (x,))
         if x.kind == "f":
             code = "fpext" if bits > x.bits else "fptrunc"
         elif to_float:
@@ -107,10 +130,14 @@ class LLVMPrinter(Emitter):
             code = "sext" if x.kind == "i" else "zext"
         return self._assign(f"{code} {source} {x.name} to {target}")
 
-    def _call(self, intrinsic: str, type: str, arguments: tuple[Value, ...]) -> str:
-        result = llvm_type(type)
-        self.declarations.add(f"declare {result} @{intrinsic}({', '.join(llvm_type(a.type) for a in arguments)})")
-        return self._assign(f"call {result} @{intrinsic}({', '.join(f'{llvm_type(a.type)} {a.name}' for a in arguments)})")
+    def _suffix(self, type: str) -> str:
+        name = type if type[0] == "f" else llvm_type(type)
+        return name if self.width == 1 else f"v{self.width}{name}"
+
+    def _call(self, intrinsic: str, result: str, arguments: tuple[Value, ...]) -> str:
+        types = [self.type_text(a.type) for a in arguments]
+        self.declarations.add(f"declare {result} @{intrinsic}({', '.join(types)})")
+        return self._assign(f"call {result} @{intrinsic}({', '.join(f'{t} {a.name}' for t, a in zip(types, arguments, strict=True))})")
 
     def _assign(self, text: str) -> str:
         name = f"%v{self._fresh()}"
@@ -122,13 +149,57 @@ class LLVMPrinter(Emitter):
         return self._count
 
 
-def print_function(symbol: str, definition: Callable[..., Value], types: Sequence[str], fused: bool) -> tuple[str, str]:
-    """The LLVM module with `definition` as the function `symbol` on parameters of these types; and its result type."""
-    printer = LLVMPrinter(fused)
-    result = definition(*(Value(printer, f"%x{i}", type) for i, type in enumerate(types)))
+def _element_literal(number: Number, type: str) -> str:
+    if type == "bool":
+        return "true" if number else "false"
+    if type[0] != "f":
+        return str(int(number) % (1 << int(type[1:])))
+    if type == "f32":   # written as the bits of the double, and has to be exact
+        (number,) = struct.unpack("<f", struct.pack("<f", number))
+    return f"0x{bits_of(number, 64):016X}"
+
+
+def print_function(symbol: str, definition: Callable[..., Value], types: Sequence[str], fused: bool, vector_bits: int) -> tuple[str, str]:
+    """The LLVM module with `definition` as the function `symbol` on parameters of these types; and its result type.
+
+    `vector_bits` is the size of vectors that loops are expected to use.
+    """
+    scalar = LLVMPrinter(fused)
+    result = definition(*(Value(scalar, f"%x{i}", type) for i, type in enumerate(types)))
+    if not scalar.tables:
+        return _module(scalar, _function(scalar, symbol, types, result, "alwaysinline nounwind")), result.type
+    vector = LLVMPrinter(fused, vector_bits // int(types[0][1:]))
+    vector_symbol, pure = f"{symbol}_v{vector.width}", "noinline nounwind willreturn memory(none)"
+    result = definition(*(Value(vector, f"%x{i}", type) for i, type in enumerate(types)))
+    mapping = f'"vector-function-abi-variant"="_ZGV_LLVM_N{vector.width}{"v" * len(types)}_{symbol}({vector_symbol})"'
+    return _module(
+        vector,
+        _function(vector, vector_symbol, types, result, pure),
+        _function_of_one(vector, symbol, vector_symbol, types, result.type, f"{pure} {mapping}"),
+        f'@llvm.compiler.used = appending global [1 x ptr] [ptr @{vector_symbol}], section "llvm.metadata"'), result.type
+
+
+def _function(printer: LLVMPrinter, symbol: str, types: Sequence[str], result: Value, attributes: str) -> str:
+    parameters = ", ".join(f"{printer.type_text(type)} %x{i}" for i, type in enumerate(types))
+    returned = printer.type_text(result.type)
+    return "\n".join([f"define {returned} @{symbol}({parameters}) {attributes} {{", "body:", *printer.lines,
+                      f"  ret {returned} {result.name}", "}"])
+
+
+def _function_of_one(vector: LLVMPrinter, symbol: str, vector_symbol: str, types: Sequence[str], result: str, attributes: str) -> str:
+    """The scalar function, by way of the vector one: its code would be as long again."""
+    lines, arguments = [], []
+    for i, type in enumerate(types):
+        wide = vector.type_text(type)
+        lines += [f"  %one{i} = insertelement {wide} poison, {llvm_type(type)} %x{i}, i64 0",
+                  f"  %all{i} = shufflevector {wide} %one{i}, {wide} poison, <{vector.width} x i32> zeroinitializer"]
+        arguments.append(f"{wide} %all{i}")
+    returned = vector.type_text(result)
     parameters = ", ".join(f"{llvm_type(type)} %x{i}" for i, type in enumerate(types))
-    text = "\n".join([
-        *sorted(printer.declarations), *printer.tables.values(),
-        f"define {llvm_type(result.type)} @{symbol}({parameters}) alwaysinline nounwind {{", "body:", *printer.lines,
-        f"  ret {llvm_type(result.type)} {result.name}", "}", _UNLIKELY, ""])
-    return text, result.type
+    return "\n".join([f"define {llvm_type(result)} @{symbol}({parameters}) {attributes} {{", *lines,
+                      f"  %y = call {returned} @{vector_symbol}({', '.join(arguments)})",
+                      f"  %first = extractelement {returned} %y, i64 0", f"  ret {llvm_type(result)} %first", "}"])
+
+
+def _module(printer: LLVMPrinter, *definitions: str) -> str:
+    return "\n".join([*sorted(printer.declarations), *printer.tables.values(), *definitions, _UNLIKELY, ""])
