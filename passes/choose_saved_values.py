@@ -158,9 +158,7 @@ class _Halves:
         self.crossing = [value for value in used if self.costs(value)]
         self._grade = self._grades(graph)
         self.again = {op for op, grade in self._grade.items() if grade == CHEAP}
-        self.candidates = sorted(
-            (op for op, grade in self._grade.items() if grade > CHEAP),
-            key=lambda op: (self._grade[op], self.work(op) / max(1, op.result.type.nbytes)))
+        self.candidates = self._by_cost()
 
     def costs(self, value: Value) -> bool:
         """Whether keeping `value` takes memory; a parameter or a value of the backward half has no forward op."""
@@ -182,6 +180,16 @@ class _Halves:
                     grade = max(grade, MATERIALIZED)
             grades[op] = grade
         return dict(reversed(grades.items()))
+
+    def _by_cost(self) -> list[Op]:
+        """All but the cheap ops, in the order in which they are given up. Of equals, as in a deep network, the first few of that order are
+        spread over the whole program: then what is kept lies between short stretches that run again, and they one after the other.
+        """
+        equals: dict[tuple[int, float], list[Op]] = {}
+        for op, grade in self._grade.items():
+            if grade > CHEAP:
+                equals.setdefault((grade, self.work(op) / max(1, op.result.type.nbytes)), []).append(op)
+        return [equals[cost][index] for cost in sorted(equals) for index in spread_order(len(equals[cost]))]
 
     def work(self, op: Op) -> int:
         """About how many operations one run of `op` takes."""
@@ -215,6 +223,16 @@ class _Halves:
         return _Choice({value for value, node in entry.items() if node in backward_side}, nbytes)
 
 
+def spread_order(count: int) -> list[int]:
+    """The numbers below `count`, in an order whose beginnings are spread evenly: by their bits read backwards.
+
+    >>> spread_order(8)
+    [0, 4, 2, 6, 1, 5, 3, 7]
+    """
+    bits = max(count - 1, 1).bit_length()
+    return sorted(range(count), key=lambda number: int(f"{number:0{bits}b}"[::-1], 2))
+
+
 def _operations(op: Op, grade: int) -> int:
     """A rough count of what one run of `op` computes."""
     if op.definition.kind is Kind.CONTRACTION:
@@ -240,7 +258,7 @@ def _least_that_fits(halves: _Halves, budget: int) -> _Choice:
         else:
             low = middle
     needed = [op for op in halves.candidates[:high] if op.result in best.values]
-    for op in sorted(needed, key=halves.work, reverse=True)[:ATTEMPTS]:
+    for op in sorted(reversed(needed), key=halves.work, reverse=True)[:ATTEMPTS]:
         without = [other for other in needed if other is not op]
         choice = halves.choose(without)
         if choice.nbytes <= budget:
