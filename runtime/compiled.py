@@ -169,6 +169,13 @@ class BoundCompiledFunction:
         self.__func__ = function
         self.__self__ = instance
 
+    def __eq__(self, other: object) -> bool:
+        """Like a method: equal for the same function of the same instance."""
+        return isinstance(other, BoundCompiledFunction) and self.__func__ is other.__func__ and self.__self__ is other.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__func__), id(self.__self__)))
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fun, args = self._split(args)
         return self.__func__.call(fun, args, kwargs)

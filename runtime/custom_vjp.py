@@ -55,6 +55,11 @@ class custom_vjp:
                              hint="define the function anew to give it another one")
         self.rule = forward, backward
 
+    @property
+    def __adjit_functions__(self) -> tuple[Function, ...]:
+        """For the guards of a trace: the rule may reach arrays too."""
+        return self.rule or ()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracing():
             return self.fun(*args, **kwargs)

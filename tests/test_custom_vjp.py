@@ -183,3 +183,14 @@ def test_a_function_without_a_rule():
 def test_keyword_only_arguments_have_no_place_in_a_rule():
     rule = with_rule(lambda x, *, scale: x * scale, lambda x: (x, None), lambda _, ct: (ct,))
     assert "scale" in error_of(TraceError, lambda: grad(lambda x: rule(x, scale=2.0))(1.0)).message
+
+
+FACTOR = np.array(2.0)
+
+
+def test_an_array_of_the_rule_that_is_bound_anew_is_noticed(monkeypatch):
+    rule = with_rule(lambda x: x, lambda x: (x, None), lambda _, ct: (ct * FACTOR,))
+    gradient = compile(grad(rule))
+    assert (gradient(1.0), grad(rule)(1.0)) == (2.0, 2.0)
+    monkeypatch.setitem(globals(), "FACTOR", np.array(5.0))
+    assert (gradient(1.0), grad(rule)(1.0)) == (5.0, 5.0)

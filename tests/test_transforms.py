@@ -450,6 +450,14 @@ class Scaled:
     def __call__(self, x):
         return self.loss(x)
 
+    @compile
+    def compiled_loss(self, x):
+        CALLS.append(x.shape)
+        return self.loss(x)
+
+
+CALLS: list[tuple[int, ...]] = []
+
 
 def test_methods_instances_and_ufuncs(run):
     one, other = Scaled(np.float64(1.0)), Scaled(np.float64(3.0))
@@ -458,6 +466,15 @@ def test_methods_instances_and_ufuncs(run):
         np.testing.assert_allclose(run(grad(other.loss), X), 6 * X)
         np.testing.assert_allclose(run(grad(other), X), 6 * X)
         assert run(grad(np.sin), 0.0) == 1.0
+
+
+def test_gradient_of_a_compiled_method():
+    one, other = Scaled(np.float64(1.0)), Scaled(np.float64(3.0))
+    np.testing.assert_allclose(grad(one.compiled_loss)(X), 2 * X)
+    np.testing.assert_allclose(grad(other.compiled_loss)(X), 6 * X)
+    traces = len(CALLS)
+    np.testing.assert_allclose(grad(one.compiled_loss)(X + 1), 2 * (X + 1))
+    assert len(CALLS) == traces
 
 
 def test_gradient_of_a_compiled_function(run):

@@ -187,6 +187,8 @@ class _Walk:
         """The attributes whose names occur in code: those of an object and of its class, methods included."""
         if hasattr(value, "__wrapped__"):
             self.value(value.__wrapped__, path, 0)
+        for function in getattr(value, "__adjit_functions__", ()):      # what an object of ours calls besides
+            self.value(function, path, 0)
         kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
         if kinds[0].__module__.partition(".")[0] in _FOREIGN:
             return
