@@ -34,6 +34,20 @@ def test_second_derivative(definition: OpDefinition, sample: Sample) -> None:
             check_derivative(gradient_graph(graph, wrt), [*sample.arrays, cotangent], again)
 
 
+@for_each_sample(differentiable=True)
+def test_rules_are_linear_in_the_cotangent(definition: OpDefinition, sample: Sample) -> None:
+    """Transposed, a rule is the forward derivative: it has to be the same for every cotangent, also for 0, which `jvp` takes."""
+    graph = sample_graph(definition, sample)
+    generator = np.random.default_rng(11)
+    shape = graph.results[0].type.shape
+    for wrt in sample.differentiable:
+        forward = gradient_graph(gradient_graph(graph, wrt), len(sample.arrays))
+        tangent = generator.normal(size=sample.arrays[wrt].shape)
+        (expected,) = interpret(forward, [*sample.arrays, generator.normal(size=shape), tangent])
+        (found,) = interpret(forward, [*sample.arrays, np.zeros(shape), tangent])
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def every_combination(count: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     return tuple(np.ascontiguousarray(grid).ravel() for grid in np.meshgrid(*[edges(dtype)] * count, indexing="ij"))
 
