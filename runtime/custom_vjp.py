@@ -47,18 +47,14 @@ class custom_vjp:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.rule: tuple[Function, Function] | None = None
+        self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may reach arrays too
 
     def defvjp(self, forward: Function, backward: Function) -> None:
         """Set the rule, once. Programs that were compiled keep the rule they were compiled with, so it cannot be replaced."""
         if self.rule is not None:
             raise TraceError(f"{describe(self)} has a derivative rule already", find_user_location(),
                              hint="define the function anew to give it another one")
-        self.rule = forward, backward
-
-    @property
-    def __adjit_functions__(self) -> tuple[Function, ...]:
-        """For the guards of a trace: the rule may reach arrays too."""
-        return self.rule or ()
+        self.rule = self.__adjit_functions__ = forward, backward
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracing():
