@@ -120,7 +120,7 @@ class TracedArray:
 
     def _read_only(self) -> Exception:
         builder, owner = self.scope.builder, self if self.view is None else self.view.owner
-        if isinstance(builder, GraphBuilder) and owner._value in builder.params:
+        if not owner.writable and isinstance(builder, GraphBuilder) and owner._value in builder.params:
             name = f"{owner._value.name!r} " if owner._value.name else ""
             return TraceError(f"the argument {name}is written to inside of the trace", find_user_location(),
                               hint="write to a copy of it (x = x.copy()) and return that")

@@ -112,10 +112,6 @@ def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
     return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
 
 
-def _round(self: TracedArray, digits: int | None = None) -> Any:
-    return FUNCTIONS[np.round](self, digits or 0)
-
-
 def _deepcopy(self: TracedArray, memo: Any = None) -> TracedArray:
     return FUNCTIONS[np.copy](self)
 
@@ -124,7 +120,7 @@ def install() -> None:
     """Give `TracedArray` its operators and methods."""
     members: dict[str, Callable[..., Any]] = {
         "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
-        "sort": _sort, "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__round__": _round, "__copy__": _deepcopy,
+        "sort": _sort, "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__copy__": _deepcopy,
         "__deepcopy__": _deepcopy,
     }
     for name, ufunc in _BINARY.items():

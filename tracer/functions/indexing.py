@@ -41,10 +41,10 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
     entries = _expand(x, index)
     if not any(_is_array(entry) for entry in entries):
         view = _basic_view(x, entries)
-        return wrap(view.value) if not view.shape and _only_integers(index) else view
+        return wrap(view.value) if _is_copied(index, view.shape) else view
     view, indices, in_front = _split(x, entries)
     read, write = _advanced(view.shape, indices, in_front)
-    if view.ndim > len(indices) and all(not entry.shape for entry in entries if _is_array(entry)):      # a traced integer: a view, too
+    if view.ndim > len(indices) and all(isinstance(entry, TracedArray) and entry.scalar for entry in entries if _is_array(entry)):      # a traced integer: a view, too
         strides = tuple(stride for axis, stride in enumerate(view.strides) if axis not in indices)
         return view_of(view, read, write, strides, _integer_key(entries))
     return wrap(read(view.value))
@@ -116,9 +116,10 @@ def _is_array(entry: Any) -> bool:
     return isinstance(entry, (np.ndarray, TracedArray))
 
 
-def _only_integers(index: Any) -> bool:
-    return all(isinstance(item, (int, np.integer)) or (isinstance(item, np.ndarray) and not item.shape)
-               for item in (index if isinstance(index, tuple) else (index,)))
+def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
+    """Whether NumPy copies what a basic index chooses: a scalar, or anything chosen with an array of no dimension."""
+    items = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(item, np.ndarray) for item in items) or (not shape and not any(item is Ellipsis for item in items))
 
 
 def _expand(x: TracedArray, index: Any) -> list[Any]:
@@ -132,6 +133,7 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
         if isinstance(item, np.ndarray) and item.dtype == np.bool_:
             items += _mask_indices(x, item, sum(i is not None and i is not Ellipsis for i in items))
         elif isinstance(item, np.ndarray) and not item.shape and item.dtype.kind in "iu":
+            freeze(item)
             items.append(int(item))
         elif isinstance(item, TracedArray) and item.dtype.kind not in "iu":
             hint = _MASK_HINT if item.dtype == BOOL else None
@@ -162,13 +164,18 @@ def _mask_indices(x: TracedArray, mask: np.ndarray, used: int) -> list[np.ndarra
     """A plain mask as integer arrays; its content becomes part of what the trace is valid for."""
     if mask.ndim == 0:
         raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
-    scope = active_scope()
-    if scope is not None:
-        scope.freeze(mask)
-    found = [size for size in x.shape]
+    freeze(mask)
+    found = list(x.shape)
     if all(found[i:i + mask.ndim] != list(mask.shape) for i in range(used, len(found) + 1)):
         raise IndexError(f"boolean index did not match indexed array: the mask is {mask.shape}, the array {x.shape}")
     return [fixed(places) for places in np.nonzero(mask)]
+
+
+def freeze(array: np.ndarray) -> None:
+    """The content of a plain array decided something that is fixed in the graph: it becomes part of what the trace holds for."""
+    scope = active_scope()
+    if scope is not None and array.flags.writeable:
+        scope.freeze(array)
 
 
 # -- the basic part

@@ -117,6 +117,13 @@ def _compare(lower: Lower, if_negative: bool) -> Lower:
     return comparison
 
 
+def _integer_reciprocal(x: Value) -> Value:
+    """1 / x rounded towards 0; 0 for 0, where NumPy's result is up to the machine."""
+    magnitude = x if x.type.dtype.kind in "bu" else ops.abs(x)
+    one, zero = (constant(number, x.type.dtype, x.type.shape) for number in (1, 0))
+    return ops.select(ops.equal(magnitude, one), x, zero)
+
+
 def _scaled(factor: float) -> Lower:
     return lambda x: ops.multiply(x, constant(factor, x.type.dtype, x.type.shape))
 
@@ -152,8 +159,7 @@ def _logaddexp2(a: Value, b: Value) -> Value:
 
 _LOWERINGS: dict[np.ufunc, Lower] = {
     np.negative: ops.negative, np.positive: _same, np.absolute: _floating(ops.abs, lambda x: x if x.type.dtype.kind in "bu" else ops.abs(x)),
-    np.fabs: ops.abs, np.sign: ops.sign, np.square: ops.square, np.reciprocal: _floating(ops.reciprocal, lambda x: ops.floor_divide(
-        constant(1, x.type.dtype, x.type.shape), x)),
+    np.fabs: ops.abs, np.sign: ops.sign, np.square: ops.square, np.reciprocal: _floating(ops.reciprocal, _integer_reciprocal),
     np.exp: ops.exp, np.exp2: ops.exp2, np.expm1: ops.expm1, np.log: ops.log, np.log2: ops.log2, np.log10: ops.log10,
     np.log1p: ops.log1p, np.sqrt: ops.sqrt, np.cbrt: ops.cbrt, np.sin: ops.sin, np.cos: ops.cos, np.tan: ops.tan,
     np.arcsin: ops.arcsin, np.arccos: ops.arccos, np.arctan: ops.arctan, np.sinh: ops.sinh, np.cosh: ops.cosh,
@@ -268,6 +274,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """As `numpy.round`: halves go to the even neighbour. The derivative is 0."""
     x = as_traced(a)
+    if x.dtype == BOOL:
+        resolve(np.rint, (x,))      # float16 in NumPy
     value = x.value
     if x.dtype.kind == "f" or decimals < 0:
         floating = convert(value, x.dtype if x.dtype.kind == "f" else F64)

@@ -1,0 +1,54 @@
+"""Runs a function through the tracer, and checks on the way what holds for every traced graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.interpreter import interpret
+from adjit.ir.parser import parse
+from adjit.ir.printer import print_graph
+from adjit.ir.verifier import verify
+from adjit.tracer.trace import Trace, trace_function
+
+
+def checked_trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
+    """The trace of `fun(*args)`, verified and sent through the text form."""
+    trace = trace_function(fun, args, kwargs)
+    verify(trace.graph)
+    assert parse(print_graph(trace.graph)) == trace.graph
+    return trace
+
+
+def run_traced(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `fun(*args)` gives when it is traced and the graph interpreted."""
+    trace = checked_trace(fun, *args, **kwargs)
+    arrays = [np.asarray(array) for array in (*trace.signature.leaves, *trace.captured)]
+    native = [array.astype(array.dtype.newbyteorder("=")) for array in arrays]
+    return trace.rebuild(interpret(trace.graph, native))
+
+
+def assert_same(actual: Any, expected: Any, rtol: float | None = None) -> None:
+    """Equal structure, shape, dtype and values; NaN equals NaN. `rtol` allows for rounding (by default a few units in the last place)."""
+    if isinstance(expected, (tuple, list)):
+        assert len(actual) == len(expected)
+        for a, e in zip(actual, expected, strict=True):
+            assert_same(a, e, rtol)
+        return
+    a, e = np.asarray(actual), np.asarray(expected)
+    assert a.dtype == e.dtype, f"dtype {a.dtype}, NumPy's is {e.dtype}"
+    assert a.shape == e.shape, f"shape {a.shape}, NumPy's is {e.shape}"
+    if e.dtype.kind == "f":
+        tolerance = 16 * np.finfo(e.dtype).eps if rtol is None else rtol
+        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
+    else:
+        np.testing.assert_array_equal(a, e)
+
+
+def assert_as_numpy(fun: Callable[..., Any], *args: Any, rtol: float | None = None) -> None:
+    """Traced or not, `fun(*args)` is the same."""
+    with np.errstate(all="ignore"):
+        expected = fun(*args)
+    assert_same(run_traced(fun, *args), expected, rtol)
