@@ -120,6 +120,7 @@ def test_kinks() -> None:
     assert gradients(ops.sign, [-2.0, 0.0]) == [[0, 0]]
     assert gradients(ops.hypot, [0.0, 3.0], [0.0, 4.0]) == [[0, 0.6], [0, 0.8]]
     assert gradients(ops.arctan2, [0.0, 0.0], [0.0, 2.0]) == [[0, 0.5], [0, 0]]
+    assert gradients(ops.arctan2, [1.0, INF, -INF], [-INF, 1.0, INF]) == [[0, 0, 0], [0, 0, 0]]
     assert gradients(ops.sqrt, [0.0, 0.0], ct=[0.0, 1.0]) == [[0, INF]]
     assert gradients(ops.select, np.array([True, False]), [1.0, NAN], [NAN, 1.0]) == [[1, 0], [0, 1]]
     assert gradients(ops.stop_gradient, [1.0]) == [[0]]

@@ -12,7 +12,7 @@ from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import add, divide, multiply, negative, square, strong_divide, strong_multiply, subtract
 from adjit.ir.ops.comparison import equal, isinf
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.logical import logical_and
+from adjit.ir.ops.logical import logical_and, logical_or
 from adjit.ir.ops.rules import FLOAT, NUMBER, same_as_operands
 from adjit.ir.ops.sampling import INTEGERS, binary_samples, edge_pairs, unary_samples, uniform
 from adjit.ir.ops.selection import select
@@ -163,9 +163,9 @@ hypot: OpDefinition = define(
 def _arctan2_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
     y, x = operands
     length = hypot(y, x)
-    at_zero = equal(length, full_like(length, 0.0))
-    along_y = _zero_where(at_zero, divide(divide(x, length), length))
-    along_x = _zero_where(at_zero, divide(divide(y, length), length))
+    flat = logical_or(equal(length, full_like(length, 0.0)), isinf(length))
+    along_y = _zero_where(flat, divide(divide(x, length), length))
+    along_x = _zero_where(flat, divide(divide(y, length), length))
     return strong_multiply(ct, along_y), negative(strong_multiply(ct, along_x))
 
 
@@ -176,7 +176,7 @@ def _arctan2_samples() -> Iterator[Sample]:
 
 arctan2: OpDefinition = define(
     "arctan2", Kind.ELEMENTWISE, arity=2, numpy=np.arctan2,
-    doc="The angle of the point (y, x), the first operand being the ordinate. Its derivative at (0, 0) is 0.",
+    doc="The angle of the point (y, x), the first operand being the ordinate. Its derivative is 0 at (0, 0) and at infinity.",
     infer=same_as_operands(FLOAT), evaluate=np.arctan2, scalar="arctan2({0}, {1})", vjp=_arctan2_vjp, samples=_arctan2_samples)
 
 
