@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from adjit.ir.evaluator import evaluate
-from adjit.ir.graph import Graph, Value, last_uses
+from adjit.ir.graph import Graph, Op, Value, last_uses
 
 
-def interpret(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """The results of `graph` for `arrays`, one a parameter. Values are dropped after their last use."""
+def interpret(graph: Graph, arrays: Sequence[np.ndarray], on_op: Callable[[Op], None] | None = None) -> tuple[np.ndarray, ...]:
+    """The results of `graph` for `arrays`, one a parameter. Values are dropped after their last use; `on_op` is told each op that ran."""
     known: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
     last = last_uses(graph)
     for index, op in enumerate(graph.ops):
         outs = evaluate(op.definition, [known[v] for v in op.operands], op.attrs, op.regions)
         known.update(zip(op.results, outs, strict=True))
+        if on_op is not None:
+            on_op(op)
         for value in {*op.operands, *op.results}:
             if last[value] == index:
                 del known[value]

@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -47,7 +47,7 @@ class CompiledFunction:
     """
 
     def __init__(self, fun: Callable[..., Any], choices: Choices):
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())
         self.fun = fun
         self.choices = choices
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -57,6 +57,8 @@ class CompiledFunction:
         self._last: Program | None = None
         self._lock = threading.Lock()           # for the fields above, held for moments
         self._compiling = threading.RLock()     # one compilation at a time
+        if isinstance(fun, FunctionType):
+            self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(self.fun, args, kwargs)
@@ -66,8 +68,10 @@ class CompiledFunction:
         if is_tracing():
             return fun(*args, **kwargs)
         signature = flatten_call(fun, args, kwargs, self.choices.static)
-        program, captured = self._known(signature, count=True) or self._compile(fun, args, kwargs, signature)
-        program.calls += 1
+        found = self._known(signature, count=True)
+        if found is None:
+            return self._first_call(fun, args, kwargs, signature)
+        program, captured = found
         return program.run(signature, captured)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -138,6 +142,20 @@ class CompiledFunction:
             self._last = program
         return program, captured
 
+    def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:
+        """Compile and run. Where that raises, the cache is left as it was: bad input is no signature to keep."""
+        last = self._last
+        program, captured = self._compile(fun, args, kwargs, signature)
+        try:
+            return program.run(signature, captured)
+        except BaseException:
+            with self._lock:
+                if self._programs.get(signature.key) is program:
+                    del self._programs[signature.key]
+                    self._traces -= 1
+                    self._last = last
+            raise
+
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Found:
         with self._compiling:
             found = self._known(signature)        # another thread may have been faster
@@ -165,16 +183,16 @@ class BoundCompiledFunction:
     """A compiled method of one instance: an instance that is a tree is traced, any other is part of the signature by its identity."""
 
     def __init__(self, function: CompiledFunction, instance: Any):
-        functools.update_wrapper(self, function.fun)
+        self.__doc__ = function.__doc__
         self.__func__ = function
         self.__self__ = instance
 
-    def __eq__(self, other: object) -> bool:
-        """Like a method: equal for the same function of the same instance."""
-        return isinstance(other, BoundCompiledFunction) and self.__func__ is other.__func__ and self.__self__ is other.__self__
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
 
-    def __hash__(self) -> int:
-        return hash((id(self.__func__), id(self.__self__)))
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return MethodType(self.__func__.fun, self.__self__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fun, args = self._split(args)
@@ -222,7 +240,7 @@ class BoundCompiledFunction:
         """The function and its positional arguments; a plain instance goes with the function."""
         leaves, _ = flatten(self.__self__)
         if len(leaves) == 1 and leaves[0] is self.__self__:
-            return MethodType(self.__func__.fun, self.__self__), args
+            return self.__wrapped__, args
         return self.__func__.fun, (self.__self__, *args)
 
 

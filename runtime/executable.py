@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,9 +157,9 @@ class Interpretation:
         self.layout = Layout(planned)
         self.graph = optimized
 
-    def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
-        """As `Executable.run`."""
-        results: list[Any] = [np.array(array, copy=True) for array in interpret(self.graph, arrays)]
+    def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any], on_op: Callable[[Op], None] | None = None) -> list[Any]:
+        """As `Executable.run`; `on_op` is told each op that ran."""
+        results: list[Any] = [np.array(array, copy=True) for array in interpret(self.graph, arrays, on_op)]
         for index, home in enumerate(self.layout.homes):
             if home.handing is Handing.DONATED:
                 np.copyto(leaves[home.param], results[index])
@@ -169,7 +169,11 @@ class Interpretation:
         return results
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
-        """As `run`; the time of the whole graph stands for its last op."""
+        """As `run`; and when each op ran."""
+        times: Times = []
         begin = time.perf_counter_ns()
-        results = self.run(arrays, leaves)
-        return results, [(op, begin, time.perf_counter_ns()) for op in self.graph.ops[-1:]]
+
+        def on_op(op: Op) -> None:
+            times.append((op, times[-1][2] if times else begin, time.perf_counter_ns()))
+
+        return self.run(arrays, leaves, on_op), times

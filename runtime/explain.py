@@ -61,6 +61,5 @@ def _kernels(program: Program) -> list[str]:
     width = max(len(use.name) for use in uses)
     lines = [f"kernels{'':{width - 5}}  {'used':>4}  {'blocks':>7}  {'estimated us':>12}  origin"]
     for use in uses:
-        source = use.kernel.source
-        lines.append(f"  {use.name:<{width}}  {use.count:>4}  {source.blocks:>7}  {source.work / 1e3:12.1f}  {use.kernel.origin}")
+        lines.append(f"  {use.name:<{width}}  {use.count:>4}  {use.blocks:>7}  {use.work / 1e3:12.1f}  {use.kernel.origin}")
     return lines

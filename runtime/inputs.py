@@ -42,6 +42,8 @@ class Inputs:
         return fit
 
     def _check_donated(self, index: int, leaf: Any) -> None:
+        if isinstance(leaf, np.ndarray) and leaf.flags.carray and leaf.dtype.isnative:
+            return
         path = self._paths[index]
         if not isinstance(leaf, np.ndarray):
             raise DonationError(

@@ -39,7 +39,7 @@ _UNFINISHED = ".new-"
 @cache
 def environment() -> str:
     """Everything besides its source that the machine code of a kernel depends on."""
-    from importlib.metadata import version      # as slow to import as all of adjit
+    from importlib.metadata import version  # as slow to import as all of adjit
 
     features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
     generator = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py")))).hexdigest()

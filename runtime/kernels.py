@@ -27,11 +27,15 @@ def compile_kernels(planned: Graph) -> dict[Op, Kernel]:
 
 @dataclass(slots=True)
 class KernelUse:
-    """A kernel under a name of its own, and how many fused ops run it (kernels know sizes by name only)."""
+    """A kernel under a name of its own, and the fused ops that run it (kernels know sizes by name only): how many, the most blocks
+    of one, and the estimated work of all in nanoseconds.
+    """
 
     name: str
     kernel: Kernel
-    count: int
+    count: int = 0
+    blocks: int = 0
+    work: float = 0.0
 
 
 def kernel_uses(planned: Graph, kernels: Mapping[Op, Kernel]) -> list[KernelUse]:
@@ -43,13 +47,15 @@ def kernel_uses(planned: Graph, kernels: Mapping[Op, Kernel]) -> list[KernelUse]
             continue
         source = kernels[op].source
         same = (source.text, *(argument.dtype for argument in source.arguments))
-        if same in found:
-            found[same].count += 1
-            continue
-        name, number = source.name, 1
-        while name in names:
-            number += 1
-            name = f"{source.name}_{number}"
-        names.add(name)
-        found[same] = KernelUse(name, kernels[op], 1)
+        if same not in found:
+            name, number = source.name, 1
+            while name in names:
+                number += 1
+                name = f"{source.name}_{number}"
+            names.add(name)
+            found[same] = KernelUse(name, kernels[op])
+        use = found[same]
+        use.count += 1
+        use.blocks = max(use.blocks, source.blocks)
+        use.work += source.work
     return list(found.values())

@@ -82,6 +82,7 @@ class Program:
 
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
         """The function's result for a call, with these arrays for those that it reaches by itself."""
+        self.calls += 1
         arrays, passed = self._everything(signature, captured)
         return self.trace.rebuild(self.executable.run(self.inputs.prepare(arrays, passed), passed))
 

@@ -113,9 +113,11 @@ def refused(change: Callable[[dict, dict, np.ndarray], Any], message: str, backe
             step(*arguments(), 0.1)
         x = x if (changed := change(params, state, x)) is None else changed
         before = [np.array(leaf) for leaf in [*leaves(params), *leaves(state), x]]
+        cache = step.cache_info()
         with pytest.raises(DonationError) as info:
             step(params, state, x, 0.1)
         assert info.value.message == message
+        assert step.cache_info()[1:] == cache[1:]
         assert all(np.array_equal(a, b) for a, b in zip([*leaves(params), *leaves(state), x], before, strict=True))
 
 

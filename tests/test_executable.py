@@ -144,6 +144,16 @@ def test_empty_values(shape: str) -> None:
     assert b.shape == x.shape
 
 
+def test_empty_parameter_seen_in_another_shape() -> None:
+    text = """
+    graph @f(%x: f32[0,3]) {
+      %r: f32[3,0] @ param+0 = reshape %x {shape=(3, 0)}
+      %b: f32[3,0] @ result+0 = exp %r
+      return %b
+    }"""
+    assert run(text, np.empty((0, 3), np.float32))[0].shape == (3, 0)
+
+
 def test_nothing_to_run() -> None:
     assert run("graph @f() {\n  return\n}") == []
 
