@@ -169,11 +169,10 @@ class _MemoryCheck:
             if value in self.outputs or value in self.graph.params:
                 self.found.append((op, f"V7 a parameter or result is freed: {value!r}"))
             self.freed.add(value)
-        places = [self.place[value] for value in op.operands if value in self.place]
-        for value in op.operands:
-            for memory in self.held.values():
-                memory.pop(value, None)
-        for place in places:
+        places = {value: self.place[value] for value in op.operands if value in self.place}
+        for value, place in places.items():
+            self.held[place.memory].pop(value, None)
+        for place in places.values():
             for other, occupied in self.held[place.memory].items():
                 if place.overlaps(occupied):
                     self.found.append((op, f"V7 the memory also holds {other!r}, which is not freed"))
@@ -227,20 +226,22 @@ class _MemoryCheck:
             del self.held[place.memory][value]
 
     def end(self) -> None:
-        ends: dict[Value, Place] = {}
-        for value in dict.fromkeys(self.graph.results):
+        taken: set[str] = set()
+        donated = {f"param+{i}" for i, role in enumerate(self.graph.param_roles) if role == "donated"}
+        own: dict[Value, set[str]] = {}
+        for index, value in enumerate(self.graph.results):
+            own.setdefault(value, set()).add(f"result+{index}")
+        for value in own:
             maker, place = self.made.get(value), self.place.get(value)
             if value in self.lost:
                 self.found.append((maker, f"V8 a result of the graph is written over: {value!r}"))
             if maker is None or place is None:
                 continue
-            own = {f"result+{i}" for i, result in enumerate(self.graph.results) if result is value}
-            donated = {f"param+{i}" for i, role in enumerate(self.graph.param_roles) if role == "donated"}
-            if place.memory not in own | donated:
+            if place.memory not in own[value] | donated:
                 self.found.append((maker, f"V8 a result of the graph lies in {place.memory}: {value!r}"))
-            if any(place.overlaps(other) for other in ends.values()):
+            if place.memory in taken:
                 self.found.append((maker, f"V8 two results of the graph share memory: {value!r}"))
-            ends[value] = place
+            taken.add(place.memory)
         for value in self.held.get("arena", {}):
             if value not in self.outputs:
                 self.found.append((self.made[value], f"V7 never freed: {value!r}"))
