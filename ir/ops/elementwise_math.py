@@ -88,7 +88,7 @@ cosh: OpDefinition = _ufunc(np.cosh, "The hyperbolic cosine.", -2, 2, times(lamb
 tanh: OpDefinition = _ufunc(np.tanh, "The hyperbolic tangent.", -2, 2, times(lambda x, y: one_minus_square(y)))
 arcsinh: OpDefinition = _ufunc(np.arcsinh, "The inverse hyperbolic sine.", -3, 3, over(lambda x, y: hypot(x, full_like(x, 1.0))))
 arccosh: OpDefinition = _ufunc(np.arccosh, "The inverse hyperbolic cosine.", 1.5, 3,
-                 over(lambda x, y: multiply(sqrt(plus(x, -1.0)), sqrt(plus(x, 1.0)))))
+                               over(lambda x, y: multiply(sqrt(plus(x, -1.0)), sqrt(plus(x, 1.0)))))
 arctanh: OpDefinition = _ufunc(np.arctanh, "The inverse hyperbolic tangent.", -0.8, 0.8, over(lambda x, y: one_minus_square(x)))
 
 # -- functions that NumPy does not have
@@ -105,9 +105,11 @@ def _evaluate_sigmoid(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.reciprocal(1 + np.exp(-x)))
 
 
-erf: OpDefinition = _function("erf", _evaluate_erf, "The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.", -2, 2,
-                times(lambda x, y: scaled(exp(negative(square(x))), 2.0 / math.sqrt(math.pi))))
-sigmoid: OpDefinition = _function("sigmoid", _evaluate_sigmoid, "1 / (1 + exp(-x)).", -3, 3, times(lambda x, y: multiply(y, one_minus(y))))
+erf: OpDefinition = _function(
+    "erf", _evaluate_erf, "The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.", -2, 2,
+    times(lambda x, y: scaled(exp(negative(square(x))), 2.0 / math.sqrt(math.pi))))
+sigmoid: OpDefinition = _function(
+    "sigmoid", _evaluate_sigmoid, "1 / (1 + exp(-x)).", -3, 3, times(lambda x, y: multiply(y, one_minus(y))))
 
 # -- two operands
 
@@ -137,7 +139,7 @@ def _power_samples() -> Iterator[Sample]:
 
 def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """As for an array of exponents: for a single one of 0.5 NumPy takes the square root, which is NaN at -inf."""
-    return np.power(np.array(x, ndmin=1), np.array(y, ndmin=1, order="C")).reshape(x.shape)
+    return np.asarray(np.power(np.array(x, ndmin=1), np.array(y, ndmin=1, order="C"))).reshape(x.shape)
 
 
 power: OpDefinition = define(
