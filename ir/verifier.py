@@ -256,7 +256,8 @@ class Place:
     end: int
 
     def overlaps(self, other: Place) -> bool:
-        return self.memory == other.memory and max(self.begin, other.begin) < min(self.end, other.end)
+        return (self.begin < other.end and other.begin < self.end and self.memory == other.memory
+                and self.begin < self.end and other.begin < other.end)
 
 
 ALIASES = frozenset({"reshape"})
