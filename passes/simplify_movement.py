@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from adjit.ir import ops
 from adjit.ir.definition import DEFINITIONS, Kind
-from adjit.ir.graph import Op, Value
+from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.types import Shape
-from adjit.passes.rewrite import Number, Rewriter, RuleTable
+from adjit.passes.rewrite import Rewriter, RuleTable
 
 MOVEMENT = RuleTable()
+ELEMENTWISE = tuple(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient")
 
 
 def not_one(shape: Shape) -> list[int]:
@@ -117,21 +118,43 @@ def broadcast_once(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(inner.operands[0], shape=shape, axes=tuple(op.attrs["axes"][axis] for axis in inner.attrs["axes"]))
 
 
-@MOVEMENT.rule(*(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient"))
+@MOVEMENT.rule(*ELEMENTWISE)
 def compute_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     """f(broadcast(x), broadcast(y), c) -> broadcast(f(x, y, c)), where both are repeated in the same way."""
-    made = [graph.maker(value, "broadcast", "constant") for value in op.operands]
-    broadcasts = [maker for maker in made if maker is not None and maker.name == "broadcast"]
-    if not broadcasts or None in made or any(other.attrs != broadcasts[0].attrs for other in broadcasts):
+    moved = _same_movement(op, graph, "broadcast")
+    if moved is None:
         return None
-    small = broadcasts[0].operands[0].type.shape
-    operands = [_constant_of(value, small, graph.number(value)) if maker is None or maker.name == "constant" else maker.operands[0]
-                for value, maker in zip(op.operands, made, strict=True)]
-    return ops.broadcast(op.definition(*operands, **op.attrs), **broadcasts[0].attrs)
+    attrs, operands = moved
+    return ops.broadcast(op.definition(*operands, **op.attrs), **attrs)
 
 
-def _constant_of(value: Value, shape: Shape, number: Number | None) -> Value:
-    return ops.constant(value=number, dtype=value.type.dtype, shape=shape)
+@MOVEMENT.rule(*ELEMENTWISE)
+def compute_before_reshape(op: Op, graph: Rewriter) -> Value | None:
+    """The same for axes of size 1 that come or go: then a reduction that keeps its axes is as good as one that does not."""
+    moved = _same_movement(op, graph, "reshape")
+    if moved is None or not same_but_ones(moved[1][0].type.shape, op.result.type.shape):
+        return None
+    attrs, operands = moved
+    return ops.reshape(op.definition(*operands, **op.attrs), **attrs)
+
+
+def _same_movement(op: Op, graph: Rewriter, name: str) -> tuple[Attributes, list[Value]] | None:
+    """How the operands were moved, and what they were before, where all but constants were moved in the same way by ops called `name`."""
+    makers = [graph.maker(value, name, "constant") for value in op.operands]
+    moves = [maker for maker in makers if maker is not None and maker.name == name]
+    if not moves or None in makers:
+        return None
+    attrs, before = moves[0].attrs, moves[0].operands[0].type.shape
+    if any(move.attrs != attrs or move.operands[0].type.shape != before for move in moves):
+        return None
+    operands = []
+    for maker, value in zip(makers, op.operands, strict=True):
+        number = graph.number(value)
+        if number is not None:
+            operands.append(ops.constant(value=number, dtype=value.type.dtype, shape=before))
+        elif maker is not None:
+            operands.append(maker.operands[0])
+    return attrs, operands
 
 
 # -- slice, concatenate, pad, update_slice
