@@ -25,7 +25,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import U64
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import broadcast, iota
 from adjit.tracer.source import find_user_location
@@ -157,27 +157,28 @@ def randint(key: Array, shape: Shape, low: int | Array, high: int | Array, dtype
             raise ValueError(f"random.randint: an empty range, or one outside of {dtype}: [{low}, {high})")
         span = np.uint64((high - low) % (1 << 64))
     else:
-        low = as_traced(low)
-        span = (as_traced(high) - low).astype(np.uint64)
+        lowest: Array = as_traced(low)
+        span = (as_traced(high) - lowest).astype(np.uint64)
+        low = lowest.astype(dtype)
     words = _words(key, math.prod(shape))
     everything = isinstance(span, np.uint64) and span == 0      # all 2**64 integers
     offset = (words if everything else words % span).astype(dtype).reshape(shape)
-    return offset + (low if isinstance(low, int) else low.astype(dtype))
+    return offset + low
 
 
-def _words(key: Array, count: int, start: int = _DRAWS) -> TracedArray:
+def _words(key: Array, count: int, start: int = _DRAWS) -> Array:
     """The generator's words for the counters from `start`: uint64 of shape `(count,)`."""
-    counters = wrap(iota(U64, (count,), 0)) + np.uint64(start)
-    return wrap(ops.philox(counters.value, broadcast(_check_key(key).value, (count,))))
+    counters: Array = wrap(iota(U64, (count,), 0))
+    return wrap(ops.philox((counters + np.uint64(start)).value, broadcast(_check_key(key).value, (count,))))
 
 
-def _unit(words: TracedArray, dtype: Any) -> TracedArray:
+def _unit(words: Array, dtype: Any) -> Array:
     """Words to [0, 1), from as many of the upper bits as the dtype has digits."""
     digits = 53 if dtype == np.float64 else 24
     return (words >> np.uint64(64 - digits)).astype(dtype) * 2.0 ** -digits
 
 
-def _check_key(key: Array) -> TracedArray:
+def _check_key(key: Array) -> Array:
     array = as_traced(key)
     if array.dtype != np.uint64 or array.ndim:
         raise DTypeError(f"a key is a uint64 scalar, got dtype {array.dtype} and shape {array.shape}", find_user_location(),

@@ -77,5 +77,5 @@ def test_module_runs_and_names_its_commands(tmp_path: Path) -> None:
 
 
 def test_command_line_needs_no_extras(tmp_path: Path) -> None:
-    code = "import sys; sys.modules.update(click=None, rich=None, matplotlib=None); from adjit.__main__ import main; sys.exit(main(['info']))"
+    code = "import sys; sys.modules.update(rich=None, matplotlib=None); from adjit.__main__ import main; sys.exit(main(['info']))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path).returncode == 0

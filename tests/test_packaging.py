@@ -91,7 +91,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path, checkout: Path) -
 
 def test_wheel_asks_for_four_libraries(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        metadata = HeaderParser().parsestr(archive.read(f"adjit-{PYPROJECT['project']['version']}.dist-info/METADATA").decode())
+        metadata = HeaderParser().parsestr(archive.read(f"adjit-{VERSION}.dist-info/METADATA").decode())
     required = [text for text in metadata.get_all("Requires-Dist", []) if "extra ==" not in text]
     assert sorted(text.split(">")[0] for text in required) == ["llvmlite", "numba", "numpy", "optree"]
     assert metadata["License-Expression"] == "Apache-2.0"

@@ -14,7 +14,7 @@ import numpy as np
 from adjit import random
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import I64
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.entry import entry_point
 from adjit.tracer.functions.composites import erf, log_softmax, logsumexp, sigmoid, softmax
 from adjit.tracer.lowering import iota
@@ -223,7 +223,7 @@ _SQRT_HALF = 0.5 ** 0.5
 _SQRT_2_OVER_PI = (2.0 / np.pi) ** 0.5
 
 
-def _floating(x: Array, function: str) -> TracedArray:
+def _floating(x: Array, function: str) -> Array:
     array = as_traced(x)
     if array.dtype.kind != "f":
         raise DTypeError(f"{function} takes floating-point arrays, got {array.dtype}", find_user_location(),
@@ -231,7 +231,7 @@ def _floating(x: Array, function: str) -> TracedArray:
     return array
 
 
-def _integers(labels: Array, function: str) -> TracedArray:
+def _integers(labels: Array, function: str) -> Array:
     array = as_traced(labels)
     if array.dtype.kind not in "iu":
         raise DTypeError(f"{function}: labels are integers, got {array.dtype}", find_user_location(),
@@ -239,7 +239,7 @@ def _integers(labels: Array, function: str) -> TracedArray:
     return array
 
 
-def _pair(prediction: Array, target: Array, function: str) -> tuple[TracedArray, TracedArray]:
+def _pair(prediction: Array, target: Array, function: str) -> tuple[Array, Array]:
     """Both of the same shape; a target of integers or bools counts as numbers of the prediction's dtype."""
     prediction, target = _floating(prediction, function), as_traced(target)
     if prediction.shape != target.shape:
@@ -248,7 +248,7 @@ def _pair(prediction: Array, target: Array, function: str) -> tuple[TracedArray,
     return prediction, target if target.dtype.kind == "f" else target.astype(prediction.dtype)
 
 
-def _class_axis(scores: TracedArray, function: str) -> tuple[int, int]:
+def _class_axis(scores: Array, function: str) -> tuple[int, int]:
     """The axis of the classes and how many there are."""
     if scores.ndim == 0:
         raise ShapeError(f"{function}: scores have shape (C,), (N, C) or (N, C, ...), got ()", find_user_location())
@@ -256,7 +256,7 @@ def _class_axis(scores: TracedArray, function: str) -> tuple[int, int]:
     return axis, scores.shape[axis]
 
 
-def _is_label(labels: TracedArray, classes: int, axis: int) -> TracedArray:
+def _is_label(labels: Array, classes: int, axis: int) -> Array:
     """Along a new axis: whether the label is that class. A comparison with a counter, so that it fuses with what surrounds it."""
     labels = np.expand_dims(labels, axis)
     axis %= labels.ndim
@@ -264,7 +264,7 @@ def _is_label(labels: TracedArray, classes: int, axis: int) -> TracedArray:
     return labels == wrap(iota(I64, shape, axis))
 
 
-def _pick(log_probabilities: TracedArray, labels: Array, axis: int, function: str) -> TracedArray:
+def _pick(log_probabilities: Array, labels: Array, axis: int, function: str) -> Array:
     """Minus the log-probability at each label; NaN for a label that is no class."""
     labels = _integers(labels, function)
     expected = log_probabilities.shape[:axis] + log_probabilities.shape[axis + 1:]
@@ -276,7 +276,7 @@ def _pick(log_probabilities: TracedArray, labels: Array, axis: int, function: st
     return np.where((labels >= 0) & (labels < classes), -picked, np.nan)
 
 
-def _reduce(loss: TracedArray, reduction: Reduction) -> TracedArray:
+def _reduce(loss: Array, reduction: Reduction) -> Array:
     if reduction == "none":
         return loss
     if reduction == "sum":
