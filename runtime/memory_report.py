@@ -8,7 +8,7 @@ from pathlib import Path
 
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.verifier import ALIASES
-from adjit.passes.choose_saved_values import saved_bytes
+from adjit.passes.choose_saved_values import saved_values
 from adjit.passes.liveness import arena_bytes
 from adjit.runtime.memory_blocks import MemoryBlock, ends, format_bytes
 from adjit.runtime.memory_plot import draw_timeline
@@ -67,7 +67,7 @@ def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
     ops = [op for op in planned.ops if op.name != "free"]
     blocks = _blocks(ops)
     live = _live_bytes(blocks, len(ops))
-    return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), saved_bytes(optimized),
+    return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), _saved_bytes(optimized, ops),
                         _naive_bytes(optimized), live, blocks)
 
 
@@ -121,6 +121,19 @@ def _live_bytes(blocks: tuple[MemoryBlock, ...], count: int) -> tuple[int, ...]:
         changes[block.first_use] += block.size
         changes[end] -= block.size
     return tuple(accumulate(changes))[:-1]
+
+
+def _saved_bytes(optimized: Graph, ops: list[Op]) -> int:
+    """The values that cross from the forward to the backward half, as far as they are in memory: fusion, which keeps the values that it
+    does not make new, may have both ends in one kernel.
+    """
+    root: dict[Value, Value] = {}
+    for op in optimized.ops:
+        if op.name in ALIASES:
+            root[op.result] = root.get(op.operands[0], op.operands[0])
+    made = {value for op in ops for value in op.results}
+    crossing = {root.get(value, value) for value in saved_values(optimized)}
+    return sum(value.type.nbytes for value in crossing & made)
 
 
 def _naive_bytes(optimized: Graph) -> int:

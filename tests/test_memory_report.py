@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.ops import fused
 from adjit.ir.parser import parse
 from adjit.passes.liveness import peak_bytes
 from adjit.passes.options import Options
@@ -71,6 +72,33 @@ def test_kernels_name_the_line_inside_and_show_their_scratch() -> None:
         ("a", 1024, "model.py:3", Role.PRIMAL), ("b", 1024, "model.py:4", Role.RECOMPUTE),
         ("scratch of exp_sin", 512, "model.py:9", Role.PRIMAL)]
     assert found.live_bytes[0] == 2560
+
+
+def test_what_stays_within_a_kernel_is_not_kept() -> None:
+    optimized = parse(textwrap.dedent("""
+        graph @step(%x: f32[64]) {
+          %h: f32[64] = exp %x
+          %k: f32[64] = sin %h
+          %s: f32[] = reduce_sum %k {axes=(0,)}
+          %d: f32[64] = multiply %h, %k  # model.py:2 in f, adjoint
+          return %s, %d
+        }"""))
+    h, k = optimized.ops[0].result, optimized.ops[1].result
+    forward = parse(textwrap.dedent("""
+        graph @kernel(%x: f32[64]) {
+          %h: f32[64] = exp %x
+          %k: f32[64] = sin %h
+          return %k, %h
+        }"""))
+    attrs = {"rows": 1, "columns": 64, "in_place": (), "scratch_bytes": 0}
+
+    def kept(region: Graph, results: tuple[Value, ...], rest: tuple[Op, ...]) -> int:
+        kernel = Op(fused, optimized.params, results, attrs, (region,))
+        return memory_report(optimized, plan_memory(optimized.with_ops([kernel, *rest]), Options())).saved_bytes
+
+    assert memory_report(optimized, plan_memory(optimized, Options())).saved_bytes == 512
+    assert kept(forward, (k, h), optimized.ops[2:]) == 512
+    assert kept(optimized, optimized.results, ()) == 0
 
 
 def test_table(tmp_path: Path) -> None:
