@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjit.runtime.kernels import kernel_uses
-from adjit.runtime.memory_report import format_bytes
+from adjit.runtime.memory_blocks import format_bytes
 from adjit.runtime.program import Program
 
 SHOWN_ARGUMENTS = 40
