@@ -187,6 +187,13 @@ class BoundCompiledFunction:
         self.__func__ = function
         self.__self__ = instance
 
+    def __eq__(self, other: object) -> bool:
+        """As methods: equal for the same function of the same instance, so that what is kept for one is found again."""
+        return isinstance(other, BoundCompiledFunction) and self.__func__ is other.__func__ and self.__self__ is other.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__func__), id(self.__self__)))
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
 

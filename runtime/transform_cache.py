@@ -19,7 +19,10 @@ def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
 
     A Python function holds what was made of it itself, so both are freed together. Other callables (bound methods,
     instances, ufuncs) are held here, the last 128 used; those that cannot be hashed are not remembered.
+    Raises `TypeError` for what is no function.
     """
+    if not callable(fun):
+        raise TypeError(f"a transform takes a function, got {fun!r}")
     store = _store(fun)
     if key not in store:
         store[key] = make()

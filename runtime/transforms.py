@@ -19,7 +19,7 @@ from adjit.ir import ops
 from adjit.ir.errors import NonDifferentiableError, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, I64, TensorType
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compiled import BoundCompiledFunction, CompiledFunction, compile
 from adjit.runtime.derivatives import Primal, trace_primal, traced_values
 from adjit.runtime.transform_arguments import choose_arguments, describe, match_leaves
 from adjit.runtime.transform_cache import kept
@@ -204,7 +204,7 @@ def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Functi
 def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> CompiledFunction:
     """`body`, compiled with the choices of `fun` where that is a compiled function."""
     named = _named(fun, name, body, like_fun)
-    if not isinstance(fun, CompiledFunction):
+    if not isinstance(fun, (CompiledFunction, BoundCompiledFunction)):
         return compile(named)
     static = fun.choices.static if like_fun else frozenset[str]()
     return CompiledFunction(named, replace(fun.choices, static=static, donate=frozenset()))

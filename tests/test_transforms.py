@@ -91,6 +91,22 @@ def test_vjp(run):
     np.testing.assert_allclose(pulled[0], V @ differences(g, X), rtol=1e-6)
 
 
+def test_vjp_and_jvp_of_trees(run):
+    primals = ({"a": X, "b": [np.float32(2.0), V]}, 3.0)
+
+    def tree(p, y):
+        return [p["a"] * y, {"c": p["b"][0] * p["b"][0]}]
+
+    out, pulled = run(lambda *primals: (lambda out, pullback: (out, pullback([V, {"c": np.float32(1.0)}])))(*vjp(tree, *primals)), *primals)
+    assert_trees_close(out, [3 * X, {"c": np.float32(4.0)}])
+    assert_trees_close(pulled, ({"a": 3 * V, "b": [np.float32(4.0), np.zeros(3)]}, X @ V))
+    value, tangent = run(lambda *primals: jvp(tree, primals, ({"a": V, "b": [np.float32(1.0), X]}, 1.0)), *primals)
+    assert_trees_close(value, out)
+    assert_trees_close(tangent, [3 * V + X, {"c": np.float32(4.0)}])
+    product = run(lambda *primals: hvp(lambda p, y: np.sum(tree(p, y)[0]) * y, primals, primals), *primals)
+    assert_trees_close(product, ({"a": np.full(3, 18.0), "b": [np.float32(0.0), np.zeros(3)]}, 12 * np.sum(X)))
+
+
 def test_a_pullback_can_be_called_again_and_keeps_its_primals():
     x = X.copy()
     _, pullback = vjp(g, x)
@@ -539,6 +555,12 @@ def test_argnums_out_of_range(run):
     assert "twice" in error_of(lambda: run(grad(lambda x, y: x * y, (0, -2)), 1.0, 2.0)).message
     with pytest.raises(TypeError):
         grad(cube, 1.0)
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacobian, hessian, checkpoint])
+def test_what_is_no_function(transform):
+    with pytest.raises(TypeError, match=r"takes a function, got array"):
+        transform(X)
 
 
 def test_has_aux_needs_a_pair(run):
