@@ -80,9 +80,13 @@ class CompiledFunction:
     def __repr__(self) -> str:
         return f"<compiled {_name(self.fun)}>"
 
+    def __reduce__(self) -> str:
+        return self.fun.__qualname__        # copied and pickled by name, as functions are
+
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """The text of the graph at a stage: "traced", "adjoint", "optimized", "fused" or "planned"."""
-        return ir_text(self.program(self.fun, args, kwargs), stage)
+        check_stage(stage)
+        return print_graph(self.program(self.fun, args, kwargs).pipeline.graphs[stage])
 
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """The generated code of each kernel, by its name, in the order of their first use."""
@@ -210,7 +214,8 @@ class BoundCompiledFunction:
 
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """As `CompiledFunction.ir`."""
-        return ir_text(self._program(args, kwargs), stage)
+        check_stage(stage)
+        return print_graph(self._program(args, kwargs).pipeline.graphs[stage])
 
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """As `CompiledFunction.kernels`."""
@@ -251,11 +256,10 @@ class BoundCompiledFunction:
         return self.__func__.fun, (self.__self__, *args)
 
 
-def ir_text(program: Program, stage: str) -> str:
-    """The graph of a program at a stage."""
-    if stage not in STAGES:
+def check_stage(stage: str) -> None:
+    """Raise `ValueError` where there is no such stage."""
+    if not isinstance(stage, str) or stage not in STAGES:
         raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
-    return print_graph(program.pipeline.graphs[stage])
 
 
 def kernel_texts(program: Program) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -11,19 +12,16 @@ from adjit.codegen.kernel_source import KernelSource
 from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
 
-_numbers = count()
-
 
 class Dump:
-    """One folder for one compiled signature, below `folder`: `00-traced.ir`, `01-simplify.ir`, ..., `kernels/NAME.py`."""
+    """A new folder for one compiled signature, below `folder`: `00-traced.ir`, `01-simplify.ir`, ..., `kernels/NAME.py`."""
 
     def __init__(self, folder: Path, name: str):
-        self.folder = folder / f"{next(_numbers):03}-{_file_name(name)}"
+        self.folder = _new_folder(folder, _file_name(name))
         self._count = 0
 
     def graph(self, name: str, graph: Graph) -> None:
         """Write the graph as it is after the pass `name`."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"{self._count:02}-{_file_name(name)}.ir").write_text(print_graph(graph))
         self._count += 1
 
@@ -38,6 +36,18 @@ class Dump:
 def dump_to(folder: Path | None, name: str) -> Dump | None:
     """The dump for a function, where one is asked for."""
     return None if folder is None else Dump(folder, name)
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    """`parent/NUMBER-name`, with the lowest number that nothing there has."""
+    parent.mkdir(parents=True, exist_ok=True)
+    taken = {path.name.partition("-")[0] for path in parent.iterdir()}
+    for number in count():
+        if f"{number:03}" not in taken:
+            with suppress(FileExistsError):     # another process took the number
+                (parent / f"{number:03}-{name}").mkdir()
+                break
+    return parent / f"{number:03}-{name}"
 
 
 def _file_name(name: str) -> str:

@@ -34,6 +34,8 @@ from adjit.runtime.kernel_step import Kernel
 _MAGIC = b"adjit kernel 1\n"
 _SUFFIX = ".kernel"
 _UNFINISHED = ".new-"
+_COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO", "NUMBA_ENABLE_AVX", "NUMBA_LOOP_VECTORIZE", "NUMBA_OPT",
+                       "NUMBA_SLP_VECTORIZE")      # those that change the machine code
 
 
 @cache
@@ -45,7 +47,8 @@ def environment() -> str:
     generator = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py")))).hexdigest()
     packages = [f"{name} {version(name)}" for name in ("adjit", "numba", "llvmlite")]
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    return "\n".join([*packages, generator, python, platform.machine(), binding.get_host_cpu_name(), features])
+    compiler = [f"{name}={os.environ[name]}" for name in _COMPILER_VARIABLES if name in os.environ]
+    return "\n".join([*packages, generator, *compiler, python, platform.machine(), binding.get_host_cpu_name(), features])
 
 
 def kernel_key(source: KernelSource) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import os
+import pickle
+import signal
 import threading
 from collections import namedtuple
 from collections.abc import Callable
@@ -17,6 +21,7 @@ import pytest
 from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.parser import parse
 from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.threads import POOL
 
 BACKENDS = ["numba", "interpret"]
 
@@ -103,6 +108,18 @@ def test_backend_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADJIT_BACKEND", "fast")
     with pytest.raises(ValueError, match="unknown ADJIT_BACKEND 'fast'; the choices are auto, native, numba, interpret"):
         compile(layer)
+
+
+@compile
+def at_top_level(x):
+    return x * 2.0
+
+
+def test_copied_and_pickled_by_name() -> None:
+    assert copy.deepcopy({"f": at_top_level})["f"] is at_top_level
+    assert pickle.loads(pickle.dumps(at_top_level)) is at_top_level
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(compile(lambda x: x))
 
 
 # -- calls
@@ -352,6 +369,26 @@ def test_the_same_bits_for_any_number_of_threads(axis: int | None) -> None:
     for threads in (2, 3, 7):
         for got, want in zip(compile(function, threads=threads)(x), expected, strict=True):
             assert np.array_equal(got, want)
+    assert POOL.workers >= 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_a_forked_child_calls_and_compiles() -> None:
+    function = compile(lambda x: np.tanh(x) * np.exp(-x * x), threads=3)
+    x = np.random.default_rng(0).normal(size=(3000, 257)).astype(np.float32)
+    expected = function(x)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            same = np.array_equal(function(x), expected) and function(x[:2]).shape == (2, 257)
+            os._exit(0 if same else 1)
+        except BaseException:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert np.array_equal(function(x), expected)
 
 
 # -- reports
@@ -385,6 +422,9 @@ def test_unknown_stage() -> None:
     function, arguments = example()
     with pytest.raises(ValueError, match="unknown stage 'final'; the stages are traced, adjoint, optimized, fused, planned"):
         function.ir("final", *arguments())
+    with pytest.raises(ValueError, match="unknown stage array"):
+        function.ir(*arguments())
+    assert function.cache_info().traces == 0
 
 
 def test_reports_speak_of_the_last_call_or_of_the_example() -> None:
@@ -463,10 +503,13 @@ def test_dump(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     function, arguments = example()
     function(*arguments())
     (folder,) = tmp_path.iterdir()
-    assert folder.name.endswith("-layer")
+    assert folder.name == "000-layer"
     stages = sorted(path.name for path in folder.glob("*.ir"))
     assert stages[0] == "00-traced.ir"
     assert stages[-1].endswith("-plan_memory.ir")
     assert (folder / stages[-1]).read_text() == function.ir("planned")
     assert parse((folder / stages[0]).read_text()).name == "layer"
     assert {path.stem: path.read_text() for path in folder.glob("kernels/*.py")} == function.kernels()
+    function(X[:1], W, B)
+    compile(lambda x: x + 1.0)(X)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000-layer", "001-layer", "002-_lambda_"]

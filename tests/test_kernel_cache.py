@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import subprocess
@@ -10,10 +11,12 @@ import textwrap
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from adjit.codegen.link import CompiledObject
 from adjit.runtime import kernel_cache
+from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.kernel_cache import DiskCache
 
 KEY, OTHER = "a" * 64, "b" * 64
@@ -203,6 +206,48 @@ def test_the_key_holds_what_machine_code_depends_on(monkeypatch: pytest.MonkeyPa
     for word in ("adjit", "numba", "llvmlite", f"Python {sys.version_info.major}.{sys.version_info.minor}"):
         assert word in text
     assert kernel_cache.binding.get_host_cpu_name() in text
+
+
+def cube(x):
+    return x * x * x
+
+
+def origins(function: CompiledFunction) -> list[str]:
+    assert function._last is not None
+    return [kernel.origin for kernel in function._last.kernels.values()]
+
+
+def test_loaded_code_is_shared_and_goes_with_its_last_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path / "adjit"))
+    kernel_cache._loaded.clear()
+    first, second = compile(cube), compile(cube)
+    first(np.ones(3))
+    first(np.ones(4))                   # another size, the same text
+    second(np.ones(3))
+    assert origins(first) == origins(second) == ["already loaded"]
+    assert len(kernel_cache._loaded) == 1
+    del first, second
+    gc.collect()
+    assert len(kernel_cache._loaded) == 0
+    third = compile(cube)
+    third(np.ones(3))
+    assert origins(third) == ["from the disk cache"]
+
+
+def test_without_a_usable_folder_everything_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path / "file" / "adjit"))
+    kernel_cache._loaded.clear()
+    function = compile(cube)
+    assert function(np.full(3, 2.0)).tolist() == [8, 8, 8]
+    assert f"compiled: the cache folder {tmp_path / 'file' / 'adjit'} cannot be used" in function.explain()
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path / "fine"))
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    kernel_cache._loaded.clear()
+    function = compile(cube)
+    function(np.ones(3))
+    assert origins(function) == ["compiled: the disk cache is off"]
+    assert not (tmp_path / "fine").exists()
 
 
 PROGRAM = textwrap.dedent("""
