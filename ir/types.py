@@ -50,10 +50,10 @@ def unsupported_dtype(dtype: np.dtype) -> DTypeError:
 
 def check_dtype(dtype: np.dtype) -> np.dtype:
     """`dtype` in native byte order; raises `DTypeError` where the IR has no such dtype."""
-    native = dtype.newbyteorder("=")
-    if native not in _NAME_OF:
+    name = _NAME_OF.get(dtype.newbyteorder("="))
+    if name is None:
         raise unsupported_dtype(dtype)
-    return native
+    return SHORT_NAMES[name]        # NumPy has several dtypes of 64 bits that are equal and yet different objects
 
 
 def is_float(dtype: np.dtype) -> bool:

@@ -18,6 +18,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
+from adjit.ir.types import check_dtype
 from adjit.tracer.lowering import constant
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope
@@ -290,7 +291,7 @@ def as_traced(x: Any) -> TracedArray:
             raise TraceError("an array is used in a trace, and there is none", find_user_location())
         return wrap(scope.capture(x), writable=False)
     if isinstance(x, np.generic):
-        return wrap(constant(x, x.dtype), writable=False)
+        return wrap(constant(x, check_dtype(x.dtype)), writable=False)
     if isinstance(x, (bool, int, float)):
         return wrap(constant(x, np.asarray(x).dtype), weak=not isinstance(x, bool), writable=False)
     if isinstance(x, (list, tuple)) and contains_traced(x):

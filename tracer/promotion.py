@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import DTypeError
-from adjit.ir.types import F64, I64, check_dtype
+from adjit.ir.types import F64, I64, SHORT_NAMES, check_dtype
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.source import find_user_location
 
+_SUPPORTED = frozenset(SHORT_NAMES.values())
 Operand = TracedArray | np.generic | bool | int | float
 Kind = np.dtype | type      # a dtype, or `int` or `float` for a weak scalar
 
@@ -39,7 +40,7 @@ def kind_of(x: Operand) -> Kind:
     if isinstance(x, TracedArray):
         return float if x.weak else x.dtype
     if isinstance(x, np.generic):
-        return x.dtype
+        return check_dtype(x.dtype)
     return np.dtype(np.bool_) if isinstance(x, bool) else type(x) if type(x) in (int, float) else float if isinstance(x, float) else int
 
 
@@ -61,7 +62,8 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None
         kinds = tuple(F64 if kind is float else I64 for kind in kinds)
     signature = None if dtype is None else (None,) * ufunc.nin + (dtype,) * ufunc.nout
     options: dict[str, Any] = {} if signature is None else {"signature": signature}
-    return ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), casting=casting, **options)
+    resolved = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), casting=casting, **options)
+    return tuple(check_dtype(dtype) if is_supported(dtype) else dtype for dtype in resolved)
 
 
 def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: str = "same_kind") -> tuple[np.dtype, ...]:
@@ -72,16 +74,29 @@ def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, cas
     except TypeError as error:
         raise DTypeError(f"{ufunc.__name__}: {error}", find_user_location()) from None
     for resolved in dtypes:
-        if resolved.kind not in "biuf" or resolved.itemsize > 8 or resolved == np.float16:
+        if not is_supported(resolved):
             names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
             raise DTypeError(f"{ufunc.__name__} of {names} is {resolved} in NumPy, which is not supported", find_user_location(),
                              hint="convert the operand with .astype(np.float32) or .astype(np.float64) first")
     return dtypes
 
 
+def is_supported(dtype: np.dtype) -> bool:
+    """Whether the IR has this dtype."""
+    return dtype.newbyteorder("=") in _SUPPORTED
+
+
+def dtype_argument(dtype: Any) -> np.dtype:
+    """The dtype that a user named; raises `DTypeError` where it is not supported."""
+    target = np.dtype(dtype)
+    if not is_supported(target):
+        raise DTypeError(f"{target}: this dtype is not supported", find_user_location(), hint="supported: bool, (u)int8 to (u)int64, float32, float64")
+    return check_dtype(target)
+
+
 def common_dtype(operands: Sequence[Operand]) -> np.dtype:
     """`np.result_type` of the operands."""
-    return np.result_type(*(0.0 if (kind := kind_of(x)) is float else 0 if kind is int else kind for x in operands))
+    return check_dtype(np.result_type(*(0.0 if (kind := kind_of(x)) is float else 0 if kind is int else kind for x in operands)))
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:

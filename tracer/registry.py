@@ -32,8 +32,8 @@ def full_name(numpy_function: Any) -> str:
 def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedError:
     """The error for a NumPy function without a rule."""
     name = name or full_name(numpy_function)
-    known = {full_name(function) for function in FUNCTIONS if callable(function)}
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    known = {full_name(function).rpartition(".")[2]: full_name(function) for function in FUNCTIONS if callable(function)}
+    near = [known[short] for short in difflib.get_close_matches(name.rpartition(".")[2], known, n=1, cutoff=0.0)]
     return UnsupportedError(
         f"{name} has no rule for traced arrays", find_user_location(),
         hint=f"nearest supported function: {near[0]}; or compute it on plain arrays outside of the compiled function" if near else None)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
-from adjit.ir.types import F64, SHORT_NAMES, TensorType
+from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray
 from adjit.tracer.inputs import check_array
 from adjit.tracer.source import find_user_location
@@ -75,7 +75,7 @@ class CallSignature:
     def leaf_type(self, index: int) -> TensorType:
         """The type of a traced leaf."""
         key = self.leaf_keys[index]
-        return TensorType(F64, ()) if key is _WEAK else TensorType(key[0], key[1])
+        return TensorType(F64, ()) if key is _WEAK else TensorType(check_dtype(key[0]), key[1])
 
     def traced_paths(self) -> list[str]:
         """The paths of `leaves`."""

@@ -13,10 +13,9 @@ from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.entry import entry_point, implements
-from adjit.tracer.functions.reductions import check_dtype_argument
 from adjit.tracer.functions.shapes import as_shape
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.promotion import as_operand, kind_of, to_value
+from adjit.tracer.promotion import dtype_argument, as_operand, kind_of, to_value
 
 
 def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray:
@@ -32,19 +31,19 @@ def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     >>> zeros(2)
     array([0., 0.])
     """
-    return _filled(0, check_dtype_argument(dtype), as_shape(shape))
+    return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
 @entry_point
 def ones(shape: Any, dtype: Any = float) -> TracedArray:
     """As `numpy.ones`."""
-    return _filled(1, check_dtype_argument(dtype), as_shape(shape))
+    return _filled(1, dtype_argument(dtype), as_shape(shape))
 
 
 @entry_point
 def empty(shape: Any, dtype: Any = float) -> TracedArray:
     """As `numpy.empty`, filled with zeros."""
-    return _filled(0, check_dtype_argument(dtype), as_shape(shape))
+    return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
 @entry_point
@@ -52,7 +51,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
     """As `numpy.full`; `fill_value` may be traced."""
     operand = as_operand(fill_value)
     kind = kind_of(operand)
-    target = check_dtype_argument(dtype if dtype is not None else F64 if kind is float else I64 if kind is int else kind)
+    target = dtype_argument(dtype if dtype is not None else F64 if kind is float else I64 if kind is int else kind)
     if isinstance(operand, TracedArray):
         return FUNCTIONS[np.copy](FUNCTIONS[np.broadcast_to](FUNCTIONS["astype"](operand, target), as_shape(shape)))
     if target.kind in "iu" and kind_of(operand) is float:
@@ -63,7 +62,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
 def _like(number: int | None) -> Any:
     def function(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
         x = as_traced(a)
-        return _filled(number or 0, x.dtype if dtype is None else check_dtype_argument(dtype), x.shape if shape is None else as_shape(shape))
+        return _filled(number or 0, x.dtype if dtype is None else dtype_argument(dtype), x.shape if shape is None else as_shape(shape))
 
     name = {0: "zeros_like", 1: "ones_like", None: "empty_like"}[number]
     function.__name__, function.__doc__ = name, f"As `numpy.{name}`{', filled with zeros' if number is None else ''}."
@@ -110,7 +109,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tr
     """
     first, last = (0, start) if stop is None else (start, stop)
     example = np.arange(first, first, step, dtype)      # NumPy decides the dtype
-    target = check_dtype_argument(example.dtype)
+    target = dtype_argument(example.dtype)
     count = max(math.ceil((last - first) / step), 0)
     index = lowering.iota(I64 if target.kind in "biu" else target, (count,), 0)
     if first != 0 or step != 1:
@@ -147,7 +146,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
     """As `numpy.eye`."""
     shape = (operator.index(N), operator.index(N if M is None else M))
     row = ops.add(lowering.iota(I64, shape, 0), lowering.constant(k, I64, shape))
-    return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), check_dtype_argument(dtype)))
+    return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
 
 
 @entry_point
@@ -161,7 +160,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
     """As `numpy.tri`."""
     shape = (operator.index(N), operator.index(N if M is None else M))
     row = ops.add(lowering.iota(I64, shape, 0), lowering.constant(k, I64, shape))
-    return wrap(lowering.convert(ops.greater_equal(row, lowering.iota(I64, shape, 1)), check_dtype_argument(dtype)))
+    return wrap(lowering.convert(ops.greater_equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
 
 
 @implements(np.result_type)

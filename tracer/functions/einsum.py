@@ -12,13 +12,13 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL
+from adjit.ir.types import BOOL, check_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.contraction import contract
-from adjit.tracer.functions.reductions import check_dtype_argument
 from adjit.tracer.functions.ufuncs import store
+from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.source import find_user_location
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -29,7 +29,7 @@ Term = tuple[Value, str]        # a tensor and the label of each of its axes
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False) -> Any:
     """As `numpy.einsum`."""
     inputs, output, arrays = _parse(operands)
-    target = check_dtype_argument(dtype) if dtype is not None else np.result_type(*(x.dtype for x in arrays))
+    target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(x.dtype for x in arrays)))
     sizes = _sizes(inputs, arrays)
     terms = [_diagonals(lowering.convert(x.value, target), labels) for x, labels in zip(arrays, inputs, strict=True)]
     terms = [_widen(term, sizes) for term in terms]

@@ -11,16 +11,16 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.types import check_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.indexing import fixed
-from adjit.tracer.functions.reductions import check_dtype_argument
 from adjit.tracer.functions.shapes import (
     atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, normalize_axis, ravel, reshape_to,
 )
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.promotion import common_dtype
+from adjit.tracer.promotion import common_dtype, dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -43,7 +43,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
         if piece.ndim != len(expected) or any(a != b for i, (a, b) in enumerate(zip(piece.shape, expected, strict=True)) if i != place):
             shapes = ", ".join(str(piece.shape) for piece in pieces)
             raise ShapeError(f"concatenate along axis {place}: the shapes {shapes} have to agree in all other axes", find_user_location())
-    target = check_dtype_argument(dtype) if dtype is not None else np.result_type(*(piece.dtype for piece in pieces))
+    target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(piece.dtype for piece in pieces)))
     values = [lowering.convert(piece.value, target) for piece in pieces]
     return store(wrap(values[0] if len(values) == 1 else ops.concatenate(*values, axis=place)), out, casting, "concatenate")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
+from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64
 from adjit.tracer import lowering
@@ -16,7 +16,7 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import entry_point, implements
 from adjit.tracer.functions.shapes import expand_dims, normalize_axes, normalize_axis
 from adjit.tracer.functions.ufuncs import broadcast_shapes, store, where
-from adjit.tracer.promotion import sum_dtype
+from adjit.tracer.promotion import dtype_argument, sum_dtype
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -26,13 +26,6 @@ Reduce = Callable[..., Value]
 
 def given(argument: Any) -> bool:
     return argument is not _no_value and argument is not None
-
-
-def check_dtype_argument(dtype: Any) -> np.dtype:
-    target = np.dtype(dtype)
-    if target.kind not in "biuf" or target.itemsize > 8 or target == np.float16:
-        raise DTypeError(f"dtype={target} is not supported", find_user_location(), hint="supported: bool, (u)int8 to (u)int64, float32, float64")
-    return target
 
 
 def reduce(op: Reduce, x: TracedArray, value: Value, axis: Any, keepdims: Any, out: Any, name: str) -> Any:
@@ -55,7 +48,7 @@ def accumulation(ufunc: np.ufunc, op: Reduce, neutral: int) -> Callable[..., Any
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value,
                  where: Any = True) -> Any:
         x = as_traced(a)
-        target = check_dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
+        target = dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
         x = masked(x, where, neutral)
         if target == BOOL:
             return (any if ufunc is np.add else all)(x, axis, out, keepdims)
@@ -126,7 +119,7 @@ def _element_count(x: TracedArray, axis: Any, keepdims: Any, mask: Any) -> Any:
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """As `numpy.mean`; integers and bools are averaged in float64."""
     x = as_traced(a)
-    target = check_dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
+    target = dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
     total = sum(x, axis=axis, dtype=target, keepdims=keepdims, where=where)
     result = FUNCTIONS["astype"](total / _element_count(x, axis, keepdims, where), target)
     return store(result, out, name="mean")
@@ -137,7 +130,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any 
         mean: Any = _no_value, correction: Any = _no_value) -> Any:
     """As `numpy.var`: the mean square of what is left when the mean is subtracted."""
     x = as_traced(a)
-    target = check_dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
+    target = dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
     x = wrap(lowering.convert(x.value, target))
     center = mean if given(mean) else FUNCTIONS[np.mean](x, axis=axis, keepdims=True, where=where)
     total = sum(FUNCTIONS[np.square](x - center), axis=axis, keepdims=keepdims, where=where)
@@ -210,7 +203,7 @@ argmin = _named("argmin", _place(ops.argmin, "argmin"), np.argmin)
 def _cumulative(op: Callable[..., Value], name: str) -> Callable[..., Any]:
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         x = as_traced(a)
-        target = check_dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
+        target = dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
         value = lowering.reshape(x.value, (x.size,)) if axis is None else x.value
         place = normalize_axis(0 if axis is None else axis, value.type.rank)
         return store(wrap(op(lowering.convert(value, target), axis=place, reverse=False)), out, name=name)

@@ -16,7 +16,7 @@ from adjit.ir.types import BOOL, F64
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.lowering import broadcast, constant, convert
-from adjit.tracer.promotion import Operand, as_operand, kind_of, loop_dtypes, resolve, shape_of, to_value
+from adjit.tracer.promotion import Operand, as_operand, common_dtype, dtype_argument, kind_of, loop_dtypes, resolve, shape_of, to_value
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -247,7 +247,7 @@ def where(condition: Any, *choices: Any) -> TracedArray:
         raise UnsupportedError("np.where(condition) alone has a shape that depends on values", find_user_location(),
                                hint="give both choices: np.where(condition, a, b)")
     operands = [as_operand(x) for x in choices]
-    dtype = np.result_type(*(0.0 if (kind := kind_of(x)) is float else 0 if kind is int else kind for x in operands))
+    dtype = common_dtype(operands)
     mask = as_traced(condition)
     shape = broadcast_shapes("where", mask, *operands)
     return wrap(ops.select(broadcast(convert(mask.value, BOOL), shape), *(to_value(x, dtype, shape) for x in operands)))
@@ -291,13 +291,10 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 @implements("astype")
 def astype(x: Any, dtype: Any, casting: str = "unsafe") -> TracedArray:
     """`x` in another dtype, always as a new array."""
-    x, target = as_traced(x), np.dtype(dtype)
-    if target.kind not in "biuf" or target.itemsize > 8 or target == np.float16:
-        raise DTypeError(f"astype({target}): this dtype is not supported", find_user_location(),
-                         hint="supported: bool, (u)int8 to (u)int64, float32, float64")
+    x, target = as_traced(x), dtype_argument(dtype)
     if not np.can_cast(x.dtype, target, casting):
         raise DTypeError(f"cannot cast from {x.dtype} to {target} with casting rule {casting!r}", find_user_location())
-    return wrap(convert(x.value, target.newbyteorder("=")))
+    return wrap(convert(x.value, target))
 
 
 if hasattr(np, "astype"):

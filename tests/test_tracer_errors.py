@@ -1,0 +1,184 @@
+"""What cannot be traced is refused with the user's line and with what to do instead."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tracing import run_traced
+
+from adjit import numpy as anp
+from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
+from adjit.tracer.trace import trace_function
+
+HERE = Path(__file__).name
+X = np.arange(6.0).reshape(2, 3)
+
+
+class Subclass(np.ndarray):
+    """An array whose operators might mean anything."""
+
+
+def fails_here(fun, *args, error, message, hint, **kwargs):
+    """`fun` is refused with this message, this hint, and the file and the text of the line that is to blame."""
+    with pytest.raises(error, match=message) as caught:
+        trace_function(fun, args, kwargs)
+    assert hint in caught.value.hint
+    assert caught.value.location.file.endswith(HERE)
+    lines = Path(__file__).read_text().splitlines()
+    assert caught.value.location.source() == lines[caught.value.location.line - 1].strip()
+    return caught.value
+
+
+@pytest.mark.parametrize(("fun", "message", "hint"), [
+    (lambda x: 1 if x[0, 0] > 0 else 2, "the truth value of a traced array", "np.where(condition, a, b)"),
+    (lambda x: bool(x), "the truth value", "static"),
+    (lambda x: x.sum() and x, "the truth value", "np.where"),
+    (lambda x: int(x[0, 0]), r"int\(\) of a traced array", ".astype(int)"),
+    (lambda x: float(x[0, 0]), r"float\(\) of a traced array", ".astype(float)"),
+    (lambda x: x[0, 0].item(), r".item\(\) of a traced array", "return it"),
+    (lambda x: x.tolist(), r".tolist\(\) of a traced array", "return it"),
+    (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
+    (lambda x: np.asarray(x), "turning into an ordinary ndarray", "np.stack or aj.numpy.array"),
+    (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|turning into an ordinary ndarray)", ""),
+    (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),
+    (lambda x: 0 < x < 1, "the truth value", "np.where"),
+])
+def test_values_are_not_known(fun, message, hint):
+    error = fails_here(fun, X, error=TraceError, message=message, hint=hint)
+    assert "values are not known while tracing" in error.message
+
+
+def test_a_plain_array_does_not_take_traced_values():
+    def assign(x):
+        plain = np.zeros(3)
+        plain[:] = x[0]
+        return plain
+
+    def add_in_place(x):
+        plain = np.zeros((2, 3))
+        plain += x
+        return plain
+
+    fails_here(assign, X, error=TraceError, message="turning into an ordinary ndarray", hint="np.zeros_like(x, shape=...)")
+    fails_here(add_in_place, X, error=TraceError, message="cannot be written into an ordinary ndarray", hint="aj.numpy.zeros")
+    fails_here(lambda x: np.add(x, 1, out=np.zeros((2, 3))), X, error=TraceError, message="cannot be written into", hint="np.zeros_like")
+
+
+def test_the_argument_is_not_written_to():
+    def write(params):
+        params["w"][0] = 1
+        return params
+
+    error = fails_here(write, {"w": np.ones(3)}, error=TraceError, message="the argument 'params.w' is written to inside of the trace", hint="x = x.copy()")
+    assert 'params["w"][0] = 1' in str(error)
+    for fun in (lambda x: x.__iadd__(1), lambda x: x[0].__setitem__(0, 1), lambda x: x.T.fill(0), lambda x: np.add(x, 1, out=x), lambda x: x.sort()):
+        fails_here(fun, X, error=TraceError, message="the argument 'x' is written to", hint="copy")
+
+
+@pytest.mark.parametrize(("fun", "name", "near"), [
+    (lambda x: np.linalg.cond(x), "numpy.linalg.cond", "numpy."),
+    (lambda x: np.percentile(x, 50), "numpy.percentile", "numpy."),
+    (lambda x: np.convolve(x[0], x[1]), "numpy.convolve", "numpy."),
+    (lambda x: np.argpartition(x, 1), "numpy.argpartition", "numpy."),
+    (lambda x: np.nextafter(x, 1), "numpy.nextafter", "numpy."),
+    (lambda x: x.argpartition(1), "numpy.ndarray.argpartition", "numpy."),
+    (lambda x: np.maximum.accumulate(x), "numpy.maximum.accumulate", "np.add.accumulate"),
+])
+def test_a_function_without_a_rule_is_named_with_the_nearest_one(fun, name, near):
+    error = fails_here(fun, X, error=UnsupportedError, message=rf"^{re.escape(name)} has no rule for traced arrays", hint=near)
+    assert HERE in str(error)
+
+
+def test_functions_whose_shape_depends_on_values():
+    for fun in (lambda x: np.nonzero(x), lambda x: np.unique(x), lambda x: np.flatnonzero(x), lambda x: x.nonzero(), lambda x: np.argwhere(x > 0)):
+        fails_here(fun, X, error=UnsupportedError, message="depends on values", hint="np.where(mask, a, b)")
+    fails_here(lambda x: np.repeat(x, x[0].astype(int), axis=1), X, error=UnsupportedError, message="traced repeats", hint="ordinary array")
+
+
+def test_an_escaped_array_says_where_it_was_made():
+    kept = []
+
+    def fun(x):
+        kept.append(np.tanh(x))     # the line that made it
+        return x
+
+    trace_function(fun, (X,), {})
+    for use in (lambda: kept[0] + 1, lambda: np.sin(kept[0]), lambda: kept[0].value, lambda: trace_function(lambda y: y + kept[0], (X,), {}),
+                lambda: trace_function(lambda y: y, (kept[0],), {}), lambda: kept[0].__setitem__(0, 1)):
+        with pytest.raises(TraceError, match="used after the end of its trace") as caught:
+            use()
+        assert "the line that made it" in str(caught.value)
+        assert "return it from the compiled function" in str(caught.value)
+
+
+def test_an_escaped_argument_is_named():
+    kept = []
+    trace_function(lambda x: kept.append(x) or x, (X,), {})
+    with pytest.raises(TraceError, match=r"f64\[2,3\], argument 'x'"):
+        anp.sin(kept[0])
+
+
+@pytest.mark.parametrize(("leaf", "error", "message"), [
+    (np.ones(2, np.complex128), DTypeError, "the argument params\\['w'\\]: dtype complex128 is not supported"),
+    (np.ones(2, np.float16), DTypeError, "the argument params\\['w'\\]: dtype float16 is not supported"),
+    (np.ones(2, np.longdouble), DTypeError, "params\\['w'\\]: dtype"),
+    (np.array([None, 1]), DTypeError, "params\\['w'\\]: an object array is not supported"),
+    (np.zeros(2, [("a", int)]), DTypeError, "params\\['w'\\]: a structured array is not supported"),
+    (np.array(["a"]), DTypeError, "params\\['w'\\]: dtype <U1 is not supported"),
+    (np.array([1], "datetime64[s]"), DTypeError, "params\\['w'\\]: dtype datetime64"),
+    (1 + 2j, DTypeError, "params\\['w'\\]: complex numbers are not supported"),
+    (np.ma.array([1.0, 2.0], mask=[True, False]), UnsupportedError, "params\\['w'\\] is a masked array"),
+    (np.ones(2).view(Subclass), UnsupportedError, "params\\['w'\\] is a Subclass, whose operations are not NumPy's"),
+    ({1, 2}, UnsupportedError, "params\\['w'\\] is a builtins.set, neither an array nor a tree of arrays"),
+    (object(), UnsupportedError, "params\\['w'\\] is a builtins.object"),
+])
+def test_arguments_that_are_refused(leaf, error, message):
+    with pytest.raises(error, match=message) as caught:
+        trace_function(lambda params: params["w"], ({"w": leaf},), {})
+    assert HERE in str(caught.value)
+    if isinstance(leaf, np.ndarray):        # the same array reached by closure
+        with pytest.raises(error):
+            trace_function(lambda x: x + leaf, (X,), {})
+
+
+def test_results_that_are_refused():
+    with pytest.raises(UnsupportedError, match=r"the function returns a builtins.object at result\['a'\]\[1\]"):
+        trace_function(lambda x: {"a": [x, object()]}, (X,), {})
+
+
+def test_complex_numbers_in_the_function():
+    with pytest.raises(DTypeError, match="complex numbers are not supported"):
+        run_traced(lambda x: x * 2j, X)
+
+
+def test_a_plain_array_that_changes_during_the_trace():
+    buffer = np.zeros(3)
+
+    def fun(x):
+        y = x + buffer
+        buffer[0] = 1
+        return y + buffer
+
+    with pytest.raises(TraceError, match="written to after it was used"):
+        run_traced(fun, X)
+
+
+def test_user_errors_keep_their_type():
+    with pytest.raises(KeyError):
+        trace_function(lambda p: p["missing"], ({"w": X},), {})
+
+
+def test_every_op_knows_the_line_of_the_user():
+    def fun(x):
+        a = np.sin(x)
+        b = a.mean(axis=0)
+        return b[::-1] * 2
+
+    graph = trace_function(fun, (X,), {}).graph
+    lines = Path(__file__).read_text().splitlines()
+    texts = {lines[op.loc.line - 1].strip() for op in graph.ops}
+    assert texts == {"a = np.sin(x)", "b = a.mean(axis=0)", "return b[::-1] * 2"}
+    assert {op.loc.function for op in graph.ops} == {"fun"}
