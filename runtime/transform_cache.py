@@ -11,7 +11,21 @@ T = TypeVar("T")
 
 _ATTRIBUTE = "__adjit_transforms__"
 _LIMIT = 128
-_others: OrderedDict[Any, dict[Hashable, Any]] = OrderedDict()
+
+
+class _Store:
+    """What was made of one function, by transform and settings."""
+
+    def __init__(self, owner: Callable[..., Any] | None = None):
+        self.owner = owner
+        self.made: dict[Hashable, Any] = {}
+
+    def __reduce__(self) -> tuple[type[_Store], tuple[()]]:
+        """A pickled function takes nothing of this along."""
+        return _Store, ()
+
+
+_others: OrderedDict[Any, _Store] = OrderedDict()
 
 
 def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
@@ -23,25 +37,24 @@ def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
     """
     if not callable(fun):
         raise TypeError(f"a transform takes a function, got {fun!r}")
-    store = _store(fun)
-    if key not in store:
-        store[key] = make()
-    made: T = store[key]
-    return made
+    made = _store(fun).made
+    if key not in made:
+        made[key] = make()
+    found: T = made[key]
+    return found
 
 
-def _store(fun: Callable[..., Any]) -> dict[Hashable, Any]:
+def _store(fun: Callable[..., Any]) -> _Store:
     if isinstance(fun, FunctionType):
-        owner, store = fun.__dict__.get(_ATTRIBUTE, (None, {}))
-        if owner is not fun:       # `functools.wraps` copies the attributes of the function it wraps
-            store = {}
-            fun.__dict__[_ATTRIBUTE] = fun, store
+        store = fun.__dict__.get(_ATTRIBUTE)
+        if store is None or store.owner is not fun:       # `functools.wraps` copies the attributes of the function it wraps
+            store = fun.__dict__[_ATTRIBUTE] = _Store(fun)
         return store
     try:
-        store = _others.setdefault(fun, {})
+        store = _others.setdefault(fun, _Store(fun))
         _others.move_to_end(fun)
     except TypeError:
-        return {}
+        return _Store(fun)
     while len(_others) > _LIMIT:
         _others.popitem(last=False)
     return store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import pickle
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -456,6 +457,23 @@ def test_functions_are_freed_with_what_was_made_of_them():
     assert reference() is None
 
 
+def test_a_function_can_be_pickled_after_its_gradient_was_taken():
+    grad(cube)(0.8)
+    stored = cube.__dict__
+    assert stored
+    for value in pickle.loads(pickle.dumps(stored)).values():     # what a pickler by value takes along
+        assert not value.made
+
+
+def test_what_is_kept_for_other_callables_is_bounded():
+    instances = [Scaled(np.float64(number)) for number in range(200)]
+    first = grad(instances[0].loss)
+    assert grad(instances[0].loss) is first
+    for instance in instances:
+        grad(instance.loss)
+    assert grad(instances[0].loss) is not first
+
+
 class Scaled:
     def __init__(self, factor):
         self.factor = factor
@@ -491,6 +509,14 @@ def test_gradient_of_a_compiled_method():
     traces = len(CALLS)
     np.testing.assert_allclose(grad(one.compiled_loss)(X + 1), 2 * (X + 1))
     assert len(CALLS) == traces
+
+
+def test_static_arguments_of_a_compiled_function_stay_static():
+    @compile(static=("limit",), backend="interpret")
+    def loss(x, limit):
+        return np.sum(x) if limit > 1.0 else np.sum(2 * x)
+    assert grad(loss)(X, 2.0).tolist() == [1, 1, 1]
+    assert grad(loss)(X, limit=0.5).tolist() == [2, 2, 2]
 
 
 def test_gradient_of_a_compiled_function(run):
