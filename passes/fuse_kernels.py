@@ -36,11 +36,13 @@ After:
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from adjit.ir.definition import Kind
+from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_map
 from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
@@ -52,10 +54,14 @@ from adjit.passes.options import Options
 def fuse_kernels(graph: Graph, options: Options) -> Graph:
     """Replace groups of ops that can run in one pass over memory by `fused` ops."""
     fusion = _Fusion(graph)
-    for index, op in enumerate(graph.ops):
-        if is_fusible(op):
-            fusion.add(index)
+    fusion.grow_within_halves()
+    fusion.join_halves()
+    fusion.join_readers()
     return fusion.rebuild()
+
+
+_HALF = {Role.PRIMAL: 0, Role.RECOMPUTE: 1, Role.ADJOINT: 1, Role.UPDATE: 2}
+"""What runs forward, backward, and after that."""
 
 
 class _Fusion:
@@ -65,28 +71,55 @@ class _Fusion:
         self.graph = graph
         self.index_of = {value: index for index, op in enumerate(graph.ops) for value in op.results}
         self.producer = producers(graph)
+        self.readers = _readers(graph)
         self.groups: dict[int, Group] = {}
         self.members: dict[int, list[int]] = {}
         self.owner: dict[int, int] = {}
 
     # -- growing
 
-    def add(self, index: int) -> None:
-        """Give op `index` a group, and merge the groups of its operands into it."""
-        group = group_of(self.graph.ops[index], self.producer)
-        if group is None:
-            return
-        self.groups[index], self.members[index], self.owner[index] = group, [index], index
-        while any(self.try_merge(index, producer) for producer in self.producers_of(index)):
+    def grow_within_halves(self) -> None:
+        """Groups along the order of the ops, each within the forward half, the backward half or the update."""
+        for index, op in enumerate(self.graph.ops):
+            group = group_of(op, self.producer) if is_fusible(op) else None
+            if group is not None:
+                self.groups[index], self.members[index], self.owner[index] = group, [index], index
+                self.take_in_producers(index, lambda group, half=_HALF[op.role]: self.half(group) == half)
+
+    def join_halves(self) -> None:
+        """What the forward half computes for the backward half need not be stored where both can run in one kernel."""
+        for index in sorted(self.groups):
+            if index in self.groups:
+                self.take_in_producers(index, lambda group, index=index: not self.comes_too_early(index, group))
+
+    def take_in_producers(self, consumer: int, allowed: Callable[[int], bool]) -> None:
+        """Merge into a group those that compute what it reads, as long as one can be merged."""
+        while any(allowed(producer) and self.merge(consumer, producer) for producer in self.producers_of(consumer)):
             pass      # what was taken in brings producers of its own, and may have opened the way to others
+
+    def join_readers(self) -> None:
+        """Groups over the same space that read the same values: one pass over memory instead of two."""
+        by_value: dict[Value, list[int]] = {}
+        for number in sorted(self.groups):
+            for value, index_map in self.groups[number].loads.items():
+                if index_map == full_map(self.groups[number].size):
+                    by_value.setdefault(value, []).append(number)
+        for numbers in by_value.values():
+            for first, second in itertools.pairwise(numbers):
+                earlier, later = self.owner[first], self.owner[second]
+                if earlier != later:
+                    self.merge(later, earlier)
+
+    def half(self, group: int) -> int:
+        return _HALF[self.graph.ops[group].role]
 
     def producers_of(self, group: int) -> list[int]:
         """The groups that compute what a group reads, latest first."""
         return sorted({self.owner[index] for index in self.inputs(group) if index in self.owner}, reverse=True)
 
-    def try_merge(self, consumer: int, producer: int) -> bool:
+    def merge(self, consumer: int, producer: int) -> bool:
         """Take the producer into the consumer's group; False where that is not possible."""
-        if self.leads_outside(consumer, producer):
+        if self.leads_outside(consumer, producer) or self.leads_outside(producer, consumer):
             return False
         group = merge_groups(self.groups[consumer], self.groups[producer])
         if group is None:
@@ -100,22 +133,38 @@ class _Fusion:
 
     def leads_outside(self, consumer: int, producer: int) -> bool:
         """Whether a path goes from the producer through an op outside of both groups to the consumer."""
-        first = self.members[producer][0]
+        front = [index for index in self.inputs(consumer) if self.owner.get(index) != producer]
+        return self.depends_on(front, producer)
+
+    def depends_on(self, indices: list[int], group: int) -> bool:
+        """Whether one of these ops needs something that the group computes."""
+        first = self.members[group][0]
         seen: set[int] = set()
-        front = [i for i in self.inputs(consumer) if self.owner.get(i) != producer]
-        while front:
-            index = front.pop()
+        while indices:
+            index = indices.pop()
             if index in seen or index < first:
                 continue
             seen.add(index)
             owner = self.owner.get(index)
-            if owner == producer:
+            if owner == group:
                 return True
             if owner is None:
-                front += [self.index_of[v] for v in self.graph.ops[index].operands if v in self.index_of]
+                indices += [self.index_of[v] for v in self.graph.ops[index].operands if v in self.index_of]
             else:
                 seen.update(self.members[owner])
-                front += self.inputs(owner)
+                indices += self.inputs(owner)
+        return False
+
+    def comes_too_early(self, consumer: int, producer: int) -> bool:
+        """Whether the consumer's results, computed along with the producer, would wait in memory for a reader that needs more than them."""
+        inside = set(self.members[consumer])
+        waiting = [reader for index in inside for reader in self.readers[self.graph.ops[index].result]
+                   if reader not in inside and self.owner.get(reader) != producer]
+        for reader in waiting:
+            owner = self.owner.get(reader)
+            needed = self.inputs(owner) if owner is not None else [self.index_of[v] for v in self.graph.ops[reader].operands if v in self.index_of]
+            if self.depends_on([index for index in needed if index not in inside and self.owner.get(index) != producer], producer):
+                return True
         return False
 
     def inputs(self, group: int) -> list[int]:
@@ -161,6 +210,17 @@ class _Fusion:
         role = Counter(op.role for op in ops if op.name not in VIEWS).most_common(1)[0][0]
         attrs = {"rows": group.rows, "columns": group.columns, "in_place": in_place, "scratch_bytes": schedule.scratch_bytes}
         return Op(fused, operands, tuple(outputs), attrs, (region,), last.loc, role)
+
+
+def _readers(graph: Graph) -> dict[Value, list[int]]:
+    """Indices of the ops that read each value, directly or through views."""
+    readers: dict[Value, list[int]] = {value: [] for op in graph.ops for value in op.results}
+    for index in reversed(range(len(graph.ops))):
+        op = graph.ops[index]
+        for value in op.operands:
+            if value in readers:
+                readers[value] += readers[op.result] if op.name in VIEWS else [index]
+    return readers
 
 
 def group_of(op: Op, producer: Mapping[Value, Op] | None = None) -> Group | None:

@@ -48,10 +48,12 @@ def is_fusible(op: Op) -> bool:
 
 
 def merge_groups(consumer: Group, producer: Group) -> Group | None:
-    """Both as one group, where that is legal. The consumer reads something that the producer computes."""
+    """Both as one group, where that is legal. The consumer reads something that the producer computes, or both read the same."""
     if len(consumer.ops) + len(producer.ops) > MAX_OPS:
         return None
-    shared = next(value for value in consumer.loads if value in producer.maps)
+    shared = next((value for value in consumer.loads if value in producer.maps), None)
+    if shared is None:
+        shared = next(value for value in consumer.loads if value in producer.loads and consumer.loads[value] == full_map(consumer.size))
     large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
     outer, inner = (group.maps.get(shared, group.loads.get(shared, ())) for group in (large, small))
     factor = _embedding(inner, outer, small.size, large.size)

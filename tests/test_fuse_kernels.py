@@ -159,6 +159,32 @@ graph @g(%x: f32[4,4]) {
   %d: f32[4,4] = exp %c
   return %d
 }""", [(16, 1), (16, 1)]),
+    "readers of the same values share a pass": ("""
+graph @g(%x: f32[6,4], %d: f32[6,4]) {
+  %s: f32[4] = reduce_sum %d {axes=(0,)}
+  %p: f32[6,4] = multiply %d, %x
+  %q: f32[4] = reduce_sum %p {axes=(0,)}
+  return %s, %q
+}""", [(6, 4)]),
+    "what only the backward half needs is computed there": ("""
+graph @g(%x: f32[4,4], %w: f32[4,4]) {
+  %t: f32[4,4] = tanh %x
+  %a: f32[4,4] = square %t
+  %m: f32[4,4] = matmul %a, %w {transpose_a=false, transpose_b=false}
+  %e: f32[4,4] = exp %t  # m.py:1 in f, adjoint
+  %f: f32[4,4] = negative %e  # m.py:1 in f, adjoint
+  %d: f32[4,4] = multiply %m, %f  # m.py:1 in f, adjoint
+  return %d
+}""", [(16, 1), (16, 1)]),
+    "forward and backward in one kernel": ("""
+graph @g(%x: f32[4,4], %w: f32[4,4]) {
+  %t: f32[4,4] = tanh %x
+  %a: f32[4,4] = multiply %t, %w
+  %s: f32[] = reduce_sum %a {axes=(0, 1)}
+  %e: f32[4,4] = square %t  # m.py:1 in f, adjoint
+  %d: f32[4,4] = multiply %e, %w  # m.py:1 in f, adjoint
+  return %s, %d
+}""", [(16, 1)]),
     "two kernels joined by a later op": ("""
 graph @g(%x: f32[4,4], %y: f32[4,4]) {
   %a: f32[4,4] = exp %x
@@ -220,6 +246,13 @@ def test_empty_arrays_are_left_to_numpy() -> None:
     assert [op.name for op in result.ops] == ["exp", "exp"]
 
 
+def test_the_forward_kernel_keeps_only_what_was_chosen() -> None:
+    _, result = fused(CASES["what only the backward half needs is computed there"][0])
+    forward, _, backward = result.ops
+    assert len(forward.results) == 2
+    assert [op.name for op in backward.regions[0].ops] == ["exp", "negative", "multiply"]
+
+
 def test_views_that_only_kernels_read_are_gone() -> None:
     _, result = fused(CASES["softmax of rows"][0])
     assert [op.name for op in result.ops] == ["fused"]
@@ -256,6 +289,7 @@ graph @g(%x: f32[4]) {
   return %c
 }""")
     op = result.ops[0]
-    assert str(op.loc) == "model.py:5 in loss" and op.role.value == "adjoint"
+    assert str(op.loc) == "model.py:5 in loss"
+    assert op.role.value == "adjoint"
     assert [(str(inner.loc), inner.role.value) for inner in op.regions[0].ops] == [
         ("model.py:3 in loss", "primal"), ("model.py:4 in loss", "adjoint"), ("model.py:5 in loss", "adjoint")]
