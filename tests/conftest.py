@@ -7,6 +7,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected halves of golden files with what comes out now")
+    parser.addoption("--exhaustive", action="store_true", help="measure elementary functions at every float32 (a minute each, or more)")
 
 
 @pytest.fixture

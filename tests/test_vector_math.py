@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 import scipy.special
-from accuracy import LONG, double_points, edges, errors_in_ulps, point_pairs, single_points
+from accuracy import LONG, double_points, edges, errors_in_ulps, every_single, point_pairs, single_points
 
 from adjit.codegen.scalar_functions import native_helpers, processor_has_fma, vector_bits
 from adjit.codegen.vector_math.functions import BINARY, UNARY
@@ -116,9 +116,11 @@ FUSED = [pytest.param(True, marks=pytest.mark.skipif(not processor_has_fma(), re
 
 @pytest.mark.parametrize("fused", FUSED)
 @pytest.mark.parametrize("name", RANGES)
-def test_float32_is_within_2_ulp(name: str, fused: bool) -> None:
-    error, place = worst_error(name, Loop(name, "f32", fused), (single_points(20011),))
-    assert error <= BOUND["f32"], place
+def test_float32_is_within_2_ulp(name: str, fused: bool, request: pytest.FixtureRequest) -> None:
+    loop = Loop(name, "f32", fused)
+    for points in every_single() if request.config.getoption("--exhaustive") else [single_points(20011)]:
+        error, place = worst_error(name, loop, (points,))
+        assert error <= BOUND["f32"], place
 
 
 @needs_long_double
@@ -156,15 +158,6 @@ def test_kernels_give_the_same_bits(type: str) -> None:
         np.testing.assert_array_equal(np.isnan(row), np.isnan(alone), name)
         number = ~np.isnan(row)
         np.testing.assert_array_equal(row[number].view(f"i{x.itemsize}"), alone[number].view(f"i{x.itemsize}"), name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RANGES)
-def test_every_float32_is_within_2_ulp(name: str) -> None:
-    loop, chunk = Loop(name, "f32", processor_has_fma()), 1 << 20
-    for start in range(0, 1 << 32, chunk):
-        error, place = worst_error(name, loop, (np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(np.float32),))
-        assert error <= BOUND["f32"], place
 
 
 @pytest.mark.parametrize("type", DTYPES)
