@@ -1,16 +1,16 @@
 """NumPy's functions over traced arrays, made of op records. Importing this package fills the tables of the protocols."""
 
 from adjit.tracer.functions import (
-    ufuncs,
-    shapes,
-    indexing,
-    reductions,
-    joining,
-    contraction,
-    einsum,
-    selecting,
     composites,
+    contraction,
     creation,
+    einsum,
+    indexing,
+    joining,
+    reductions,
+    selecting,
+    shapes,
+    ufuncs,
 )
 
 __all__ = ["composites", "contraction", "creation", "einsum", "indexing", "joining", "reductions", "selecting", "shapes", "ufuncs"]

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.types import F64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import entry_point, implements
+from adjit.tracer.functions import reductions
 from adjit.tracer.functions.shapes import normalize_axes
 from adjit.tracer.functions.ufuncs import where
-from adjit.tracer.promotion import common_dtype, as_operand
+from adjit.tracer.promotion import as_operand, common_dtype
 from adjit.tracer.registry import FUNCTIONS
-from adjit.ir.types import F64
 
-_exp, _log, _sum, _max = FUNCTIONS[np.exp], FUNCTIONS[np.log], FUNCTIONS[np.sum], FUNCTIONS[np.max]
+_exp, _log, _sum, _max = FUNCTIONS[np.exp], FUNCTIONS[np.log], reductions.sum, reductions.max
 
 
 @entry_point

@@ -14,8 +14,8 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.entry import entry_point, implements
 from adjit.tracer.functions.shapes import as_shape
+from adjit.tracer.promotion import as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.promotion import dtype_argument, as_operand, kind_of, to_value
 
 
 def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray:

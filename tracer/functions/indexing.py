@@ -17,8 +17,8 @@ from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
 from adjit.tracer.entry import implements
-from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.promotion import as_operand, shape_of, to_value
+from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location
 

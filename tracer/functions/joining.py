@@ -17,7 +17,14 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.functions.shapes import (
-    atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, normalize_axis, ravel, reshape_to,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    expand_dims,
+    moveaxis,
+    normalize_axis,
+    ravel,
+    reshape_to,
 )
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import common_dtype, dtype_argument

@@ -287,5 +287,5 @@ def _outer_method(ufunc: np.ufunc) -> Callable[..., Any]:
     return entry_point(call)
 
 
-for _ufunc in [key for key in FUNCTIONS if isinstance(key, np.ufunc) and key.nin == 2 and key.nout == 1]:
+for _ufunc in [key for key in FUNCTIONS if isinstance(key, np.ufunc) and key.nin == 2 and key.nout == 1 and key.signature is None]:
     FUNCTIONS[_ufunc, "outer"] = _outer_method(_ufunc)

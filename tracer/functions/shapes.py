@@ -19,7 +19,6 @@ from adjit.tracer.entry import implements
 from adjit.tracer.source import find_user_location
 
 
-
 def normalize_axis(axis: Any, ndim: int) -> int:
     """`axis` counted from 0; raises NumPy's `AxisError`."""
     number = operator.index(axis)
