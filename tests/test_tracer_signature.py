@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tracing import assert_as_numpy, assert_same, checked_trace, run_traced
 
+from adjit.ir import ops
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.verifier import verify
-from adjit.ir import ops
 from adjit.tracer.signature import describe_difference, flatten_call
 from adjit.tracer.trace import is_tracing, trace_function, trace_region, wrap
 

@@ -105,24 +105,31 @@ def complete_shape(shape: Any, size: int, old: Sequence[int]) -> tuple[int, ...]
     return sizes
 
 
+def check_order(order: str) -> None:
+    """Refuse the orders that depend on how an array lies in memory, which is not known while tracing."""
+    refuse(order not in ("C", "F"), f"order={order!r}", "give order='C' or order='F'")
+
+
 @implements(np.reshape)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> TracedArray:
     """As `numpy.reshape`."""
     x = as_traced(a)
     sizes = complete_shape(shape if shape is not None else newshape, x.size, x.shape)
-    if order in ("C", "A", "K"):
+    check_order(order)
+    if order == "C":
         return reshape_to(x, sizes, copy)
-    if order != "F":
-        raise ValueError(f"order must be one of 'C', 'F' or 'A', got {order!r}")
     reverse = permute(x, range(x.ndim)[::-1])
     return permute(reshape_to(reverse, sizes[::-1], copy), range(len(sizes))[::-1])
 
 
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> TracedArray:
-    """As `numpy.ravel`: a view where one is possible."""
+    """As `numpy.ravel`: a view where the elements lie one after the other."""
     x = as_traced(a)
-    return reshape(x, -1, order)
+    in_order = x if order == "C" else permute(x, range(x.ndim)[::-1])
+    packed = all(size == 1 or stride == expected for size, stride, expected
+                 in zip(in_order.shape, in_order.strides, contiguous_strides(in_order.shape), strict=True))
+    return reshape(x, -1, order, copy=None if packed else True)
 
 
 @implements(np.transpose)
