@@ -65,6 +65,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.reduce_sum, [F23], {"axes": (1, 0)}, ShapeError, "axes have to be increasing, got (1, 0)"),
     (ops.reduce_sum, ["bool[2]"], {"axes": (0,)}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
     (ops.reduce_max, ["f32[0,3]"], {"axes": (0,)}, ShapeError, "f32[0,3] has no elements along (0,), and this reduction no value for none"),
+    (ops.reduce_max, ["f32[0,3,0]"], {"axes": (0,)}, ShapeError, "f32[0,3,0] has no elements along (0,), and this reduction no value for none"),
     (ops.reduce_min, ["f32[0]"], {"axes": (0,)}, ShapeError, "f32[0] has no elements along (0,), and this reduction no value for none"),
     (ops.reduce_prod, ["bool[2]"], {"axes": (0,)}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
     (ops.reduce_and, ["i32[2]"], {"axes": (0,)}, DTypeError, "the bool dtype is needed, got i32[2]"),

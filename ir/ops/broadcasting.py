@@ -55,7 +55,7 @@ def infer_reduction(kinds: str, empty: bool) -> Callable[..., TensorType]:
         require(x, kinds)
         require_axes(axes, x)
         result = x.with_shape(drop_axes(x.shape, axes))
-        if not empty and not x.size and result.size:
+        if not empty and 0 in (x.shape[axis] for axis in axes):
             raise ShapeError(f"{x} has no elements along {axes}, and this reduction no value for none")
         return result
     return infer
