@@ -1,16 +1,14 @@
 """The functions that scalar code calls, by mangled name: `exp_f32`, `select_i64`, `convert_f32_i64`, `sum_step_f64`.
 
-A name is the op's (or a reduction step's) and the dtype of the operands; `convert` names source and target. Three views of each:
+A name is the op's (or a reduction step's) and the dtype of the operands; `convert` names source and target. Two views of each:
 
 - `native_helpers`: for kernels compiled by Numba. The definition in `codegen/vector_math` is printed as an LLVM function, which
   LLVM inlines into the kernel; loops that call it become vector code, and no library is called.
 - `python_helpers`: for kernels run as ordinary Python, on NumPy scalars. The meaning is the op record's.
-- `fingerprint`: what compiled code depends on, for cache keys; needs no Numba.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -87,21 +85,6 @@ def helper(name: str) -> HelperFunction:
         raise KeyError(f"no scalar function is called {name!r}")
     text, result_type = print_function(_symbol(name), definition, types, processor_has_fma(), vector_bits())
     return HelperFunction(name, operation, types, result_type, text)
-
-
-def fingerprint(names: Iterable[str]) -> str:
-    """A text that changes whenever the code of one of these helpers does."""
-    digest = hashlib.sha256()
-    for name in sorted(set(names)):
-        digest.update(helper(name).text.encode())
-    return digest.hexdigest()
-
-
-def helper_functions(names: Iterable[str]) -> dict[str, Helper]:
-    """The helpers by mangled name: native ones, or Python ones where Numba's compiler is off. Imports Numba."""
-    import numba
-
-    return python_helpers(names) if numba.config.DISABLE_JIT else native_helpers(names)
 
 
 def native_helpers(names: Iterable[str]) -> dict[str, Helper]:

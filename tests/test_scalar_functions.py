@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from op_cases import for_each_op
 
-from adjit.codegen import scalar_functions
-from adjit.codegen.scalar_functions import fingerprint, helper, helper_functions, native_helpers, python_helpers
+from adjit.codegen.scalar_functions import helper, native_helpers, python_helpers
 from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.ops.sampling import edge_pairs
 from adjit.ir.types import SHORT_NAMES, short_name
@@ -174,25 +173,6 @@ def kernel_code(body: str, name: str) -> str:
     compiled = compiler.compile_extra(cpu_target.typing_context, cpu_target.target_context, scope["kernel"],
                                     (operand, operand, result, types.int64, types.int64), types.void, flags, {})
     return str(compiled.library.get_llvm_str())
-
-
-def test_fingerprint_follows_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fingerprint(["exp_f32", "log_f32"]) == fingerprint(["log_f32", "exp_f32", "exp_f32"])
-    assert len({fingerprint([name]) for name in ("exp_f32", "exp_f64", "log_f32", "convert_f32_i32", "convert_f32_i64")}) == 5
-    before = fingerprint(["exp_f32"])
-    fused = scalar_functions.processor_has_fma()
-    helper.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(scalar_functions, "processor_has_fma", lambda: not fused)
-        other = fingerprint(["exp_f32"])
-    helper.cache_clear()
-    assert other != before == fingerprint(["exp_f32"])
-
-
-def test_no_compiler_gives_python_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    import numba
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    assert helper_functions(["square_f32"])["square_f32"](np.float32(3)) == 9
 
 
 @pytest.mark.parametrize("name", ["gamma_f32", "exp_f16", "exp", "convert_f32"])
