@@ -27,10 +27,15 @@ def allocate(nbytes: int) -> np.ndarray:
     return block[start:start + nbytes]
 
 
-def new_array(type: TensorType) -> np.ndarray:
-    """An uninitialised array; raises `MemoryError` where it cannot be."""
+def check_size(type: TensorType) -> None:
+    """Raise `MemoryError` for a type that no address space can hold."""
     if type.nbytes > sys.maxsize:
         raise MemoryError(f"cannot allocate {type.nbytes} bytes for {type}")
+
+
+def new_array(type: TensorType) -> np.ndarray:
+    """An uninitialised array; raises `MemoryError` where it cannot be."""
+    check_size(type)
     return np.empty(type.shape, type.dtype)
 
 

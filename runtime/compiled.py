@@ -134,15 +134,14 @@ class CompiledFunction:
 
     def _known(self, signature: CallSignature, count: bool = False) -> Found | None:
         """The program for a signature, and the arrays that the function would reach by itself now; None where there is none that holds."""
-        with self._lock:
-            program = self._programs.get(signature.key)
+        program = self._programs.get(signature.key)
         captured = None if program is None else program.trace.sources.current()
         if program is None or captured is None:
             return None
         with self._lock:
-            if signature.key in self._programs:
-                self._programs.move_to_end(signature.key)
             self._hits += count
+            if program is not self._last and signature.key in self._programs:
+                self._programs.move_to_end(signature.key)
             self._last = program
         return program, captured
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
-from adjit.runtime.arena import allocate, data_address, new_array, view_as
+from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.kernel_step import Kernel, KernelStep
 from adjit.runtime.layout import Handing, Home, Layout
 from adjit.runtime.steps import Registers, Step, bind_step
@@ -108,6 +108,8 @@ class _Frame:
 
         moving = {place: type for place, type in layout.buffers.items() if place not in own}
         used = {layout.places[value] for op in layout.ops if op.name == "fused" for value in (*op.operands, *op.results)}
+        for type in moving.values():
+            check_size(type)
         self.params, self.results = (
             [(place.offset, type, layout.registers[place, type], cells[place] if place in used else None)
              for place, type in moving.items() if place.space == space] for space in ("param", "result"))
@@ -129,7 +131,7 @@ class _Frame:
         """Point the parameters at `arrays` and the results at new arrays."""
         registers = self.registers
         for _, type, register, cell in self.results:
-            array = registers[register] = new_array(type)
+            array = registers[register] = np.empty(type.shape, type.dtype)
             if cell is not None:
                 cell.value = data_address(array)
         for index, _, register, cell in self.params:

@@ -1,7 +1,7 @@
 """Compiled kernels on disk, so that a new process links them in place of compiling.
 
-A file is named by the hash of everything its machine code depends on: the kernel's source text and types, the code generator,
-the versions of adjit, Numba, llvmlite and Python, and this CPU's name and features. It holds a checksum of its content. Only
+A file is named by the hash of everything its machine code depends on: the kernel's source text and types, adjit's code
+generator, the versions of Numba, llvmlite and Python, and this CPU's name and features. It holds a checksum of its content. Only
 files and folders that belong to this user, and that nobody else may write, are trusted; anything else is compiled again, with a
 note for `explain()`.
 """
@@ -45,7 +45,7 @@ def environment() -> str:
 
     features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
     generator = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py")))).hexdigest()
-    packages = [f"{name} {version(name)}" for name in ("adjit", "numba", "llvmlite")]
+    packages = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     compiler = [f"{name}={os.environ[name]}" for name in _COMPILER_VARIABLES if name in os.environ]
     return "\n".join([*packages, generator, *compiler, python, platform.machine(), binding.get_host_cpu_name(), features])

@@ -446,7 +446,8 @@ def test_kernels_are_python_text() -> None:
     assert compile(layer, backend="interpret").kernels(*arguments()) == {}
 
 
-def test_explain() -> None:
+def test_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ADJIT_VERIFY", raising=False)
     function, arguments = example()
     function(*arguments())
     text = function.explain()

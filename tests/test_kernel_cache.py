@@ -22,6 +22,11 @@ from adjit.runtime.kernel_cache import DiskCache
 KEY, OTHER = "a" * 64, "b" * 64
 COMPILED = CompiledObject(bytes(range(256)) * 4, "entry")
 
+
+def cube(x):
+    return x * x * x
+
+
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 
 
@@ -203,13 +208,23 @@ def test_leftovers_of_processes_that_died_are_swept(cache: DiskCache) -> None:
 
 def test_the_key_holds_what_machine_code_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     text = kernel_cache.environment()
-    for word in ("adjit", "numba", "llvmlite", f"Python {sys.version_info.major}.{sys.version_info.minor}"):
+    for word in ("numba", "llvmlite", f"Python {sys.version_info.major}.{sys.version_info.minor}"):
         assert word in text
     assert kernel_cache.binding.get_host_cpu_name() in text
+    kernel_cache.environment.cache_clear()
+    try:
+        monkeypatch.setenv("NUMBA_OPT", "1")
+        assert kernel_cache.environment() != text
+    finally:
+        kernel_cache.environment.cache_clear()
 
 
-def cube(x):
-    return x * x * x
+def test_kernels_of_other_types_have_other_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path))
+    function = compile(cube)
+    for dtype in (np.float32, np.float64, np.int32):
+        assert function(np.full(3, 2, dtype)).tolist() == [8, 8, 8]
+    assert len(list(tmp_path.glob("*.kernel"))) == 3
 
 
 def origins(function: CompiledFunction) -> list[str]:
