@@ -46,7 +46,8 @@ class Sources:
     def current(self) -> tuple[np.ndarray, ...] | None:
         """The arrays to pass for the captured parameters now; None where the trace no longer holds."""
         for source in self.fixed:
-            if not _same(source.read(), source.value):
+            now = source.read()
+            if now is not source.value and not _same(now, source.value):
                 return None
         for array, content in self.frozen:
             if fingerprint(array) != content:
@@ -130,6 +131,8 @@ class _Walk:
             return
         self.seen.add(id(value))
         for step, read, item in self.steps(value, path):
+            if isinstance(item, ModuleType) and item.__name__.partition(".")[0] in _FOREIGN:
+                continue
             self.found.append(Source(step, read, item))
             self.value(item, step, depth + 1)
 
@@ -156,8 +159,7 @@ class _Walk:
                 for index, item in enumerate(list(value)):
                     yield f"{path}[{index}]", partial(_item, value, index), item
         elif isinstance(value, ModuleType):
-            if value.__name__.partition(".")[0] not in _FOREIGN:
-                yield from self.attributes(value, vars(value), path)
+            yield from self.attributes(value, vars(value), path)
         else:
             yield from self.instance(value, path)
 

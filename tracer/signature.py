@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -48,9 +49,9 @@ class _Identity:
         return isinstance(other, _Identity) and self.object is other.object
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)       # not frozen: one is made at every call, and that takes twice as long
 class CallSignature:
-    """One call, taken apart.
+    """One call, taken apart. Never changed.
 
     `key` is equal for calls that can share a trace. `leaves` are the arrays to pass, in the order of the graph's
     parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
@@ -99,18 +100,17 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     arrays: list[np.ndarray] = []
     keys: list[tuple[Any, ...]] = []
     for index, leaf in enumerate(all_leaves):
-        if type(leaf) is np.ndarray and leaf.dtype in _NATIVE:
+        if type(leaf) is np.ndarray and (dtype := leaf.dtype) in _NATIVE:
             arrays.append(leaf)
-            keys.append((leaf.dtype, leaf.shape))
+            keys.append((dtype, leaf.shape))
         elif type(leaf) is float:
             arrays.append(np.asarray(leaf))
             keys.append(_WEAK)
-        elif type(leaf) is StaticArgument:
-            keys.append(("static", _static_key(leaf.value, lambda index=index: argument_paths(fun, len(args), tree)[index])))
-        elif is_static(leaf):
-            keys.append(("static", _static_key(leaf, str)))
+        elif type(leaf) is StaticArgument or is_static(leaf):
+            value = leaf.value if type(leaf) is StaticArgument else leaf
+            keys.append(("static", _static_key(value, partial(_path, fun, len(args), tree, index))))
         else:
-            array = _as_array(leaf, lambda index=index: argument_paths(fun, len(args), tree)[index])
+            array = _as_array(leaf, partial(_path, fun, len(args), tree, index))
             arrays.append(array)
             keys.append((array.dtype, array.shape))
     leaf_keys = tuple(keys)
@@ -159,6 +159,10 @@ def argument_paths(fun: Callable[..., Any], positional: int, tree: TreeSpec) -> 
         head = f"[{path[0]!r}][{path[1]!r}]"
         result.append((names[path[1]] if path[0] == 0 else path[1]) + accessor[len(head):])
     return result
+
+
+def _path(fun: Callable[..., Any], positional: int, tree: TreeSpec, index: int) -> str:
+    return argument_paths(fun, positional, tree)[index]
 
 
 def _wrap_static(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[str]) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import optree
 
 NAMESPACE = "adjit"
+_PLAIN = frozenset({np.ndarray, float, int, bool, str})
 Tree = Any
 TreeSpec = optree.PyTreeSpec
 
@@ -19,7 +20,7 @@ TreeSpec = optree.PyTreeSpec
 def flatten(tree: Tree) -> tuple[list[Any], TreeSpec]:
     """The leaves of a tree and its structure. None is structure, not a leaf."""
     leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
-    found = [type(leaf) for leaf in leaves if _is_new_dataclass(leaf)]
+    found = [kind for kind in map(type, leaves) if kind not in _PLAIN and dataclasses.is_dataclass(kind)]
     if not found:
         return leaves, spec
     for kind in dict.fromkeys(found):
@@ -47,18 +48,14 @@ def as_name(path: str) -> str:
     return ".".join(re.findall(r"\w+", path))
 
 
-def _is_new_dataclass(leaf: Any) -> bool:
-    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
-
-
 def _register_dataclass(kind: type) -> None:
     names = tuple(field.name for field in dataclasses.fields(kind))
 
     def children(node: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
         return tuple(getattr(node, name) for name in names), None, names
 
-    def build(_: None, values: Iterable[Any]) -> Any:
-        node = object.__new__(kind)
+    def build(_: Any, values: Iterable[Any]) -> Any:
+        node: Any = object.__new__(kind)
         for name, value in zip(names, values, strict=True):
             object.__setattr__(node, name, value)
         return node
