@@ -6,6 +6,7 @@ call's first arguments. Data and arithmetic are fixed by a seed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ def mlp(backend: str = "auto", sizes: tuple[int, ...] = (784, 512, 256, 10), bat
     """A 784-512-256-10 classifier, batch 128, Adam, all in one donated step."""
     g = np.random.default_rng(0)
     params = []
-    for i, o in zip(sizes[:-1], sizes[1:], strict=True):
+    for i, o in itertools.pairwise(sizes):
         params += [_rand(g, i, o, scale=(2 / i) ** 0.5), np.zeros(o, f32)]
     x, y = _rand(g, batch, sizes[0]), g.integers(0, sizes[-1], batch)
     adam = aj.optim.adam(1e-3)
@@ -149,7 +150,7 @@ def cnn(backend: str = "auto", batch: int = 64) -> Workload:
     x, y = _rand(g, batch, 1, 28, 28), g.integers(0, 10, batch)
 
     def convolve(x: Any, w: Any) -> Any:
-        n, c, height, length = x.shape
+        _, c, height, length = x.shape
         padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
         patches = np.stack([padded[:, :, i:i + height, j:j + length] for i in range(3) for j in range(3)], axis=2)
         return np.einsum("ncphw,ocp->nohw", patches, w.reshape(w.shape[0], c, 9))
@@ -197,7 +198,8 @@ def logreg(backend: str = "auto") -> Workload:
 def gmm(backend: str = "auto", n: int = 1000, d: int = 10, k: int = 25) -> Workload:
     """Log likelihood of a Gaussian mixture and its gradients, float64."""
     g = np.random.default_rng(0)
-    arguments = (g.standard_normal(k), g.standard_normal((k, d)), g.standard_normal((k, d + d * (d - 1) // 2)) * 0.3, g.standard_normal((n, d)))
+    arguments = (g.standard_normal(k), g.standard_normal((k, d)), g.standard_normal((k, d + d * (d - 1) // 2)) * 0.3,
+                 g.standard_normal((n, d)))
     rows, cols = np.tril_indices(d, -1)
 
     def objective(al: Any, mu: Any, icf: Any, X: Any) -> Any:
@@ -217,4 +219,5 @@ def gmm(backend: str = "auto", n: int = 1000, d: int = 10, k: int = 25) -> Workl
 
 
 WORKLOADS: dict[str, Callable[..., Workload]] = {
-    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg, "gmm": gmm}
+    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg,
+    "gmm": gmm}

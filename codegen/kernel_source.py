@@ -101,7 +101,6 @@ class _Writer:
     def write(self) -> KernelSource:
         s = self.s
         self.define("kernel", -1)
-        self.line_if_none = len(self.lines)
         if has_row_work(s):
             with self.block("for block in range(lo, hi):"):
                 self.write_block()
@@ -156,8 +155,7 @@ class _Writer:
         sinks = s.element_sinks(self.stage)
         if not sinks:
             return
-        reductions = [op for op in s.region.ops if s.scope.get(op.results[0]) in ("inner", "columns", "all") and op.operands[0] in sinks
-                      and s.stage_of_use(op.operands[0]) == self.stage]
+        reductions = s.element_reductions(self.stage)
         sums = {op.result: self.fresh("s") for op in reductions if s.scope[op.result] != "columns"}
         for value, name in sums.items():
             self.put(f"{name} = {identity(s.producer[value])}")

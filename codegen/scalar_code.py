@@ -12,6 +12,7 @@ from adjit.ir.graph import Op
 from adjit.ir.types import short_name
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\(")
+_ARITHMETIC = re.compile(r"\} [-+*/] \{")
 _STEPS = {"reduce_sum": "sum_step", "reduce_prod": "product_step", "reduce_max": "maximum_step", "reduce_min": "minimum_step",
           "reduce_and": "logical_and", "reduce_or": "logical_or"}
 
@@ -37,8 +38,11 @@ def expression(op: Op, names: Sequence[str], helpers: dict[str, None]) -> str:
             return names[0]
     else:
         suffix = short_name(dtype)
-    text = _typed(str(op.definition.scalar), suffix, helpers).format(*names)
-    return f"{short_name(result)}{text}" if _needs_cast(str(op.definition.scalar), result) else text
+    template = str(op.definition.scalar)
+    if dtype == np.bool_ and _ARITHMETIC.search(template):
+        template = f"{op.name}({', '.join(f'{{{i}}}' for i in range(len(names)))})"       # True + True is 2 in Python
+    text = _typed(template, suffix, helpers).format(*names)
+    return f"{short_name(result)}{text}" if _needs_cast(template, result) else text
 
 
 def reduction_step(op: Op, accumulator: str, element: str, helpers: dict[str, None]) -> str:

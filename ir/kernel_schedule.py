@@ -24,7 +24,8 @@ LEVELS = ("kernel", "row", "element", "late")
 
 EXPENSIVE = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "arcsinh", "arccosh", "arctanh", "erf", "sigmoid", "power", "arctan2", "hypot", "logaddexp", "philox", "remainder", "floor_divide"})
+    "tanh", "arcsinh", "arccosh", "arctanh", "erf", "sigmoid", "power", "arctan2", "hypot", "logaddexp", "philox", "remainder",
+    "floor_divide"})
 """Ops that cost many times an addition."""
 
 ELEMENTS_PER_BLOCK = 1 << 14
@@ -66,12 +67,16 @@ class KernelSchedule:
 
     def element_sinks(self, stage: int) -> list[Value]:
         """What the inner loop of a stage has to compute: operands of its reductions, outputs, and what is kept for later."""
-        sinks = [op.operands[0] for op in self.region.ops
-                 if self.scope.get(_only(op)) in ("inner", "columns", "all") and self.columns > 1 and self.stage_of_use(op.operands[0]) == stage]
+        sinks = [op.operands[0] for op in self.element_reductions(stage)]
         sinks += [value for value in dict.fromkeys(self.region.results)
                   if self.place(value) == "full" and self.level[value] != "late" and self.stage_of_use(value) == stage]
         sinks += [value for value in self.stage if value in self.kept and self.stage[value] == stage]
         return list(dict.fromkeys(sinks))
+
+    def element_reductions(self, stage: int) -> list[Op]:
+        """The reductions whose operand is complete in the inner loop of a stage."""
+        return [op for op in self.region.ops if self.scope.get(_only(op)) in ("inner", "columns", "all")
+                and self.columns > 1 and self.stage_of_use(op.operands[0]) == stage]
 
     def stage_of_use(self, value: Value) -> int:
         return self.stage.get(value, 0)

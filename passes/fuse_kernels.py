@@ -107,6 +107,8 @@ class _Fusion:
         for numbers in by_value.values():
             for first, second in itertools.pairwise(numbers):
                 earlier, later = self.owner[first], self.owner[second]
+                if later in self.producers_of(earlier):     # the number of a group is that of its last op
+                    earlier, later = later, earlier
                 if earlier != later:
                     self.merge(later, earlier)
 
@@ -149,7 +151,7 @@ class _Fusion:
             if owner == group:
                 return True
             if owner is None:
-                indices += [self.index_of[v] for v in self.graph.ops[index].operands if v in self.index_of]
+                indices += self.operands(index)
             else:
                 seen.update(self.members[owner])
                 indices += self.inputs(owner)
@@ -161,8 +163,7 @@ class _Fusion:
         waiting = [reader for index in inside for reader in self.readers[self.graph.ops[index].result]
                    if reader not in inside and self.owner.get(reader) != producer]
         for reader in waiting:
-            owner = self.owner.get(reader)
-            needed = self.inputs(owner) if owner is not None else [self.index_of[v] for v in self.graph.ops[reader].operands if v in self.index_of]
+            needed = self.inputs(self.owner[reader]) if reader in self.owner else self.operands(reader)
             if self.depends_on([index for index in needed if index not in inside and self.owner.get(index) != producer], producer):
                 return True
         return False
@@ -172,6 +173,10 @@ class _Fusion:
         origin = self.groups[group].origin
         values = (origin.get(value, value) for value in self.groups[group].loads)
         return [self.index_of[value] for value in values if value in self.index_of]
+
+    def operands(self, index: int) -> list[int]:
+        """Indices of the ops whose results an op reads."""
+        return [self.index_of[value] for value in self.graph.ops[index].operands if value in self.index_of]
 
     # -- the new graph
 

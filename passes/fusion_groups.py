@@ -30,7 +30,10 @@ VIEWS = frozenset({"constant", "iota", "broadcast", "reshape"})
 
 @dataclass(slots=True)
 class Group:
-    """Ops that will be one kernel over `size` positions. `maps` has the index map of every value they compute, `loads` of those they read."""
+    """Ops that will be one kernel over `size` positions.
+
+    `maps` has the index map of every value that they compute, `loads` of those that they read.
+    """
 
     size: int
     ops: list[Op] = field(default_factory=list)
@@ -77,9 +80,8 @@ def merge_groups(consumer: Group, producer: Group) -> Group | None:
 
 def _embedding(inner: IndexMap, outer: IndexMap, inner_size: int, outer_size: int) -> int | None:
     """The stride at which a space of `inner_size` positions lies in one of `outer_size`, when a value has these maps in the two."""
-    if inner_size in (1, outer_size):
-        factor = 1
-    else:
+    factor = 1
+    if inner_size not in (1, outer_size):
         factor = outer[0][1] // inner[0][1] if inner and outer else 0
     fits = factor > 0 and outer_size % (inner_size * factor) == 0 and scale_map(inner, factor) == outer
     return factor if fits else None
@@ -125,7 +127,7 @@ def _row_lengths(group: Group) -> set[int] | None:
 
 
 def _best_columns(group: Group) -> int:
-    """The row length of a group that leaves it open: 1 (flat) where all is full, else the longest of those that need the fewest divisions."""
+    """The row length of a group that leaves it open: 1 (flat) where all is full, else the longest with the fewest divisions."""
     others = [index_map for index_map in group.loads.values() if index_map not in ((), full_map(group.size))]
     bounds = {bound for index_map in others for size, stride in index_map for bound in (stride, size * stride)}
     fitting = [columns for columns in bounds if columns < group.size and group.size % columns == 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ def run_kernel(op: Op, operands: Sequence[np.ndarray], runner: Runner, splits: i
             array = (operands if argument.kind == "operand" else outs)[argument.index]
             actual.append(array.reshape(-1).view(SHORT_NAMES[argument.dtype]))
     bounds = np.linspace(0, source.blocks, splits + 1).astype(int).tolist()
-    parts = [(lo, hi) for lo, hi in zip(bounds[:-1], bounds[1:], strict=True) if lo < hi][::-1]
+    parts = [(lo, hi) for lo, hi in itertools.pairwise(bounds) if lo < hi][::-1]
     runner(source, actual, [*parts, (0, 0)] if source.finish else parts)
     return outs
 

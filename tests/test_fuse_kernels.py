@@ -293,3 +293,16 @@ graph @g(%x: f32[4]) {
     assert op.role.value == "adjoint"
     assert [(str(inner.loc), inner.role.value) for inner in op.regions[0].ops] == [
         ("model.py:3 in loss", "primal"), ("model.py:4 in loss", "adjoint"), ("model.py:5 in loss", "adjoint")]
+
+
+def test_sums_and_products_of_bools_are_bools() -> None:
+    graph, result = fused("""
+graph @g(%x: bool[4], %y: bool[4]) {
+  %a: bool[4] = add %x, %y
+  %b: bool[4] = multiply %x, %a
+  return %a, %b
+}""")
+    arrays = [np.array([True, True, False, False]), np.array([True, False, True, False])]
+    for runner in (as_python, compiled):
+        for found, wanted in zip(run_fused(result, arrays, runner), interpret(graph, arrays), strict=True):
+            assert found.view(np.uint8).tolist() == wanted.view(np.uint8).tolist()
