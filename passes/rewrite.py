@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from adjit.ir.definition import OpDefinition
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location, Role
-from adjit.ir.graph import Attributes, Graph, Op, Value
+from adjit.ir.graph import Attributes, Graph, Op, Value, use_counts
 
 Number = bool | int | float
 Rule = Callable[[Op, "Rewriter"], "Value | None"]
@@ -44,8 +44,10 @@ def merge(*tables: RuleTable) -> RuleTable:
 class Rewriter:
     """The graph under reconstruction, as rules see it; an emitter, so that rules can call op records."""
 
-    def __init__(self, rules: Rules):
+    def __init__(self, graph: Graph, rules: Rules):
+        self._graph = graph
         self._rules = rules
+        self._uses = use_counts(graph)
         self._ops: list[Op] = []
         self._makers: dict[Value, Op] = {}
         self._replaced: dict[Value, Value] = {}
@@ -65,6 +67,10 @@ class Rewriter:
         number: Number = value.type.dtype.type(op.attrs["value"]).item()
         return number
 
+    def used_once(self, value: Value) -> bool:
+        """Whether the graph is known to use `value` in one place only: then a rule may replace the op that makes it by another."""
+        return self._uses.get(value) == 1
+
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
         types = definition.result_types([value.type for value in operands], attrs, regions)
@@ -75,14 +81,14 @@ class Rewriter:
         self._append(op)
         return op.results
 
-    def rewrite(self, graph: Graph) -> Graph:
-        """`graph` with the rules applied; the same object where none applies."""
+    def run(self) -> Graph:
+        """The graph with the rules applied; the same object where none applies."""
         with emitting(self):
-            for op in graph.ops:
+            for op in self._graph.ops:
                 self._visit(op)
         if not self._replaced:
-            return graph
-        return graph.with_ops(self._ops, [self._replaced.get(value, value) for value in graph.results])
+            return self._graph
+        return self._graph.with_ops(self._ops, [self._replaced.get(value, value) for value in self._graph.results])
 
     def _visit(self, op: Op) -> None:
         operands = tuple(self._replaced.get(value, value) for value in op.operands)
@@ -95,6 +101,7 @@ class Rewriter:
             self._append(op)
             return
         self._replaced[op.result] = replacement
+        self._uses[replacement] = self._uses.get(replacement, 0) + self._uses.get(op.result, 0)
         if replacement.name is None and len(self._ops) > count:
             replacement.name = op.result.name
 
@@ -115,4 +122,4 @@ class Rewriter:
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:
     """`graph` with `rules` applied to every op, in order, and to every op that they emit."""
-    return Rewriter(rules).rewrite(graph)
+    return Rewriter(graph, rules).run()

@@ -50,6 +50,19 @@ def reshape_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(squeezed, shape=after, axes=tuple(place[inner.attrs["axes"][axis]] for axis in kept))
 
 
+@MOVEMENT.rule("reshape")
+def squeeze_before_transpose(op: Op, graph: Rewriter) -> Value | None:
+    """Axes of size 1 that are dropped after a transpose are dropped before it: a matmul may then take it in."""
+    inner = graph.maker(op.operands[0], "transpose")
+    after = op.result.type.shape
+    if inner is None or 1 in after or not same_but_ones(op.operands[0].type.shape, after):
+        return None
+    source = inner.operands[0].type.shape
+    kept = not_one(source)
+    moved = [kept.index(axis) for axis in inner.attrs["permutation"] if source[axis] != 1]
+    return ops.transpose(ops.reshape(inner.operands[0], shape=tuple(source[axis] for axis in kept)), permutation=tuple(moved))
+
+
 # -- transpose and flip
 
 @MOVEMENT.rule("transpose")
@@ -77,16 +90,40 @@ def transpose_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(ops.transpose(inner.operands[0], permutation=tuple(order)), shape=op.result.type.shape, axes=tuple(sorted(target)))
 
 
+@MOVEMENT.rule("transpose")
+def transpose_before_unsqueeze(op: Op, graph: Rewriter) -> Value | None:
+    """Axes of size 1 that are inserted before a transpose are inserted after it."""
+    inner = graph.maker(op.operands[0], "reshape")
+    if inner is None or 1 in inner.operands[0].type.shape or not same_but_ones(inner.operands[0].type.shape, op.operands[0].type.shape):
+        return None
+    kept = not_one(op.operands[0].type.shape)
+    moved = tuple(kept.index(axis) for axis in op.attrs["permutation"] if axis in kept)
+    return ops.reshape(ops.transpose(inner.operands[0], permutation=moved), shape=op.result.type.shape)
+
+
+@MOVEMENT.rule("transpose")
+def transpose_of_matmul(op: Op, graph: Rewriter) -> Value | None:
+    """(a b)' -> b' a', where nothing else uses the product."""
+    product = graph.maker(op.operands[0], "matmul")
+    if product is None or not graph.used_once(op.operands[0]) or not swaps_matrices(op):
+        return None
+    a, b = product.operands
+    return ops.matmul(b, a, transpose_a=not product.attrs["transpose_b"], transpose_b=not product.attrs["transpose_a"])
+
+
+def swaps_matrices(transpose: Op) -> bool:
+    """Whether a transpose swaps the last two axes and no others."""
+    rank = transpose.result.type.rank
+    return bool(transpose.attrs["permutation"] == (*range(rank - 2), rank - 1, rank - 2))
+
+
 @MOVEMENT.rule("matmul")
 def transpose_inside_matmul(op: Op, graph: Rewriter) -> Value | None:
     """A matmul reads its operands transposed for nothing."""
     operands, attrs = list(op.operands), dict(op.attrs)
     for position, flag in enumerate(("transpose_a", "transpose_b")):
         transposed = graph.maker(operands[position], "transpose")
-        if transposed is None:
-            continue
-        rank = operands[position].type.rank
-        if transposed.attrs["permutation"] == (*range(rank - 2), rank - 1, rank - 2):
+        if transposed is not None and swaps_matrices(transposed):
             operands[position], attrs[flag] = transposed.operands[0], not attrs[flag]
     return ops.matmul(*operands, **attrs) if operands != list(op.operands) else None
 
