@@ -2,7 +2,7 @@
 
 So `x + 0` stays where x may be -0.0 (`-0.0 + 0.0` is 0.0), and `x * 0` stays where x may be NaN or infinite. The exceptions:
 
-- a small whole power becomes multiplications: at most 1.5 units in the last place from the exact power (for 1 and 2: the nearest);
+- a small whole power becomes multiplications: less than 2 units in the last place from the exact power (for 1 and 2: the nearest);
 - a cotangent times a number that is finite, and not 0, is an ordinary product: the sign of a zero gradient may differ.
 """
 
