@@ -185,6 +185,17 @@ graph @g(%x: f32[4,4], %w: f32[4,4]) {
   %d: f32[4,4] = multiply %e, %w  # m.py:1 in f, adjoint
   return %s, %d
 }""", [(16, 1)]),
+    "readers of the same values, of which the one with the earlier last op reads the other": ("""
+graph @g(%w: f64[3,4]) {
+  %s: f64[4] = reduce_sum %w {axes=(0,)}
+  %b: f64[3,4] = broadcast %s {axes=(1,), shape=(3, 4)}
+  %c: f64[3,4] = subtract %w, %b
+  %d: f64[3,4] = multiply %b, %w
+  %e: f64[3,4] = negative %d
+  %f: f64[4] = subtract %s, %s
+  %g: f64[4] = maximum %s, %f
+  return %g, %e, %s, %c
+}""", [(3, 4), (3, 4)]),
     "two kernels joined by a later op": ("""
 graph @g(%x: f32[4,4], %y: f32[4,4]) {
   %a: f32[4,4] = exp %x
