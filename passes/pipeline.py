@@ -98,9 +98,10 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
         begun = time.perf_counter()
         graph = step.run(before, options)
         done = time.perf_counter()
+        verified = done
         if verify:
             verify_graph(graph, step.ensures, after=step.name)
-        verified = time.perf_counter()
+            verified = time.perf_counter()
         records.append(PassRecord(
             step.name, (done - begun) * 1e3, (verified - done) * 1e3, len(before.ops), len(graph.ops),
             step.describe(before, graph, options) if step.describe else ""))
