@@ -39,7 +39,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """What one run of a pass did: milliseconds (with and without verification), number of ops before and after, and a remark."""
+    """What one run of a pass did: milliseconds of its own and of the verification, number of ops before and after, a remark."""
 
     name: str
     milliseconds: float
