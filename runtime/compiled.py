@@ -337,13 +337,16 @@ def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> froz
         return frozenset()
     parameters = list(inspect.signature(fun).parameters.values())
     names = [parameter.name for parameter in parameters]
+    keywords = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     found = set()
     for item in wanted:
         if isinstance(item, bool) or not isinstance(item, (str, int)):
             raise TypeError(f"{option}= takes names and positions of arguments, got {item!r}")
         if isinstance(item, str):
-            if item not in names:
+            if item == keywords:
+                raise ValueError(f"{option}= names {item!r}, which takes any keywords of {_name(fun)}: name the keywords themselves")
+            if item not in names and keywords is None:
                 raise ValueError(f"{option}= names {item!r}, which is no argument of {_name(fun)}; its arguments are {', '.join(names)}")
             found.add(item)
         else:

@@ -93,6 +93,23 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], message: s
     assert str(info.value).split("\n")[0] == message
 
 
+def test_variable_arguments_by_name() -> None:
+    @compile(donate=("rest", "extra"))
+    def function(x, *rest, **more):
+        return [item * x for item in (*rest, *more.values())]
+
+    rest, extra, other = (np.ones(2), np.ones(3)), np.ones(4), np.ones(5)
+    results = function(2.0, *rest, extra=extra, other=other)
+    assert [a is b for a, b in zip(results, (*rest, extra, other), strict=True)] == [True, True, True, False]
+    with pytest.raises(ValueError, match="donate= names 'more', which takes any keywords of .*function: name the keywords themselves"):
+        compile(function.fun, donate="more")
+
+    power = compile(lambda x, *rest: x ** sum(rest), static="rest")
+    assert power(np.full(2, 3.0), 1.0, 1.0).tolist() == [9, 9]
+    power(np.full(2, 3.0), 1.0, 2.0)
+    assert power.cache_info().traces == 2
+
+
 def test_bad_functions() -> None:
     with pytest.raises(TypeError, match="compile takes a function, got 3"):
         compile(3)          # type: ignore[call-overload]
