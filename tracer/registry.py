@@ -42,8 +42,7 @@ def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedErro
 def numpy_namespace() -> dict[str, Function]:
     """Our functions by NumPy's names, those of its main namespace (for `adjit.numpy`)."""
     names = {}
-    for name in dir(np):
-        candidate = getattr(np, name)
+    for name, candidate in vars(np).items():      # not getattr: that imports NumPy's submodules, numpy.f2py and all
         if callable(candidate) and not isinstance(candidate, type) and candidate in FUNCTIONS:
             names[name] = FUNCTIONS[candidate]
     return names
