@@ -35,7 +35,6 @@ After:
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -65,7 +64,11 @@ _HALF = {Role.PRIMAL: 0, Role.RECOMPUTE: 1, Role.ADJOINT: 1, Role.UPDATE: 2}
 
 
 class _Fusion:
-    """`owner[i]` is the number of the group that computes op i; groups that were merged away are gone from `groups`."""
+    """The units of the program, a group or a single op each, in an order in which each comes after what it reads.
+
+    A unit has the index of one of its ops for a number; `owner[i]` is the group that computes op i. The order is kept up to date
+    (Pearce and Kelly, "A dynamic topological sort algorithm", 2007), so that a question about paths looks only at what lies between.
+    """
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -75,6 +78,8 @@ class _Fusion:
         self.groups: dict[int, Group] = {}
         self.members: dict[int, list[int]] = {}
         self.owner: dict[int, int] = {}
+        self.order: list[int | None] = list(range(len(graph.ops)))
+        self.position = {unit: unit for unit in range(len(graph.ops))}
 
     # -- growing
 
@@ -106,97 +111,86 @@ class _Fusion:
                     by_value.setdefault(value, []).append(number)
         for numbers in by_value.values():
             for first, second in itertools.pairwise(numbers):
-                earlier, later = self.owner[first], self.owner[second]
-                if later in self.producers_of(earlier):     # the number of a group is that of its last op
-                    earlier, later = later, earlier
-                if earlier != later:
-                    self.merge(later, earlier)
+                if self.owner[first] != self.owner[second]:
+                    self.merge(self.owner[second], self.owner[first])
 
     def half(self, group: int) -> int:
         return _HALF[self.graph.ops[group].role]
 
     def producers_of(self, group: int) -> list[int]:
         """The groups that compute what a group reads, latest first."""
-        return sorted({self.owner[index] for index in self.inputs(group) if index in self.owner}, reverse=True)
+        return sorted({unit for unit in self.inputs(group) if unit in self.groups}, key=lambda unit: -self.position[unit])
 
-    def merge(self, consumer: int, producer: int) -> bool:
-        """Take the producer into the consumer's group; False where that is not possible."""
-        if self.leads_outside(consumer, producer) or self.leads_outside(producer, consumer):
-            return False
-        group = merge_groups(self.groups[consumer], self.groups[producer])
+    def merge(self, later: int, earlier: int) -> bool:
+        """Take a group into one that comes after it; False where that is not possible."""
+        if self.position[earlier] > self.position[later]:
+            return self.merge(earlier, later)
+        between = self.dependants(earlier, later)
+        if not between.isdisjoint(self.inputs(later)):
+            return False      # a path leads out of the group and back into it
+        group = merge_groups(self.groups[later], self.groups[earlier])
         if group is None:
             return False
-        self.groups[consumer] = group
-        self.members[consumer] = sorted(self.members[producer] + self.members[consumer])
-        for index in self.members.pop(producer):
-            self.owner[index] = consumer
-        del self.groups[producer]
+        self.reorder(later, earlier, between)
+        self.groups[later] = group
+        self.members[later] = sorted(self.members[earlier] + self.members[later])
+        for index in self.members.pop(earlier):
+            self.owner[index] = later
+        del self.groups[earlier]
         return True
 
-    def leads_outside(self, consumer: int, producer: int) -> bool:
-        """Whether a path goes from the producer through an op outside of both groups to the consumer."""
-        front = [index for index in self.inputs(consumer) if self.owner.get(index) != producer]
-        return self.depends_on(front, producer)
+    def dependants(self, unit: int, end: int, without: int | None = None) -> set[int]:
+        """The units between `unit` and `end` in the order that need a result of `unit`, by ways that do not lead through `without`."""
+        found: set[int] = set()
+        for other in self.order[self.position[unit] + 1:self.position[end]]:
+            if other is not None and other != without and any(source == unit or source in found for source in self.inputs(other)):
+                found.add(other)
+        return found
 
-    def depends_on(self, indices: list[int], group: int) -> bool:
-        """Whether one of these ops needs something that the group computes."""
-        first = self.members[group][0]
-        seen: set[int] = set()
-        while indices:
-            index = indices.pop()
-            if index in seen or index < first:
-                continue
-            seen.add(index)
-            owner = self.owner.get(index)
-            if owner == group:
-                return True
-            if owner is None:
-                indices += self.operands(index)
-            else:
-                seen.update(self.members[owner])
-                indices += self.inputs(owner)
-        return False
+    def reorder(self, later: int, earlier: int, between: set[int]) -> None:
+        """Move what needs the earlier group behind the later one, which takes it in."""
+        first, last = self.position.pop(earlier), self.position[later]
+        window = [unit for unit in self.order[first + 1:last] if unit is not None]
+        moved = [*(unit for unit in window if unit not in between), later, *(unit for unit in window if unit in between)]
+        self.order[first:last + 1] = [*moved, *[None] * (last + 1 - first - len(moved))]
+        self.position.update((unit, first + offset) for offset, unit in enumerate(moved))
 
     def comes_too_early(self, consumer: int, producer: int) -> bool:
         """Whether the consumer's results, computed along with the producer, would wait in memory for a reader that needs more than them."""
-        inside = set(self.members[consumer])
-        waiting = [reader for index in inside for reader in self.readers[self.graph.ops[index].result]
-                   if reader not in inside and self.owner.get(reader) != producer]
-        for reader in waiting:
-            needed = self.inputs(self.owner[reader]) if reader in self.owner else self.operands(reader)
-            if self.depends_on([index for index in needed if index not in inside and self.owner.get(index) != producer], producer):
-                return True
-        return False
+        values = (self.graph.ops[index].result for index in self.members[consumer])
+        waiting = {self.unit_of(reader) for value in values for reader in self.readers[value]} - {consumer, producer}
+        return any(not self.dependants(producer, reader, without=consumer).isdisjoint(self.inputs(reader)) for reader in waiting)
 
-    def inputs(self, group: int) -> list[int]:
-        """Indices of the ops whose results a group reads."""
-        origin = self.groups[group].origin
-        values = (origin.get(value, value) for value in self.groups[group].loads)
-        return [self.index_of[value] for value in values if value in self.index_of]
+    def unit_of(self, index: int) -> int:
+        return self.owner.get(index, index)
 
-    def operands(self, index: int) -> list[int]:
-        """Indices of the ops whose results an op reads."""
-        return [self.index_of[value] for value in self.graph.ops[index].operands if value in self.index_of]
+    def inputs(self, unit: int) -> list[int]:
+        """The units whose results a unit reads."""
+        if unit not in self.groups:
+            return [self.unit_of(self.index_of[value]) for value in self.graph.ops[unit].operands if value in self.index_of]
+        group = self.groups[unit]
+        values = (group.origin.get(value, value) for value in group.loads)
+        return [self.unit_of(self.index_of[value]) for value in values if value in self.index_of]
 
     # -- the new graph
 
     def rebuild(self) -> Graph:
+        """The units in their order. Views that every reader copied into its kernel are gone."""
         groups = {number: group for number, group in self.groups.items() if _is_worth_a_kernel(group)}
         if not groups:
             return self.graph
-        inside = {index for number in groups for index in self.members[number]}
         demanded = set(self.graph.results)
         for group in groups.values():
             demanded.update(group.origin.get(value, value) for value in group.loads)
-        units: list[Op] = []
-        for index in reversed(range(len(self.graph.ops))):
-            op = self.graph.ops[index]
-            # A view that every reader copied into its kernel is gone.
-            if index not in inside and (op.name not in VIEWS or not demanded.isdisjoint(op.results)):
-                units.append(op)
+        units = [unit for unit in self.order if unit is not None]
+        single: dict[int, Op] = {}
+        for unit in reversed(units):
+            op = self.graph.ops[unit]
+            if unit not in groups and (op.name not in VIEWS or not demanded.isdisjoint(op.results)):
+                single[unit] = op
                 demanded.update(op.operands)
-        units += [self.fused_op(group, self.members[number], demanded) for number, group in groups.items()]
-        return self.graph.with_ops(_ordered(units, self.index_of))
+        fused_ops = {unit: self.fused_op(group, self.members[unit], demanded) for unit, group in groups.items()}
+        return self.graph.with_ops([(fused_ops.get(unit) or single[unit]) for unit in units if unit in fused_ops or unit in single])
 
     def fused_op(self, group: Group, members: list[int], demanded: set[Value]) -> Op:
         ops = _without_duplicates(group.ops)
@@ -290,26 +284,3 @@ def _without_duplicates(ops: Iterable[Op]) -> list[Op]:
             known[key] = op.result
         kept.append(renamed)
     return kept
-
-
-def _ordered(units: list[Op], index_of: dict[Value, int]) -> list[Op]:
-    """The ops so that each comes after what it reads, otherwise in the order of the original program."""
-    producer = {value: unit for unit in units for value in unit.results}
-    waiting = {unit: {producer[v] for v in unit.operands if v in producer} for unit in units}
-    users: dict[Op, list[Op]] = {}
-    for unit, needed in waiting.items():
-        for other in needed:
-            users.setdefault(other, []).append(unit)
-    rank = {unit: max((index_of[v] for v in unit.results), default=0) for unit in units}
-    ready = [(rank[unit], number, unit) for number, unit in enumerate(units) if not waiting[unit]]
-    number_of = {unit: number for number, unit in enumerate(units)}
-    heapq.heapify(ready)
-    order: list[Op] = []
-    while ready:
-        _, _, unit = heapq.heappop(ready)
-        order.append(unit)
-        for user in users.get(unit, ()):
-            waiting[user].discard(unit)
-            if not waiting[user]:
-                heapq.heappush(ready, (rank[user], number_of[user], user))
-    return order

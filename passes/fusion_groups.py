@@ -56,7 +56,10 @@ def merge_groups(consumer: Group, producer: Group) -> Group | None:
         return None
     shared = next((value for value in consumer.loads if value in producer.maps), None)
     if shared is None:
-        shared = next(value for value in consumer.loads if value in producer.loads and consumer.loads[value] == full_map(consumer.size))
+        full = full_map(consumer.size)
+        shared = next((value for value in consumer.loads if producer.loads.get(value) == full == consumer.loads[value]), None)
+    if shared is None:
+        return None
     large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
     outer, inner = (group.maps.get(shared, group.loads.get(shared, ())) for group in (large, small))
     factor = _embedding(inner, outer, small.size, large.size)

@@ -196,6 +196,22 @@ graph @g(%w: f64[3,4]) {
   %g: f64[4] = maximum %s, %f
   return %g, %e, %s, %c
 }""", [(3, 4), (3, 4)]),
+    "a merged kernel lies on both sides of another": ("""
+graph @f(%x: f64[2], %y: f64[3], %ca: f64[2], %cb: f64[3]) {
+  %0: f64[] = reduce_sum %cb {axes=(0,)}
+  %1: f64[2] = broadcast %0 {axes=(), shape=(2,)}
+  %2: f64[1] = slice %y {start=(0,), step=(1,), stop=(1,)}
+  %3: f64[] = reshape %2 {shape=()}
+  %4: f64[2] = broadcast %3 {axes=(), shape=(2,)}
+  %5: f64[2] = strong_multiply %ca, %4
+  %6: f64[2] = strong_multiply %ca, %x
+  %7: f64[2] = add %1, %5
+  %8: f64[] = reduce_sum %6 {axes=(0,)}
+  %9: f64[1] = reshape %8 {shape=(1,)}
+  %10: f64[3] = pad %9 {high=(2,), interior=(0,), low=(0,), value=0.0}
+  %11: f64[3] = add %cb, %10
+  return %7, %11
+}""", [(2, 1), (3, 1), (2, 1)]),
     "two kernels joined by a later op": ("""
 graph @g(%x: f32[4,4], %y: f32[4,4]) {
   %a: f32[4,4] = exp %x
