@@ -5,7 +5,7 @@ are traced from the start, so that they can be filled with traced values:
 
     >>> import numpy as np
     >>> from adjit import numpy as anp
-    >>> anp.sum(np.arange(3.0))
+    >>> float(anp.sum(np.arange(3.0)))
     3.0
 
 `logsumexp`, `softmax`, `log_softmax`, `erf` and `sigmoid` are here too, although NumPy lacks them.
@@ -58,7 +58,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "arange", "array", "asarray", "bool_", "dtype", "e", "empty", "erf", "euler_gamma", "eye", "float32", "float64", "full", "identity", "inf",
-    "int16", "int32", "int64", "int8", "linspace", "log_softmax", "logsumexp", "nan", "ndarray", "newaxis", "ones", "pi", "sigmoid",
+    "arange", "array", "asarray", "bool_", "dtype", "e", "empty", "erf", "euler_gamma", "eye", "float32", "float64", "full",
+    "identity", "inf", "int16", "int32", "int64", "int8", "linspace", "log_softmax",
+    "logsumexp", "nan", "ndarray", "newaxis", "ones", "pi", "sigmoid",
     "softmax", "tri", "uint16", "uint32", "uint64", "uint8", "zeros",
 ]

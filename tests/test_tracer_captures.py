@@ -82,8 +82,10 @@ def test_containers(module_globals):
 def test_closures_and_the_functions_they_call():
     weights, factor = np.ones(3), 2.0
 
-    def inner(x):
+    def by_weights(x):
         return x * weights
+
+    inner = by_weights
 
     def fun(x):
         return inner(x) * factor
@@ -95,8 +97,7 @@ def test_closures_and_the_functions_they_call():
     assert "factor changed from 2.0 to 3.0" in trace.sources.changed()
     factor = 2.0
 
-    def inner(x):
-        return x
+    inner = np.tanh
 
     assert "inner was bound to another object" in trace.sources.changed()
 
@@ -129,7 +130,7 @@ def test_attributes_of_objects(call):
     assert [value.name for value in trace.graph.params][1].endswith("w")
     model.w = np.full(3, 2.0)
     assert_same(run_again(trace, np.ones(3)), np.full(3, 7.0))
-    model.calls += 1                    # not named in the code that ran
+    model.calls += 1  # not named in the code that ran
     assert trace.sources.changed() == ""
     model.bias = np.float32(2)
     assert "bias changed from" in trace.sources.changed()
@@ -144,7 +145,7 @@ def test_slots_modules_and_defaults():
     holder, module = Slotted(np.ones(3)), types.ModuleType("my_settings")
     module.scale = 2.0
 
-    def fun(x, shift=np.full(3, 5.0)):      # noqa: B008
+    def fun(x, shift=np.full(3, 5.0)):  # noqa: B008
         return x * holder.w * module.scale + shift
 
     trace = checked_trace(fun, np.ones(3))
@@ -189,7 +190,7 @@ def test_arrays_made_in_the_function_and_views_of_outer_ones():
     assert len(trace.captured) == 2
     table[1] = 0
     assert_same(run_again(trace, np.ones(3)), np.array([1.0, 2.0, 3.0]))
-    table = np.ones((2, 3))             # the view was of the old one
+    table = np.ones((2, 3))  # the view was of the old one
     assert "table was bound to another object" in trace.sources.changed()
 
 

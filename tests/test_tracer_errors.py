@@ -32,20 +32,23 @@ def fails_here(fun, *args, error, message, hint, **kwargs):
     return caught.value
 
 
-@pytest.mark.parametrize(("fun", "message", "hint"), [
-    (lambda x: 1 if x[0, 0] > 0 else 2, "the truth value of a traced array", "np.where(condition, a, b)"),
-    (lambda x: bool(x), "the truth value", "static"),
-    (lambda x: x.sum() and x, "the truth value", "np.where"),
-    (lambda x: int(x[0, 0]), r"int\(\) of a traced array", ".astype(int)"),
-    (lambda x: float(x[0, 0]), r"float\(\) of a traced array", ".astype(float)"),
-    (lambda x: x[0, 0].item(), r".item\(\) of a traced array", "return it"),
-    (lambda x: x.tolist(), r".tolist\(\) of a traced array", "return it"),
-    (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
-    (lambda x: np.asarray(x), "turning into an ordinary ndarray", "np.stack or aj.numpy.array"),
-    (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|turning into an ordinary ndarray)", ""),
-    (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),
-    (lambda x: 0 < x < 1, "the truth value", "np.where"),
-])
+@pytest.mark.parametrize(
+    ("fun", "message", "hint"),
+    [
+        (lambda x: 1 if x[0, 0] > 0 else 2, "the truth value of a traced array", "np.where(condition, a, b)"),
+        (lambda x: bool(x), "the truth value", "static"),
+        (lambda x: x.sum() and x, "the truth value", "np.where"),
+        (lambda x: int(x[0, 0]), r"int\(\) of a traced array", ".astype(int)"),
+        (lambda x: float(x[0, 0]), r"float\(\) of a traced array", ".astype(float)"),
+        (lambda x: x[0, 0].item(), r".item\(\) of a traced array", "return it"),
+        (lambda x: x.tolist(), r".tolist\(\) of a traced array", "return it"),
+        (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
+        (lambda x: np.asarray(x), "turning into an ordinary ndarray", "np.stack or aj.numpy.array"),
+        (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|turning into an ordinary ndarray)", ""),
+        (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),
+        (lambda x: 0 < x < 1, "the truth value", "np.where"),
+    ],
+)
 def test_values_are_not_known(fun, message, hint):
     error = fails_here(fun, X, error=TraceError, message=message, hint=hint)
     assert "values are not known while tracing" in error.message
@@ -72,28 +75,45 @@ def test_the_argument_is_not_written_to():
         params["w"][0] = 1
         return params
 
-    error = fails_here(write, {"w": np.ones(3)}, error=TraceError, message="the argument 'params.w' is written to inside of the trace", hint="x = x.copy()")
+    error = fails_here(
+        write, {"w": np.ones(3)}, error=TraceError, message="the argument 'params.w' is written to inside of the trace", hint="x = x.copy()"
+    )
     assert 'params["w"][0] = 1' in str(error)
-    for fun in (lambda x: x.__iadd__(1), lambda x: x[0].__setitem__(0, 1), lambda x: x.T.fill(0), lambda x: np.add(x, 1, out=x), lambda x: x.sort()):
+    for fun in (
+        lambda x: x.__iadd__(1),
+        lambda x: x[0].__setitem__(0, 1),
+        lambda x: x.T.fill(0),
+        lambda x: np.add(x, 1, out=x),
+        lambda x: x.sort(),
+    ):
         fails_here(fun, X, error=TraceError, message="the argument 'x' is written to", hint="copy")
 
 
-@pytest.mark.parametrize(("fun", "name", "near"), [
-    (lambda x: np.linalg.cond(x), "numpy.linalg.cond", "numpy."),
-    (lambda x: np.percentile(x, 50), "numpy.percentile", "numpy."),
-    (lambda x: np.convolve(x[0], x[1]), "numpy.convolve", "numpy."),
-    (lambda x: np.argpartition(x, 1), "numpy.argpartition", "numpy."),
-    (lambda x: np.nextafter(x, 1), "numpy.nextafter", "numpy."),
-    (lambda x: x.argpartition(1), "numpy.ndarray.argpartition", "numpy."),
-    (lambda x: np.maximum.accumulate(x), "numpy.maximum.accumulate", "np.add.accumulate"),
-])
+@pytest.mark.parametrize(
+    ("fun", "name", "near"),
+    [
+        (lambda x: np.linalg.cond(x), "numpy.linalg.cond", "numpy."),
+        (lambda x: np.percentile(x, 50), "numpy.percentile", "numpy."),
+        (lambda x: np.convolve(x[0], x[1]), "numpy.convolve", "numpy."),
+        (lambda x: np.argpartition(x, 1), "numpy.argpartition", "numpy."),
+        (lambda x: np.nextafter(x, 1), "numpy.nextafter", "numpy."),
+        (lambda x: x.argpartition(1), "numpy.ndarray.argpartition", "numpy."),
+        (lambda x: np.maximum.accumulate(x), "numpy.maximum.accumulate", "np.add.accumulate"),
+    ],
+)
 def test_a_function_without_a_rule_is_named_with_the_nearest_one(fun, name, near):
     error = fails_here(fun, X, error=UnsupportedError, message=rf"^{re.escape(name)} has no rule for traced arrays", hint=near)
     assert HERE in str(error)
 
 
 def test_functions_whose_shape_depends_on_values():
-    for fun in (lambda x: np.nonzero(x), lambda x: np.unique(x), lambda x: np.flatnonzero(x), lambda x: x.nonzero(), lambda x: np.argwhere(x > 0)):
+    for fun in (
+        lambda x: np.nonzero(x),
+        lambda x: np.unique(x),
+        lambda x: np.flatnonzero(x),
+        lambda x: x.nonzero(),
+        lambda x: np.argwhere(x > 0),
+    ):
         fails_here(fun, X, error=UnsupportedError, message="depends on values", hint="np.where(mask, a, b)")
     fails_here(lambda x: np.repeat(x, x[0].astype(int), axis=1), X, error=UnsupportedError, message="traced repeats", hint="ordinary array")
 
@@ -102,12 +122,18 @@ def test_an_escaped_array_says_where_it_was_made():
     kept = []
 
     def fun(x):
-        kept.append(np.tanh(x))     # the line that made it
+        kept.append(np.tanh(x))  # the line that made it
         return x
 
     trace_function(fun, (X,), {})
-    for use in (lambda: kept[0] + 1, lambda: np.sin(kept[0]), lambda: kept[0].value, lambda: trace_function(lambda y: y + kept[0], (X,), {}),
-                lambda: trace_function(lambda y: y, (kept[0],), {}), lambda: kept[0].__setitem__(0, 1)):
+    for use in (
+        lambda: kept[0] + 1,
+        lambda: np.sin(kept[0]),
+        lambda: kept[0].value,
+        lambda: trace_function(lambda y: y + kept[0], (X,), {}),
+        lambda: trace_function(lambda y: y, (kept[0],), {}),
+        lambda: kept[0].__setitem__(0, 1),
+    ):
         with pytest.raises(TraceError, match="used after the end of its trace") as caught:
             use()
         assert "the line that made it" in str(caught.value)
@@ -121,25 +147,28 @@ def test_an_escaped_argument_is_named():
         anp.sin(kept[0])
 
 
-@pytest.mark.parametrize(("leaf", "error", "message"), [
-    (np.ones(2, np.complex128), DTypeError, "the argument params\\['w'\\]: dtype complex128 is not supported"),
-    (np.ones(2, np.float16), DTypeError, "the argument params\\['w'\\]: dtype float16 is not supported"),
-    (np.ones(2, np.longdouble), DTypeError, "params\\['w'\\]: dtype"),
-    (np.array([None, 1]), DTypeError, "params\\['w'\\]: an object array is not supported"),
-    (np.zeros(2, [("a", int)]), DTypeError, "params\\['w'\\]: a structured array is not supported"),
-    (np.array(["a"]), DTypeError, "params\\['w'\\]: dtype <U1 is not supported"),
-    (np.array([1], "datetime64[s]"), DTypeError, "params\\['w'\\]: dtype datetime64"),
-    (1 + 2j, DTypeError, "params\\['w'\\]: complex numbers are not supported"),
-    (np.ma.array([1.0, 2.0], mask=[True, False]), UnsupportedError, "params\\['w'\\] is a masked array"),
-    (np.ones(2).view(Subclass), UnsupportedError, "params\\['w'\\] is a Subclass, whose operations are not NumPy's"),
-    ({1, 2}, UnsupportedError, "params\\['w'\\] is a builtins.set, neither an array nor a tree of arrays"),
-    (object(), UnsupportedError, "params\\['w'\\] is a builtins.object"),
-])
+@pytest.mark.parametrize(
+    ("leaf", "error", "message"),
+    [
+        (np.ones(2, np.complex128), DTypeError, "the argument params\\['w'\\]: dtype complex128 is not supported"),
+        (np.ones(2, np.float16), DTypeError, "the argument params\\['w'\\]: dtype float16 is not supported"),
+        (np.ones(2, np.longdouble), DTypeError, "params\\['w'\\]: dtype"),
+        (np.array([None, 1]), DTypeError, "params\\['w'\\]: an object array is not supported"),
+        (np.zeros(2, [("a", int)]), DTypeError, "params\\['w'\\]: a structured array is not supported"),
+        (np.array(["a"]), DTypeError, "params\\['w'\\]: dtype <U1 is not supported"),
+        (np.array([1], "datetime64[s]"), DTypeError, "params\\['w'\\]: dtype datetime64"),
+        (1 + 2j, DTypeError, "params\\['w'\\]: complex numbers are not supported"),
+        (np.ma.array([1.0, 2.0], mask=[True, False]), UnsupportedError, "params\\['w'\\] is a masked array"),
+        (np.ones(2).view(Subclass), UnsupportedError, "params\\['w'\\] is a Subclass, whose operations are not NumPy's"),
+        ({1, 2}, UnsupportedError, "params\\['w'\\] is a builtins.set, neither an array nor a tree of arrays"),
+        (object(), UnsupportedError, "params\\['w'\\] is a builtins.object"),
+    ],
+)
 def test_arguments_that_are_refused(leaf, error, message):
     with pytest.raises(error, match=message) as caught:
         trace_function(lambda params: params["w"], ({"w": leaf},), {})
     assert HERE in str(caught.value)
-    if isinstance(leaf, np.ndarray):        # the same array reached by closure
+    if isinstance(leaf, np.ndarray):  # the same array reached by closure
         with pytest.raises(error):
             trace_function(lambda x: x + leaf, (X,), {})
 

@@ -10,12 +10,48 @@ from hypothesis.extra import numpy as hnp
 from tracing import assert_as_numpy, assert_same, run_traced
 
 INDICES = [
-    0, -1, (1, 2), (1, -1, 0), slice(None), slice(1, None), slice(None, None, -1), slice(None, None, 2), slice(-1, 0, -2), slice(5, 2),
-    slice(10, None), ..., (..., 0), (0, ...), (1, ..., 2), None, (None, 0), (slice(None), None, 1), (..., None), (..., slice(1, 3)), (),
-    [0, 1], [-1, 0, 0], ([0, 1], [1, -1]), ([0, 1], slice(None), [1, 2]), (slice(None), [2, 0]), (0, slice(None), [1, 2]), (0, [1, 2]),
-    (slice(None), 0, [1, 2]), ([0, 1], None, [1, 2]), ([[0], [1]], [0, 2]), (..., [0, 1]), (slice(1), [0, 2], slice(None, None, -1)),
-    np.array([1, 0]), (np.array(1), 0), (np.int32(1),), [], np.zeros((0,), int), (np.array([0, 1], np.int32), np.array([1], np.uint8)),
-    (None, [1, 0], None, 2), (np.array([[0, 1], [1, 0]]),), (slice(None, None, -1), slice(2, 0, -1), slice(None, None, -2)),
+    0,
+    -1,
+    (1, 2),
+    (1, -1, 0),
+    slice(None),
+    slice(1, None),
+    slice(None, None, -1),
+    slice(None, None, 2),
+    slice(-1, 0, -2),
+    slice(5, 2),
+    slice(10, None),
+    ...,
+    (..., 0),
+    (0, ...),
+    (1, ..., 2),
+    None,
+    (None, 0),
+    (slice(None), None, 1),
+    (..., None),
+    (..., slice(1, 3)),
+    (),
+    [0, 1],
+    [-1, 0, 0],
+    ([0, 1], [1, -1]),
+    ([0, 1], slice(None), [1, 2]),
+    (slice(None), [2, 0]),
+    (0, slice(None), [1, 2]),
+    (0, [1, 2]),
+    (slice(None), 0, [1, 2]),
+    ([0, 1], None, [1, 2]),
+    ([[0], [1]], [0, 2]),
+    (..., [0, 1]),
+    (slice(1), [0, 2], slice(None, None, -1)),
+    np.array([1, 0]),
+    (np.array(1), 0),
+    (np.int32(1),),
+    [],
+    np.zeros((0,), int),
+    (np.array([0, 1], np.int32), np.array([1], np.uint8)),
+    (None, [1, 0], None, 2),
+    (np.array([[0, 1], [1, 0]]),),
+    (slice(None, None, -1), slice(2, 0, -1), slice(None, None, -2)),
 ]
 
 
@@ -51,7 +87,12 @@ def test_augmented_assignment(index):
     assert_as_numpy(fun, np.arange(24, dtype=np.float64).reshape(2, 3, 4))
 
 
-MASKS = [np.array([True, False]), np.array([[True, False, True], [False, False, True]]), np.zeros((2, 3, 4), bool), np.arange(24).reshape(2, 3, 4) % 5 == 0]
+MASKS = [
+    np.array([True, False]),
+    np.array([[True, False, True], [False, False, True]]),
+    np.zeros((2, 3, 4), bool),
+    np.arange(24).reshape(2, 3, 4) % 5 == 0,
+]
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda mask: str(mask.shape))
@@ -89,12 +130,24 @@ def test_traced_integers_as_indices():
 
     def fun(x, i, rows):
         y = x.copy()
-        row = y[i]          # a view, as in NumPy
+        row = y[i]  # a view, as in NumPy
         row += 100
         y[i, 1] += 5
         y[:, rows] = 0
         y[0, rows, i] = rows
-        return x[i], x[i, 0, 1], x[..., i], x[rows % 2], x[:, rows], x[i, rows], x[rows % 2, rows], x[rows % 2, :, rows], row, y, x[1:][0][rows]
+        return (
+            x[i],
+            x[i, 0, 1],
+            x[..., i],
+            x[rows % 2],
+            x[:, rows],
+            x[i, rows],
+            x[rows % 2, rows],
+            x[rows % 2, :, rows],
+            row,
+            y,
+            x[1:][0][rows],
+        )
 
     assert_as_numpy(fun, x, np.int64(-1), np.array([0, -1, 2]))
     assert_as_numpy(fun, x, np.int32(1), np.array([1, 1], np.int8))
@@ -105,11 +158,19 @@ def test_an_index_that_turns_out_of_range_raises():
         run_traced(lambda x, i: x[i], np.arange(3.0), np.array([0, 3]))
 
 
-@pytest.mark.parametrize(("index", "message"), [
-    (3, "index 3 is out of bounds for axis 0 with size 3"), (-4, "index -4 is out of bounds for axis 0 with size 3"),
-    ([0, 5], "index 5 is out of bounds for axis 0 with size 3"), ((0, 0), "too many indices for array: array is 1-dimensional, but 2 were indexed"),
-    (1.5, "only integers, slices"), ([1.5], "must be of integer"), ((..., ...), "single ellipsis"), (np.array([True, False]), "boolean index did not match"),
-])
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (3, "index 3 is out of bounds for axis 0 with size 3"),
+        (-4, "index -4 is out of bounds for axis 0 with size 3"),
+        ([0, 5], "index 5 is out of bounds for axis 0 with size 3"),
+        ((0, 0), "too many indices for array: array is 1-dimensional, but 2 were indexed"),
+        (1.5, "only integers, slices"),
+        ([1.5], "must be of integer"),
+        ((..., ...), "single ellipsis"),
+        (np.array([True, False]), "boolean index did not match"),
+    ],
+)
 def test_wrong_indices(index, message):
     for write in (False, True):
         with pytest.raises(IndexError, match=message):
@@ -149,8 +210,19 @@ def test_iteration_unpacking_and_membership():
 def test_take_and_take_along_axis():
     x = np.arange(12.0).reshape(3, 4)
     order = np.argsort(-x, axis=1)
-    assert_as_numpy(lambda x: [np.take(x, [0, -1]), np.take(x, [[0], [2]], axis=0), np.take(x, 1, axis=1), x.take([5, 50], mode="clip"), np.take(x, [-1, 13], mode="wrap"),
-                               np.take_along_axis(x, order, 1), np.take_along_axis(x, order[:1], axis=1), np.take_along_axis(x, np.array([3, -1]), axis=None)], x)
+    assert_as_numpy(
+        lambda x: [
+            np.take(x, [0, -1]),
+            np.take(x, [[0], [2]], axis=0),
+            np.take(x, 1, axis=1),
+            x.take([5, 50], mode="clip"),
+            np.take(x, [-1, 13], mode="wrap"),
+            np.take_along_axis(x, order, 1),
+            np.take_along_axis(x, order[:1], axis=1),
+            np.take_along_axis(x, np.array([3, -1]), axis=None),
+        ],
+        x,
+    )
     assert_as_numpy(lambda x, i: [np.take(x, i, axis=1), np.take_along_axis(x, i[:, None], axis=1)], x, np.array([1, -1, 0]))
 
 
@@ -165,9 +237,16 @@ def test_any_basic_or_integer_index(data):
         count = data.draw(st.integers(1, len(shape)))
         places = data.draw(hnp.array_shapes(min_dims=0, max_dims=2, max_side=3))
         index = tuple(
-            data.draw(st.one_of(st.just(slice(None)), st.slices(size), st.integers(-size, size - 1),
-                                hnp.arrays(np.int64, places, elements=st.integers(-size, size - 1))))
-            for size in shape[:count])
+            data.draw(
+                st.one_of(
+                    st.just(slice(None)),
+                    st.slices(size),
+                    st.integers(-size, size - 1),
+                    hnp.arrays(np.int64, places, elements=st.integers(-size, size - 1)),
+                )
+            )
+            for size in shape[:count]
+        )
     values = -np.arange(1.0, x[index].size + 1).reshape(np.shape(x[index]))
 
     def fun(x, values):
@@ -180,13 +259,36 @@ def test_any_basic_or_integer_index(data):
 
 # -- views
 
+
 @st.composite
 def view_programs(draw):
     """Steps on a growing list of arrays: make a view of one, write to one."""
     steps = []
     for _ in range(draw(st.integers(1, 7))):
-        steps.append((draw(st.sampled_from(["slice", "reverse", "integer", "newaxis", "reshape", "transpose", "ravel", "flip", "split", "copy", "swap", "squeeze"])),
-                      draw(st.integers(0, 20)), draw(st.integers(0, 20))))
+        steps.append(
+            (
+                draw(
+                    st.sampled_from(
+                        [
+                            "slice",
+                            "reverse",
+                            "integer",
+                            "newaxis",
+                            "reshape",
+                            "transpose",
+                            "ravel",
+                            "flip",
+                            "split",
+                            "copy",
+                            "swap",
+                            "squeeze",
+                        ]
+                    )
+                ),
+                draw(st.integers(0, 20)),
+                draw(st.integers(0, 20)),
+            )
+        )
         if draw(st.booleans()):
             steps.append((draw(st.sampled_from(["set", "add", "set_part", "ufunc"])), draw(st.integers(0, 20)), draw(st.integers(0, 20))))
     return steps

@@ -7,7 +7,21 @@ import pytest
 from tracing import assert_as_numpy, checked_trace, run_traced
 
 DTYPES = [np.bool_, np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64]
-UFUNCS = [np.add, np.subtract, np.multiply, np.divide, np.power, np.maximum, np.floor_divide, np.remainder, np.less, np.arctan2, np.bitwise_or, np.left_shift, np.hypot]
+UFUNCS = [
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    np.power,
+    np.maximum,
+    np.floor_divide,
+    np.remainder,
+    np.less,
+    np.arctan2,
+    np.bitwise_or,
+    np.left_shift,
+    np.hypot,
+]
 
 
 def outcome(function, *args):
@@ -27,12 +41,17 @@ def test_table_of_dtypes(ufunc):
             y = np.ones(2, second)
             assert outcome(lambda x, y: run_traced(lambda x, y: ufunc(x, y), x, y), x, y) == outcome(ufunc, x, y), (first, second)
             scalar = second(1)
-            assert outcome(lambda x, scalar=scalar: run_traced(lambda x: ufunc(x, scalar), x), x) == outcome(ufunc, x, scalar), (first, scalar)
+            assert outcome(lambda x, scalar=scalar: run_traced(lambda x: ufunc(x, scalar), x), x) == outcome(ufunc, x, scalar), (
+                first,
+                scalar,
+            )
         for number in (True, 1, 1.0, 300, -1):
             if number == -1 and ufunc is np.power and x.dtype.kind in "biu":
-                continue        # NumPy refuses negative powers of integers when it sees the values
+                continue  # NumPy refuses negative powers of integers when it sees the values
             for order in (lambda a, b: ufunc(a, b), lambda a, b: ufunc(b, a)):
-                assert outcome(lambda x, order=order, number=number: run_traced(lambda x: order(x, number), x), x) == outcome(order, x, number), (first, number)
+                assert outcome(lambda x, order=order, number=number: run_traced(lambda x: order(x, number), x), x) == outcome(
+                    order, x, number
+                ), (first, number)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -41,13 +60,26 @@ def test_other_functions_promote_alike(dtype):
     for other in DTYPES:
         y = np.array([1, 1, 0], other)
         assert_as_numpy(lambda x, y: [np.where(x, x, y), np.concatenate([x, y]), np.stack([x, y]), np.einsum("i,i->i", x, y)], x, y)
-    assert_as_numpy(lambda x: [np.where(x, x, 1), np.concatenate([x, [1.0]]), np.cumsum(x), x.sum(), x.mean(), x.prod(), np.var(x), np.append(x, 2)], x)
+    assert_as_numpy(
+        lambda x: [np.where(x, x, 1), np.concatenate([x, [1.0]]), np.cumsum(x), x.sum(), x.mean(), x.prod(), np.var(x), np.append(x, 2)], x
+    )
 
 
 def test_a_python_float_argument_is_weak():
     def fun(x, rate):
         assert isinstance(rate, float) or rate.weak
-        return [x * rate, rate * x, x * (2 * rate + 1) ** 2, x / -rate, np.where(x > 0, x, rate), np.sin(rate), rate + 1, np.maximum(x, abs(rate)), rate < 2, np.float32(2) * rate]
+        return [
+            x * rate,
+            rate * x,
+            x * (2 * rate + 1) ** 2,
+            x / -rate,
+            np.where(x > 0, x, rate),
+            np.sin(rate),
+            rate + 1,
+            np.maximum(x, abs(rate)),
+            rate < 2,
+            np.float32(2) * rate,
+        ]
 
     for x in (np.ones(2, np.float32), np.ones(2), np.ones(2, np.int32)):
         assert_as_numpy(fun, x, 0.5)
@@ -67,8 +99,8 @@ def test_a_python_float_can_be_updated_in_place():
 
 
 def test_a_numpy_scalar_argument_is_strong():
-    assert_as_numpy(lambda x, s: [x * s, s + 1, s ** 2, s / 3], np.ones(2, np.float32), np.float64(0.5))
-    assert_as_numpy(lambda x, s: [x * s, s + 1, s ** 2, s / 3], np.ones(2, np.float32), np.int16(3))
+    assert_as_numpy(lambda x, s: [x * s, s + 1, s**2, s / 3], np.ones(2, np.float32), np.float64(0.5))
+    assert_as_numpy(lambda x, s: [x * s, s + 1, s**2, s / 3], np.ones(2, np.float32), np.int16(3))
 
 
 def test_integers_and_bools_are_static():

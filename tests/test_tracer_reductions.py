@@ -15,7 +15,11 @@ AXES = [None, 0, 1, -1, (0, 2), (-1, 0), ()]
 
 def array(dtype, shape=(2, 3, 4), seed=0):
     values = np.random.default_rng(seed).uniform(-2, 2, shape)
-    return (values > 0) if dtype is np.bool_ else (values * 3 if np.dtype(dtype).kind == "i" else np.abs(values) * 3 if dtype is np.uint8 else values).astype(dtype)
+    return (
+        (values > 0)
+        if dtype is np.bool_
+        else (values * 3 if np.dtype(dtype).kind == "i" else np.abs(values) * 3 if dtype is np.uint8 else values).astype(dtype)
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -30,7 +34,9 @@ def test_reductions(fun, dtype):
         if fun is np.ptp and axis == ():
             continue
         for keepdims in (False, True):
-            assert_as_numpy(lambda x, axis=axis, keepdims=keepdims: fun(x, axis=axis, keepdims=keepdims), x, rtol=1e-5 if dtype is np.float32 else 1e-12)
+            assert_as_numpy(
+                lambda x, axis=axis, keepdims=keepdims: fun(x, axis=axis, keepdims=keepdims), x, rtol=1e-5 if dtype is np.float32 else 1e-12
+            )
     assert_as_numpy(lambda x: fun(x), x[0, 0, 0])
     assert_as_numpy(lambda x: fun(x, 0), x[:, :0])
 
@@ -60,10 +66,24 @@ def test_dtype_initial_where_and_out(dtype):
         out = np.zeros_like(x, shape=(2, 4))
         kept = np.sum(x, axis=1, dtype=x.dtype, out=out)
         mask = x > 0
-        return [out, kept, np.sum(x, dtype=np.float64), np.prod(x, axis=0, dtype=np.float32), np.sum(x, initial=3), np.sum(x, axis=0, where=mask),
-                np.prod(x, axis=0, where=mask), np.max(x, axis=0, where=mask, initial=-5), np.min(x, axis=0, where=mask, initial=5),
-                np.any(x, axis=0, where=mask), np.all(x, axis=0, where=mask), np.mean(x, axis=(0, 1), where=x == x),
-                np.mean(x, dtype=np.float32), np.var(x, ddof=1), np.std(x, axis=0, ddof=1, keepdims=True), np.sum(x, dtype=bool)]
+        return [
+            out,
+            kept,
+            np.sum(x, dtype=np.float64),
+            np.prod(x, axis=0, dtype=np.float32),
+            np.sum(x, initial=3),
+            np.sum(x, axis=0, where=mask),
+            np.prod(x, axis=0, where=mask),
+            np.max(x, axis=0, where=mask, initial=-5),
+            np.min(x, axis=0, where=mask, initial=5),
+            np.any(x, axis=0, where=mask),
+            np.all(x, axis=0, where=mask),
+            np.mean(x, axis=(0, 1), where=x == x),
+            np.mean(x, dtype=np.float32),
+            np.var(x, ddof=1),
+            np.std(x, axis=0, ddof=1, keepdims=True),
+            np.sum(x, dtype=bool),
+        ]
 
     assert_as_numpy(fun, x, rtol=1e-5)
 
@@ -79,8 +99,20 @@ def test_places(fun, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cumulative_and_sorting(dtype):
     def fun(x):
-        results = [np.cumsum(x), np.cumsum(x, axis=1), x.cumprod(-1), np.cumsum(x, axis=0, dtype=np.float64), np.sort(x), np.sort(x, axis=0),
-                   np.sort(x, axis=None), x.sum(), np.argsort(x, kind="stable"), x.argsort(axis=0, stable=True), np.diff(x), np.diff(x, 2, axis=0)]
+        results = [
+            np.cumsum(x),
+            np.cumsum(x, axis=1),
+            x.cumprod(-1),
+            np.cumsum(x, axis=0, dtype=np.float64),
+            np.sort(x),
+            np.sort(x, axis=0),
+            np.sort(x, axis=None),
+            x.sum(),
+            np.argsort(x, kind="stable"),
+            x.argsort(axis=0, stable=True),
+            np.diff(x),
+            np.diff(x, 2, axis=0),
+        ]
         y = x.copy()
         y.sort(axis=1)
         return [*results, y, np.count_nonzero(x, axis=0)]
@@ -89,13 +121,25 @@ def test_cumulative_and_sorting(dtype):
 
 
 def test_nan_sorts_last():
-    assert_as_numpy(lambda x: [np.sort(x), np.argsort(x, stable=True), np.diff(x, prepend=0, append=[1.0, 2.0])], np.array([2.0, np.nan, -1.0, np.inf, -np.inf]))
+    assert_as_numpy(
+        lambda x: [np.sort(x), np.argsort(x, stable=True), np.diff(x, prepend=0, append=[1.0, 2.0])],
+        np.array([2.0, np.nan, -1.0, np.inf, -np.inf]),
+    )
 
 
 def test_average_and_trapezoid():
     x = array(np.float64)
-    assert_as_numpy(lambda x: [np.average(x), np.average(x, axis=1, weights=np.array([1, 2, 3])), np.average(x, weights=x * x),
-                               *np.average(x, axis=0, returned=True), np.average(x, axis=(0, 2), weights=np.ones((2, 4)))], x, rtol=1e-12)
+    assert_as_numpy(
+        lambda x: [
+            np.average(x),
+            np.average(x, axis=1, weights=np.array([1, 2, 3])),
+            np.average(x, weights=x * x),
+            *np.average(x, axis=0, returned=True),
+            np.average(x, axis=(0, 2), weights=np.ones((2, 4))),
+        ],
+        x,
+        rtol=1e-12,
+    )
     if hasattr(np, "trapezoid"):
         assert_as_numpy(lambda x: [np.trapezoid(x), np.trapezoid(x, dx=0.5, axis=0), np.trapezoid(x, x=np.array([0.0, 1, 3, 4]))], x)
 
@@ -123,10 +167,18 @@ def test_logsumexp_and_softmax(dtype):
     assert run_traced(lambda x: anp.logsumexp(x), np.arange(3)).dtype == np.float64
 
 
-@pytest.mark.parametrize(("row", "expected"), [
-    ([-np.inf, -np.inf], -np.inf), ([np.inf, 1.0], np.inf), ([1e4, 1e4], 1e4 + np.log(2)), ([np.nan, 0.0], np.nan), ([-np.inf, 3.0], 3.0), ([], -np.inf),
-    ([-1e4, -1e4], -1e4 + np.log(2)),
-])
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([-np.inf, -np.inf], -np.inf),
+        ([np.inf, 1.0], np.inf),
+        ([1e4, 1e4], 1e4 + np.log(2)),
+        ([np.nan, 0.0], np.nan),
+        ([-np.inf, 3.0], 3.0),
+        ([], -np.inf),
+        ([-1e4, -1e4], -1e4 + np.log(2)),
+    ],
+)
 def test_logsumexp_of_extremes(row, expected):
     np.testing.assert_allclose(run_traced(lambda x: anp.logsumexp(x), np.array(row, float)), expected)
 

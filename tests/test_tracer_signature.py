@@ -35,7 +35,15 @@ def example(**changes):
 
 def test_paths_and_descriptions():
     call = example()
-    assert call.descriptions() == ["params['b'][0]: f64[512]", "params['b'][1]: f64[3]", "params['w1']: f32[784,512]", "x: f64[4,784]", "n: 2", "lr: a Python float", "mode: 'train'"]
+    assert call.descriptions() == [
+        "params['b'][0]: f64[512]",
+        "params['b'][1]: f64[3]",
+        "params['w1']: f32[784,512]",
+        "x: f64[4,784]",
+        "n: 2",
+        "lr: a Python float",
+        "mode: 'train'",
+    ]
     assert call.value_names() == ["params.b.0", "params.b.1", "params.w1", "x", "lr"]
     assert [str(call.leaf_type(i)) for i in range(4)] == ["f64[512]", "f64[3]", "f32[784,512]", "f64[4,784]"]
     assert [leaf.shape for leaf in call.leaves] == [(512,), (3,), (784, 512), (4, 784), ()]
@@ -52,19 +60,34 @@ def test_equal_keys_for_new_values_and_other_layouts():
     assert example(x=np.ones((4, 784), ">f8")).leaves[3].dtype.isnative
 
 
-@pytest.mark.parametrize(("changes", "sentence"), [
-    ({"x": np.ones((5, 784))}, "x changed from f64[4,784] to f64[5,784]"),
-    ({"x": np.ones((4, 784), np.float32)}, "x changed from f64[4,784] to f32[4,784]"),
-    ({"n": 3}, "the static value of n changed from 2 to 3"),
-    ({"n": True}, "the static value of n changed from 2 to True (bool)"),
-    ({"mode": "test"}, "the static value of mode changed from 'train' to 'test'"),
-    ({"lr": np.float32(0.1)}, "lr changed from a Python float to f32[]"),
-    ({"lr": 1}, "lr changed from a Python float to 1"),
-    ({"params": {"w1": np.ones((784, 512), np.float32), "b": [np.ones(512), np.ones(4)]}}, "params['b'][1] changed from f64[3] to f64[4]"),
-    ({"params": {"w1": np.ones((784, 512), np.float32), "b": [np.ones(512)]}}, "the structure of the arguments changed: params['b'][1] gone"),
-    ({"params": {"w1": np.ones((784, 512), np.float32), "b": [np.ones(512), np.ones(3)], "c": 1.0}}, "the structure of the arguments changed: params['c'] added"),
-    ({"params": {"w1": np.ones((784, 512), np.float32), "b": (np.ones(512), np.ones(3))}}, "the structure of the arguments changed: from PyTreeSpec"),
-])
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"x": np.ones((5, 784))}, "x changed from f64[4,784] to f64[5,784]"),
+        ({"x": np.ones((4, 784), np.float32)}, "x changed from f64[4,784] to f32[4,784]"),
+        ({"n": 3}, "the static value of n changed from 2 to 3"),
+        ({"n": True}, "the static value of n changed from 2 to True (bool)"),
+        ({"mode": "test"}, "the static value of mode changed from 'train' to 'test'"),
+        ({"lr": np.float32(0.1)}, "lr changed from a Python float to f32[]"),
+        ({"lr": 1}, "lr changed from a Python float to 1"),
+        (
+            {"params": {"w1": np.ones((784, 512), np.float32), "b": [np.ones(512), np.ones(4)]}},
+            "params['b'][1] changed from f64[3] to f64[4]",
+        ),
+        (
+            {"params": {"w1": np.ones((784, 512), np.float32), "b": [np.ones(512)]}},
+            "the structure of the arguments changed: params['b'][1] gone",
+        ),
+        (
+            {"params": {"w1": np.ones((784, 512), np.float32), "b": [np.ones(512), np.ones(3)], "c": 1.0}},
+            "the structure of the arguments changed: params['c'] added",
+        ),
+        (
+            {"params": {"w1": np.ones((784, 512), np.float32), "b": (np.ones(512), np.ones(3))}},
+            "the structure of the arguments changed: from PyTreeSpec",
+        ),
+    ],
+)
 def test_differences_are_explained(changes, sentence):
     old, new = example(), example(**changes)
     assert old.key != new.key
@@ -72,7 +95,9 @@ def test_differences_are_explained(changes, sentence):
 
 
 def test_static_values_that_python_calls_equal_are_told_apart():
-    keys = [signature({}, 1.0, value, static=("n",)).key for value in (1, True, 1.0, 0.0, -0.0, (1,), (True,), [1], "1", None, np.float32, len)]
+    keys = [
+        signature({}, 1.0, value, static=("n",)).key for value in (1, True, 1.0, 0.0, -0.0, (1,), (True,), [1], "1", None, np.float32, len)
+    ]
     assert len(set(keys)) == len(keys)
     assert signature({}, 1.0, float("nan"), static=("n",)).key == signature({}, 1.0, float("nan"), static=("n",)).key
     assert signature({}, 1.0, {"a": [1, 2]}, static=("n",)).key == signature({}, 1.0, {"a": [1, 2]}, static=("n",)).key
@@ -124,7 +149,12 @@ class State:
 def test_trees_of_all_kinds_go_in_and_come_out():
     def fun(state, pair, ordered, nested):
         weights = {name: w * 2 for name, w in state.weights.items()}
-        return dataclasses.replace(state, weights=weights, step=state.step + 1), Pair(pair.second, pair.first), OrderedDict(reversed(ordered.items())), [nested, None, (), 3, "x", 1.5]
+        return (
+            dataclasses.replace(state, weights=weights, step=state.step + 1),
+            Pair(pair.second, pair.first),
+            OrderedDict(reversed(ordered.items())),
+            [nested, None, (), 3, "x", 1.5],
+        )
 
     state = State({"b": np.ones(2), "a": np.zeros(3)}, np.int64(1))
     ordered = OrderedDict(z=np.ones(1), a=np.ones(2))
@@ -140,7 +170,16 @@ def test_trees_of_all_kinds_go_in_and_come_out():
     assert nested[1:] == [None, (), 3, "x", 1.5]
     assert_same(nested[0][0]["k"][0], np.ones(2))
     call = flatten_call(fun, (state, Pair(np.ones(1), 2.0), ordered, ({"k": (np.ones(2),)}, [])), {})
-    assert call.traced_paths() == ["state.weights['a']", "state.weights['b']", "state.step", "pair.first", "pair.second", "ordered['z']", "ordered['a']", "nested[0]['k'][0]"]
+    assert call.traced_paths() == [
+        "state.weights['a']",
+        "state.weights['b']",
+        "state.step",
+        "pair.first",
+        "pair.second",
+        "ordered['z']",
+        "ordered['a']",
+        "nested[0]['k'][0]",
+    ]
 
 
 def test_methods_are_told_apart_by_their_object():
@@ -159,7 +198,19 @@ def test_methods_are_told_apart_by_their_object():
 
 def test_layouts_that_work():
     base = np.arange(24.0).reshape(2, 3, 4)
-    for x in (base, base.T, base[::-1], base[:, ::2, ::-1], np.asfortranarray(base), base.astype(">f4"), base.astype(">i4"), base[:0], np.array(3.0), np.zeros((2, 0, 3)), np.broadcast_to(base[0], (2, 3, 4))):
+    for x in (
+        base,
+        base.T,
+        base[::-1],
+        base[:, ::2, ::-1],
+        np.asfortranarray(base),
+        base.astype(">f4"),
+        base.astype(">i4"),
+        base[:0],
+        np.array(3.0),
+        np.zeros((2, 0, 3)),
+        np.broadcast_to(base[0], (2, 3, 4)),
+    ):
         expected = np.asarray(x, x.dtype.newbyteorder("=")) * 2 + 1
         assert_same(run_traced(lambda x: x * 2 + 1, x), expected)
 
@@ -185,6 +236,7 @@ def test_is_tracing():
 
 
 # -- regions
+
 
 def call_region(region):
     """A region, run where it stands, by an op that owns it."""
@@ -259,7 +311,7 @@ def test_writes_stay_within_their_region():
 
         def inner(z):
             w = z.copy()
-            w[0] = view[0]      # a view of the outer array, read here
+            w[0] = view[0]  # a view of the outer array, read here
             return w
 
         result = call_region(trace_region(inner, (x,)))

@@ -8,16 +8,89 @@ from tracing import assert_as_numpy, assert_same, run_traced
 
 DTYPES = [np.float32, np.float64, np.int32, np.int64, np.bool_]
 UNARY = [
-    np.negative, np.positive, np.absolute, np.fabs, np.sign, np.square, np.reciprocal, np.exp, np.exp2, np.expm1, np.log, np.log2,
-    np.log10, np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh,
-    np.arcsinh, np.arccosh, np.arctanh, np.deg2rad, np.rad2deg, np.floor, np.ceil, np.trunc, np.rint, np.isnan, np.isinf,
-    np.isfinite, np.signbit, np.conjugate, np.logical_not, np.invert, np.round, np.sinc, np.nan_to_num, np.modf,
+    np.negative,
+    np.positive,
+    np.absolute,
+    np.fabs,
+    np.sign,
+    np.square,
+    np.reciprocal,
+    np.exp,
+    np.exp2,
+    np.expm1,
+    np.log,
+    np.log2,
+    np.log10,
+    np.log1p,
+    np.sqrt,
+    np.cbrt,
+    np.sin,
+    np.cos,
+    np.tan,
+    np.arcsin,
+    np.arccos,
+    np.arctan,
+    np.sinh,
+    np.cosh,
+    np.tanh,
+    np.arcsinh,
+    np.arccosh,
+    np.arctanh,
+    np.deg2rad,
+    np.rad2deg,
+    np.floor,
+    np.ceil,
+    np.trunc,
+    np.rint,
+    np.isnan,
+    np.isinf,
+    np.isfinite,
+    np.signbit,
+    np.conjugate,
+    np.logical_not,
+    np.invert,
+    np.round,
+    np.sinc,
+    np.nan_to_num,
+    np.modf,
 ]
 BINARY = [
-    np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.mod, np.fmod, np.power, np.float_power,
-    np.maximum, np.minimum, np.fmax, np.fmin, np.arctan2, np.hypot, np.logaddexp, np.logaddexp2, np.copysign, np.heaviside,
-    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and, np.logical_or, np.logical_xor,
-    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.divmod, np.isclose,
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    np.floor_divide,
+    np.remainder,
+    np.mod,
+    np.fmod,
+    np.power,
+    np.float_power,
+    np.maximum,
+    np.minimum,
+    np.fmax,
+    np.fmin,
+    np.arctan2,
+    np.hypot,
+    np.logaddexp,
+    np.logaddexp2,
+    np.copysign,
+    np.heaviside,
+    np.equal,
+    np.not_equal,
+    np.less,
+    np.less_equal,
+    np.greater,
+    np.greater_equal,
+    np.logical_and,
+    np.logical_or,
+    np.logical_xor,
+    np.bitwise_and,
+    np.bitwise_or,
+    np.bitwise_xor,
+    np.left_shift,
+    np.right_shift,
+    np.divmod,
+    np.isclose,
 ]
 
 
@@ -39,7 +112,7 @@ def numpy_refuses(fun, *args) -> bool:
         except TypeError:
             return True
     if fun is np.signbit and args[0].dtype == bool:
-        return True                 # computed in float16
+        return True  # computed in float16
     return any(np.asarray(part).dtype == np.float16 for part in (result if isinstance(result, tuple) else (result,)))
 
 
@@ -47,12 +120,12 @@ def numpy_refuses(fun, *args) -> bool:
 @pytest.mark.parametrize("fun", UNARY, ids=lambda fun: fun.__name__)
 def test_unary(fun, dtype):
     x = sample(dtype)
-    if numpy_refuses(fun, x):       # also where NumPy would give float16, which the IR lacks
+    if numpy_refuses(fun, x):  # also where NumPy would give float16, which the IR lacks
         with pytest.raises(TypeError):
             run_traced(lambda x: fun(x), x)
         return
     if fun is np.reciprocal and x.dtype.kind == "i":
-        x = np.where(x == 0, 3, x).astype(dtype)        # NumPy's 1 // 0 is up to the machine
+        x = np.where(x == 0, 3, x).astype(dtype)  # NumPy's 1 // 0 is up to the machine
     for shape in ((-1,), (2, -1)):
         assert_as_numpy(lambda x: fun(x), x.reshape(shape))
     assert_as_numpy(lambda x: fun(x), x[:0])
@@ -76,7 +149,7 @@ def test_binary_broadcasts(fun, dtype):
     if not isinstance(fun, np.ufunc):
         return
     plain = sample(dtype, seed=1) if y is not np.abs(y) else y
-    assert_as_numpy(lambda x: fun(x, np.abs(plain)), np.abs(x))        # a plain array beside a traced one
+    assert_as_numpy(lambda x: fun(x, np.abs(plain)), np.abs(x))  # a plain array beside a traced one
     assert_as_numpy(lambda x: fun(np.abs(plain), x), np.abs(x))
 
 
@@ -84,7 +157,7 @@ def test_binary_broadcasts(fun, dtype):
 def test_python_operators_on_both_sides(dtype):
     def operators(x, y):
         results = [x + y, x - y, x * y, x // y, x % y, -x, +x, abs(x), x < y, x <= y, x > y, x >= y, x == y, x != y]
-        results += [2 + x, 2 - x, 2 * x, 2 // x, 2 % x, 1 / x, x / 2, x + 2.5, 3 ** x, x ** 2, x < 2, x == 2]
+        results += [2 + x, 2 - x, 2 * x, 2 // x, 2 % x, 1 / x, x / 2, x + 2.5, 3**x, x**2, x < 2, x == 2]
         results += list(divmod(x, y)) + list(divmod(7, y))
         if x.dtype.kind == "i":
             results += [x & y, x | y, x ^ y, ~x, x << 2, 5 & x, 5 | x, 5 ^ x, 1 << x, 64 >> x]
@@ -96,7 +169,9 @@ def test_python_operators_on_both_sides(dtype):
 def test_numpy_scalars_and_plain_arrays_on_the_left():
     x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     plain = np.arange(4, dtype=np.float64).reshape(2, 2)
-    assert_as_numpy(lambda x: [np.float64(2) * x, np.int32(3) + x, np.float32(1) / (x + 1), plain @ x, plain[:, :1] + x, plain[0, 0] - x], x)
+    assert_as_numpy(
+        lambda x: [np.float64(2) * x, np.int32(3) + x, np.float32(1) / (x + 1), plain @ x, plain[:, :1] + x, plain[0, 0] - x], x
+    )
     assert_as_numpy(lambda x: [np.add(x, [1, 2, 3]), x * [[2.0], [3.0]], [1, 2, 3] - x], x)
 
 
@@ -104,13 +179,13 @@ def test_numpy_scalars_and_plain_arrays_on_the_left():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_powers_with_constant_exponent_are_bitwise_those_of_numpy_where_it_has_shortcuts(dtype, exponent):
     x = np.array([-2.0, -0.0, 0.0, 0.3, 1.0, 2.0, np.inf, -np.inf, np.nan], dtype)
-    assert_as_numpy(lambda x: x ** exponent, x)
+    assert_as_numpy(lambda x: x**exponent, x)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(np.signbit(run_traced(lambda x: x ** exponent, x)), np.signbit(x ** exponent))
+        np.testing.assert_array_equal(np.signbit(run_traced(lambda x: x**exponent, x)), np.signbit(x**exponent))
 
 
 def test_integer_powers():
-    assert_as_numpy(lambda x: [x ** 2, x ** 3, x ** 0, x ** 1, x ** 0.5, x ** 2.0], np.array([0, 1, 2, 3], np.int32))
+    assert_as_numpy(lambda x: [x**2, x**3, x**0, x**1, x**0.5, x**2.0], np.array([0, 1, 2, 3], np.int32))
 
 
 def test_dtype_out_and_where():
@@ -134,9 +209,22 @@ def test_dtype_out_and_where():
 
 def test_ufunc_methods():
     x = np.arange(6.0).reshape(2, 3)
-    assert_as_numpy(lambda x: [np.add.reduce(x), np.add.reduce(x, axis=None), np.multiply.reduce(x, 1), np.maximum.reduce(x, axis=1),
-                               np.minimum.reduce(x, axis=(0, 1)), np.logical_or.reduce(x), np.logical_and.reduce(x, axis=1),
-                               np.add.accumulate(x), np.multiply.accumulate(x, 1), np.add.outer(x, x[0]), np.maximum.outer(x[0], x[1])], x)
+    assert_as_numpy(
+        lambda x: [
+            np.add.reduce(x),
+            np.add.reduce(x, axis=None),
+            np.multiply.reduce(x, 1),
+            np.maximum.reduce(x, axis=1),
+            np.minimum.reduce(x, axis=(0, 1)),
+            np.logical_or.reduce(x),
+            np.logical_and.reduce(x, axis=1),
+            np.add.accumulate(x),
+            np.multiply.accumulate(x, 1),
+            np.add.outer(x, x[0]),
+            np.maximum.outer(x[0], x[1]),
+        ],
+        x,
+    )
     with pytest.raises(NotImplementedError, match=r"numpy.add.at has no rule"):
         run_traced(lambda x: np.add.at(x.copy(), [0], 1), x)
     with pytest.raises(NotImplementedError, match=r"numpy.add.reduceat has no rule"):
@@ -145,10 +233,36 @@ def test_ufunc_methods():
 
 def test_clip_where_round():
     x = np.array([-2.5, -1.5, 0.25, 0.5, 1.5, np.nan, np.inf], np.float32)
-    assert_as_numpy(lambda x: [np.clip(x, -1, 1), x.clip(0), x.clip(None, 0.5), np.clip(x, x[::-1], 1.0), np.round(x), np.round(x, 1), x.round(2),
-                               np.round(x * 100, -1), np.where(x > 0, x, 0), np.where(x > 0, 1, 2), np.where(x, x, np.float64(1)), np.where(x > 0, 1.5, x)], x)
+    assert_as_numpy(
+        lambda x: [
+            np.clip(x, -1, 1),
+            x.clip(0),
+            x.clip(None, 0.5),
+            np.clip(x, x[::-1], 1.0),
+            np.round(x),
+            np.round(x, 1),
+            x.round(2),
+            np.round(x * 100, -1),
+            np.where(x > 0, x, 0),
+            np.where(x > 0, 1, 2),
+            np.where(x, x, np.float64(1)),
+            np.where(x > 0, 1.5, x),
+        ],
+        x,
+    )
     n = np.array([-17, 4, 25, 35], np.int32)
-    assert_as_numpy(lambda n: [np.clip(n, 0, 10), np.clip(n, 0.5, 2.5), np.round(n), np.round(n, 2), np.round(n, -1), np.where(n > 0, n, 1), np.where(n > 0, n, 1.5)], n)
+    assert_as_numpy(
+        lambda n: [
+            np.clip(n, 0, 10),
+            np.clip(n, 0.5, 2.5),
+            np.round(n),
+            np.round(n, 2),
+            np.round(n, -1),
+            np.where(n > 0, n, 1),
+            np.where(n > 0, n, 1.5),
+        ],
+        n,
+    )
     with pytest.raises(NotImplementedError, match="give both choices"):
         run_traced(lambda x: np.where(x > 0), x)
 
@@ -157,8 +271,15 @@ def test_comparison_of_mixed_and_out_of_range_integers_is_exact():
     small = np.array([0, 5, 255], np.uint8)
     assert_as_numpy(lambda x: [x < 300, x > 300, x == 300, x != -1, x >= -1, x < 300, x >= -5], small)
     signed, unsigned = np.array([-1, 2, 2**62 + 1]), np.array([2**64 - 1, 2, 2**62], np.uint64)
-    assert_as_numpy(lambda a, b: [fun(*pair) for fun in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
-                                  for pair in ((a, b), (b, a))], signed, unsigned)
+    assert_as_numpy(
+        lambda a, b: [
+            fun(*pair)
+            for fun in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+            for pair in ((a, b), (b, a))
+        ],
+        signed,
+        unsigned,
+    )
     with pytest.raises(OverflowError):
         run_traced(lambda x: x + 300, small)
 
@@ -173,7 +294,15 @@ def test_signs_of_zero_survive():
 
 def test_selecting_functions():
     x = np.array([1.0, -2.0, 3.0])
-    assert_as_numpy(lambda x: [np.select([x > 2, x > 0], [x, -x], default=9.0), np.array_equal(x, x), np.allclose(x, x + 1e-9), np.isclose(x, [1, 2, 3])], x)
+    assert_as_numpy(
+        lambda x: [
+            np.select([x > 2, x > 0], [x, -x], default=9.0),
+            np.array_equal(x, x),
+            np.allclose(x, x + 1e-9),
+            np.isclose(x, [1, 2, 3]),
+        ],
+        x,
+    )
 
 
 def test_copyto_and_fill():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,10 +58,14 @@ class TracedArray:
     __slots__ = ("_value", "_version", "scalar", "scope", "strides", "view", "weak", "writable")
     __hash__ = None     # type: ignore[assignment]  # as for ndarrays
 
+    if TYPE_CHECKING:       # `methods` gives these, and the methods of ndarray
+        def _operator(self, other: Any) -> Any: ...
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __pow__ = __and__ = __or__ = __invert__ = _operator
+
     def __init__(self, value: Value, scope: Scope, weak: bool = False, writable: bool = True, scalar: bool | None = None,
                  view: View | None = None, strides: Strides | None = None):
         self._value = value
-        self._version = 0 if view is None else view.owner._version
+        self._version: int = 0 if view is None else view.owner._version
         self.scope = scope
         self.weak = weak
         self.writable = writable
@@ -93,7 +97,8 @@ class TracedArray:
         if view is None:
             if self.scope is not active_scope():
                 raise TraceError("an array made outside of a differentiated or control-flow function is written to inside of it",
-                                 find_user_location(), hint="return the new array from the function instead, or write to a copy (x = x.copy())")
+                                 find_user_location(),
+                                 hint="return the new array from the function instead, or write to a copy (x = x.copy())")
             self._version += 1
         else:
             view.base.assign(view.write(view.base.value, value))
@@ -191,17 +196,16 @@ class TracedArray:
                              "argument (static= of aj.compile) or on a shape")
 
     def __int__(self) -> int:
-        raise self._concrete("int()", "use .astype(int) to stay in the trace, or pass the number as a static argument (static= of aj.compile)")
+        raise self._concrete("int()", f"use .astype(int) to stay in the trace, or {_STATIC}")
 
     def __float__(self) -> float:
-        raise self._concrete("float()", "use .astype(float) to stay in the trace, or pass the number as a static argument (static= of aj.compile)")
+        raise self._concrete("float()", f"use .astype(float) to stay in the trace, or {_STATIC}")
 
     def __complex__(self) -> complex:
         raise self._concrete("complex()", "complex numbers are not supported")
 
     def __index__(self) -> int:
-        raise self._concrete("the use as an integer", "pass the number as a static argument (static= of aj.compile); "
-                             "indexing an array with a traced integer works, x[i] or np.take(x, i)")
+        raise self._concrete("the use as an integer", f"{_STATIC}; indexing an array with a traced integer works, x[i] or np.take(x, i)")
 
     def item(self, *args: Any) -> Any:
         raise self._concrete(".item()", "keep the array, or return it from the compiled function and call .item() there")
@@ -210,8 +214,9 @@ class TracedArray:
         raise self._concrete(".tolist()", "keep the array, or return it from the compiled function and call .tolist() there")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        raise self._concrete("turning into an ordinary ndarray", "build arrays of traced values with np.stack or aj.numpy.array([...]); to fill one "
-                             "piece by piece (array[i] = x), make it with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+        raise self._concrete("turning into an ordinary ndarray",
+                             "build arrays of traced values with np.stack or aj.numpy.array([...]); to fill one piece by piece "
+                             "(array[i] = x), make it with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
 
     # -- the NumPy protocols
 
@@ -244,6 +249,7 @@ class TracedArray:
         FUNCTIONS["setitem"](self, index, new)
 
 
+_STATIC = "pass the number as a static argument (static= of aj.compile)"
 _METHOD_HINTS = {
     "at": "np.ufunc.at is not supported: write x[indices] = ..., or sum one-hot rows with a matmul",
     "reduceat": "reshape or slice, then reduce",

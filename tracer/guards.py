@@ -19,7 +19,8 @@ import numpy as np
 from adjit.tracer.scope import Capture, fingerprint
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
-_FOREIGN = frozenset(sys.stdlib_module_names | {"numpy", "optree", "adjit", "numba", "llvmlite", "scipy", "pytest", "_pytest", "hypothesis"})
+_FOREIGN = frozenset(sys.stdlib_module_names | {
+    "numpy", "optree", "adjit", "numba", "llvmlite", "scipy", "pytest", "_pytest", "hypothesis"}) - {"__main__"}
 _MAX_ITEMS = 1000       # a longer container is compared by identity and length only
 _MAX_DEPTH = 8
 _MISSING = object()
@@ -204,7 +205,8 @@ class _Walk:
                                            if not isinstance(slots, str) else {}, path)
         for kind in kinds:
             if kind.__module__.partition(".")[0] not in _FOREIGN:
-                plain = {name: item for name, item in kind.__dict__.items() if isinstance(item, (FunctionType, np.ndarray, *_SCALARS, list, tuple, dict))}
+                plain = {name: item for name, item in kind.__dict__.items()
+                         if isinstance(item, (FunctionType, np.ndarray, *_SCALARS, list, tuple, dict))}
                 yield from self.attributes(kind, plain, path)
 
     def attributes(self, owner: Any, table: Any, path: str) -> Iterator[tuple[str, Callable[[], Any], Any]]:

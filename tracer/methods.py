@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.tracer.array import TracedArray, wrap
-from adjit.tracer.promotion import is_weak
+from adjit.tracer.promotion import Casting, is_weak
 from adjit.tracer.registry import FUNCTIONS
 
 _BINARY = {
@@ -65,7 +65,8 @@ def _method(function: Any) -> Callable[..., Any]:
     return lambda self, *args, **kwargs: FUNCTIONS[function](self, *args, **kwargs)
 
 
-def _astype(self: TracedArray, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> TracedArray:
+def _astype(self: TracedArray, dtype: Any, order: str = "K", casting: Casting = "unsafe", subok: bool = True,
+            copy: bool = True) -> TracedArray:
     if not copy and self.dtype == np.dtype(dtype):
         return self
     return FUNCTIONS["astype"](self, dtype, casting)

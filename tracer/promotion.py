@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from adjit.tracer.source import find_user_location
 
 _SUPPORTED = frozenset(SHORT_NAMES.values())
 Operand = TracedArray | np.generic | bool | int | float
+Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 Kind = np.dtype | type      # a dtype, or `int` or `float` for a weak scalar
 
 
@@ -56,7 +57,7 @@ def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None, casting: str) -> tuple[np.dtype, ...]:
+def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None, casting: Casting) -> tuple[np.dtype, ...]:
     """The dtypes that `ufunc` computes with: of its inputs, then of its outputs."""
     if all(isinstance(kind, type) for kind in kinds):
         kinds = tuple(F64 if kind is float else I64 for kind in kinds)
@@ -66,7 +67,7 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None
     return tuple(check_dtype(dtype) if is_supported(dtype) else dtype for dtype in resolved)
 
 
-def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: str = "same_kind") -> tuple[np.dtype, ...]:
+def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: Casting = "same_kind") -> tuple[np.dtype, ...]:
     """As `loop_dtypes`; raises `DTypeError` where NumPy raises, or where the loop's dtype is not one of ours."""
     kinds = tuple(map(kind_of, operands))
     try:
@@ -90,7 +91,8 @@ def dtype_argument(dtype: Any) -> np.dtype:
     """The dtype that a user named; raises `DTypeError` where it is not supported."""
     target = np.dtype(dtype)
     if not is_supported(target):
-        raise DTypeError(f"{target}: this dtype is not supported", find_user_location(), hint="supported: bool, (u)int8 to (u)int64, float32, float64")
+        raise DTypeError(f"{target}: this dtype is not supported", find_user_location(),
+                         hint="supported: bool, (u)int8 to (u)int64, float32, float64")
     return check_dtype(target)
 
 

@@ -22,7 +22,7 @@ from adjit.tracer.source import find_user_location
 
 def fingerprint(array: np.ndarray) -> int:
     """A checksum of the content, to notice that an array was written to."""
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ def _path(fun: Callable[..., Any], positional: int, tree: TreeSpec, index: int) 
 
 def _wrap_static(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[str]) -> tuple[Any, Any]:
     names = parameter_names(fun, len(args))
-    wrapped = tuple(StaticArgument(value) if name in static else value for name, value in zip(names, args, strict=True))
+    wrapped = tuple(StaticArgument(value) if name.partition("[")[0] in static else value for name, value in zip(names, args, strict=True))
     return wrapped, {name: StaticArgument(value) if name in static else value for name, value in kwargs.items()}
 
 
@@ -182,8 +182,9 @@ def _static_key(value: Any, path: Callable[[], str]) -> Any:
     try:
         hash(value)
     except TypeError:
-        raise UnsupportedError(f"the static argument {path()} is a {type(value).__name__}, which has no hash", find_user_location(),
-                               hint="static arguments are compared at every call: pass a tuple or a number, or leave it out of static=") from None
+        raise UnsupportedError(
+            f"the static argument {path()} is a {type(value).__name__}, which has no hash", find_user_location(),
+            hint="static arguments are compared at every call: pass a tuple or a number, or leave it out of static=") from None
     return type(value), value
 
 
@@ -203,8 +204,8 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
     hint = ("convert it with np.asarray first" if hasattr(leaf, "__array__") else
             "pass arrays, numbers, or dicts, lists, tuples and dataclasses of them; name it in static= if it is part of the program, "
             "or register the class with optree (namespace 'adjit')")
-    raise UnsupportedError(f"the argument {path()} is a {type(leaf).__module__}.{type(leaf).__qualname__}, neither an array nor a tree of arrays",
-                           find_user_location(), hint)
+    kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+    raise UnsupportedError(f"the argument {path()} is a {kind}, neither an array nor a tree of arrays", find_user_location(), hint)
 
 
 def _describe(key: tuple[Any, ...]) -> str:

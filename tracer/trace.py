@@ -110,12 +110,13 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         for capture in captures:
             if fingerprint(capture.array) != capture.content:
                 raise TraceError("an ordinary array is written to after it was used in the traced function", capture.location,
-                                 hint="the compiled function reads it at run time: make a new array instead, or use aj.numpy.array(x) to trace it")
+                                 hint="the compiled function reads it at run time: make a new array instead of writing to this one")
         graph = builder.build(values)
     return Trace(graph, signature, out_tree, out_leaves, sources.arrays, sources)
 
 
-def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *, name: str | None = None) -> RegionTrace:
+def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *,
+                 name: str | None = None) -> RegionTrace:
     """Trace `fun(*args, **kwargs)` into a closed region, within the trace under way.
 
     Arrays among the arguments, traced or plain, and Python floats become parameters; bools, integers, strings and callables
@@ -157,8 +158,9 @@ def _collect(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
         elif isinstance(leaf, (float, np.generic)) or is_static(leaf):
             out.append(StaticLeaf(leaf))
         else:
-            raise UnsupportedError(f"the function returns a {type(leaf).__module__}.{type(leaf).__qualname__} at result{paths(tree)[index]}, "
-                                   "neither an array nor a tree of arrays", find_user_location(),
+            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+            raise UnsupportedError(f"the function returns a {kind} at result{paths(tree)[index]}, neither an array nor a tree of arrays",
+                                   find_user_location(),
                                    hint="return arrays, numbers, or dicts, lists, tuples and dataclasses of them")
     return values, tree, tuple(out)
 

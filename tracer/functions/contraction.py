@@ -16,7 +16,7 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.shapes import moveaxis, normalize_axes
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.promotion import resolve
+from adjit.tracer.promotion import Casting, resolve
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -33,7 +33,8 @@ def describe(x: TracedArray) -> str:
 
 
 @implements(np.matmul)
-def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: str = "same_kind", order: str = "K", subok: bool = True) -> Any:
+def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind", order: str = "K",
+           subok: bool = True) -> Any:
     """As `numpy.matmul`. A stack of matrices times one matrix is a single product of a taller matrix."""
     a, b = as_traced(x1), as_traced(x2)
     if not a.ndim or not b.ndim:

@@ -14,7 +14,7 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.entry import entry_point, implements
 from adjit.tracer.functions.shapes import as_shape
-from adjit.tracer.promotion import as_operand, dtype_argument, kind_of, to_value
+from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
 
 
@@ -108,7 +108,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tr
     array([0, 1, 2])
     """
     first, last = (0, start) if stop is None else (start, stop)
-    example = np.arange(first, first, step, dtype)      # NumPy decides the dtype
+    example: np.ndarray = np.arange(first, first, step, dtype)      # type: ignore[call-overload]  # NumPy decides the dtype
     target = dtype_argument(example.dtype)
     count = max(math.ceil((last - first) / step), 0)
     index = lowering.iota(I64 if target.kind in "biu" else target, (count,), 0)
@@ -170,7 +170,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype:
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
     """As `numpy.can_cast`."""
     return np.can_cast(from_.dtype if isinstance(from_, TracedArray) else from_, to, casting)
 

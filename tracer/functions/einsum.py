@@ -18,7 +18,7 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.contraction import contract
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.promotion import Casting, dtype_argument
 from adjit.tracer.source import find_user_location
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -26,7 +26,7 @@ Term = tuple[Value, str]        # a tensor and the label of each of its axes
 
 
 @implements(np.einsum)
-def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False) -> Any:
+def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: Casting = "safe", optimize: Any = False) -> Any:
     """As `numpy.einsum`."""
     inputs, output, arrays = _parse(operands)
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(x.dtype for x in arrays)))
@@ -161,5 +161,6 @@ def _pair(a: Term, b: Term, needed: set[str], sizes: dict[str, int]) -> Term:
         y = lowering.reshape(right, (*right.type.shape[:len(batch)], *(1,) * len(rows), *right.type.shape[len(batch):]))
         return ops.multiply(lowering.broadcast(x, shape), lowering.broadcast(y, shape)), "".join(result)
     outer = tuple(sizes[label] for label in batch)
-    product = contract(lowering.reshape(left, (*outer, extent(rows), extent(summed))), lowering.reshape(right, (*outer, extent(summed), extent(columns))))
+    product = contract(lowering.reshape(left, (*outer, extent(rows), extent(summed))),
+                       lowering.reshape(right, (*outer, extent(summed), extent(columns))))
     return lowering.reshape(product, shape), "".join(result)

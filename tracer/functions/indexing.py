@@ -17,7 +17,7 @@ from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
 from adjit.tracer.entry import implements
-from adjit.tracer.promotion import as_operand, shape_of, to_value
+from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location
@@ -44,7 +44,8 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
         return wrap(view.value) if _is_copied(index, view.shape) else view
     view, indices, in_front = _split(x, entries)
     read, write = _advanced(view.shape, indices, in_front)
-    if view.ndim > len(indices) and all(isinstance(entry, TracedArray) and entry.scalar for entry in entries if _is_array(entry)):      # a traced integer: a view, too
+    numbers = all(isinstance(entry, TracedArray) and entry.scalar for entry in entries if _is_array(entry))
+    if numbers and view.ndim > len(indices):        # at a traced integer NumPy gives a view, too
         strides = tuple(stride for axis, stride in enumerate(view.strides) if axis not in indices)
         return view_of(view, read, write, strides, _integer_key(entries))
     return wrap(read(view.value))
@@ -313,6 +314,6 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
 
 
 @implements(np.copyto)
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
     """As `numpy.copyto`."""
     FUNCTIONS[np.positive](FUNCTIONS[np.broadcast_to](src, np.shape(dst)), out=dst, casting=casting, where=where)

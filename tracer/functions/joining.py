@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from adjit.tracer.functions.shapes import (
     reshape_to,
 )
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.promotion import common_dtype, dtype_argument
+from adjit.tracer.promotion import Casting, common_dtype, dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -37,7 +38,7 @@ def _list(arrays: Any) -> list[TracedArray]:
 
 
 @implements(np.concatenate)
-def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As `numpy.concatenate`."""
     pieces = _list(arrays)
     if not pieces:
@@ -60,7 +61,7 @@ if hasattr(np, "concat"):
 
 
 @implements(np.stack)
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As `numpy.stack`; Python numbers among the elements are weak."""
     pieces = _list(arrays)
     if not pieces:
@@ -74,13 +75,13 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 
 
 @implements(np.vstack, *([np.row_stack] if "row_stack" in np.__dict__ else []))
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As `numpy.vstack`."""
     return concatenate([atleast_2d(piece) for piece in tup], axis=0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As `numpy.hstack`."""
     pieces = [atleast_1d(piece) for piece in tup]
     return concatenate(pieces, axis=0 if pieces and pieces[0].ndim == 1 else 1, dtype=dtype, casting=casting)
@@ -119,7 +120,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Trace
         each, extra = divmod(size, sections)
         bounds = [0, *np.cumsum([each + 1] * extra + [each] * (sections - extra)).tolist()]
     before = (slice(None),) * place
-    return [x[(*before, slice(first, last))] for first, last in zip(bounds, bounds[1:], strict=False)]
+    return [x[(*before, slice(first, last))] for first, last in pairwise(bounds)]
 
 
 @implements(np.split)
@@ -128,8 +129,8 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray
     x = as_traced(ary)
     place = normalize_axis(axis, x.ndim)
     if not isinstance(indices_or_sections, (list, tuple, np.ndarray)) and x.shape[place] % operator.index(indices_or_sections):
-        raise ShapeError(f"split: axis {place} of size {x.shape[place]} does not divide into {indices_or_sections} equal parts", find_user_location(),
-                         hint="np.array_split makes parts of different sizes")
+        raise ShapeError(f"split: axis {place} of size {x.shape[place]} does not divide into {indices_or_sections} equal parts",
+                         find_user_location(), hint="np.array_split makes parts of different sizes")
     return array_split(x, indices_or_sections, place)
 
 
@@ -262,10 +263,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """As `numpy.trapezoid`."""
     values = moveaxis(y, axis, -1)
-    if x is None:
-        width = dx
-    else:
-        width = FUNCTIONS[np.diff](x) if as_traced(x).ndim == 1 else FUNCTIONS[np.diff](moveaxis(x, axis, -1))
+    width = dx if x is None else FUNCTIONS[np.diff](x if as_traced(x).ndim == 1 else moveaxis(x, axis, -1))
     return FUNCTIONS[np.sum](width * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
 
 
@@ -275,7 +273,7 @@ def kron(a: Any, b: Any) -> TracedArray:
     x, y = as_traced(a), as_traced(b)
     ndim = max(x.ndim, y.ndim)
     left, right = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
-    product = (reshape_to(x, [size for each in left for size in (each, 1)]) * reshape_to(y, [size for each in right for size in (1, each)]))
+    product = reshape_to(x, [size for each in left for size in (each, 1)]) * reshape_to(y, [size for each in right for size in (1, each)])
     return reshape_to(product, [m * n for m, n in zip(left, right, strict=True)])
 
 

@@ -65,7 +65,8 @@ def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
         x = as_traced(a)
         if where is not True and given(where):
             if not given(initial):
-                raise ValueError(f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'")
+                raise ValueError(f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to "
+                                 "specify 'initial'")
             limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype) if x.dtype != BOOL else None
             neutral = (-np.inf * sign if x.dtype.kind == "f" else sign < 0 if limits is None else limits.min if sign > 0 else limits.max)
             x = masked(x, where, neutral)
@@ -222,7 +223,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _no_value, append: A
     place = normalize_axis(axis, x.ndim)
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
-    around = []
+    around: list[list[TracedArray]] = []
     for extra in (prepend, append):
         if extra is _no_value:
             around.append([])
@@ -254,7 +255,8 @@ def _logical_method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _extremum_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value, where: Any = True) -> Any:
+    def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value,
+             where: Any = True) -> Any:
         if dtype is not None:
             raise UnsupportedError("dtype= of ufunc.reduce is supported for np.add and np.multiply only", find_user_location())
         return function(a, axis, out, keepdims, initial, where)

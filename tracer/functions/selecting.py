@@ -19,6 +19,12 @@ from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
 
+def _index_array(indices: Any) -> TracedArray | np.ndarray:
+    if isinstance(indices, (TracedArray, np.ndarray)):
+        return indices
+    return as_traced(indices) if contains_traced(indices) else fixed(np.asarray(indices, dtype=None if np.size(indices) else I64))
+
+
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """As `numpy.take`, modes raise, wrap and clip."""
@@ -28,8 +34,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     place = normalize_axis(axis, x.ndim)
     size = x.shape[place]
     if mode == "raise":
-        plain = indices if isinstance(indices, (TracedArray, np.ndarray)) else as_traced(indices) if contains_traced(indices) else fixed(np.asarray(indices, dtype=None if np.size(indices) else I64))
-        index = as_index(plain, size, place)
+        index = as_index(_index_array(indices), size, place)
     elif mode in ("wrap", "clip"):
         raw = lowering.convert(as_traced(indices).value, I64)
         bound = lowering.constant(size if mode == "wrap" else size - 1, I64, raw.type.shape)
@@ -137,5 +142,5 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 @implements(np.nonzero, np.argwhere, np.flatnonzero, np.unique, np.extract, np.compress)
 def _shape_of_values(*args: Any, **kwargs: Any) -> Any:
-    raise UnsupportedError("this NumPy function gives a shape that depends on values (nonzero, argwhere, flatnonzero, unique, extract, compress)",
+    raise UnsupportedError("nonzero, argwhere, flatnonzero, unique, extract and compress have no rule: their shape depends on values",
                            find_user_location(), hint="use np.where(mask, a, b), np.argsort or a reduction with where=mask")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def view_strides(shape: Sequence[int], strides: Strides, new_shape: Sequence[int
                 position += 1
             else:
                 taken.append(remaining.pop(0))
-        if any(outer != inner * size for (_, outer), (size, inner) in zip(block, block[1:], strict=False)):
+        if any(outer != inner * size for (_, outer), (size, inner) in pairwise(block)):
             return None
         step = block[-1][1]
         result += [step * factor for factor in contiguous_strides(taken)]
@@ -81,7 +82,8 @@ def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
         return wrap(lowering.reshape(x.value, shape), scalar=False)
-    return view_of(x, lambda value: lowering.reshape(value, shape), lambda base, value: lowering.reshape(value, old), strides, ("reshape", shape))
+    return view_of(x, lambda value: lowering.reshape(value, shape), lambda base, value: lowering.reshape(value, old), strides,
+                   ("reshape", shape))
 
 
 def permute(x: TracedArray, permutation: Sequence[int]) -> TracedArray:
@@ -101,7 +103,8 @@ def complete_shape(shape: Any, size: int, old: Sequence[int]) -> tuple[int, ...]
     if -1 in sizes and known and size % known == 0:
         sizes = tuple(size // known if n == -1 else n for n in sizes)
     if any(n < 0 for n in sizes) or math.prod(sizes) != size:
-        raise ShapeError(f"reshape: an array of shape {tuple(old)} ({size} elements) cannot get the shape {as_shape(shape)}", find_user_location())
+        raise ShapeError(f"reshape: an array of shape {tuple(old)} ({size} elements) cannot get the shape {as_shape(shape)}",
+                         find_user_location())
     return sizes
 
 

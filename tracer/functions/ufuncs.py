@@ -16,7 +16,18 @@ from adjit.ir.types import BOOL, F64
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.lowering import broadcast, constant, convert
-from adjit.tracer.promotion import Operand, as_operand, common_dtype, dtype_argument, kind_of, loop_dtypes, resolve, shape_of, to_value
+from adjit.tracer.promotion import (
+    Casting,
+    Operand,
+    as_operand,
+    common_dtype,
+    dtype_argument,
+    kind_of,
+    loop_dtypes,
+    resolve,
+    shape_of,
+    to_value,
+)
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -36,7 +47,7 @@ def broadcast_shapes(name: str, *operands: Operand) -> tuple[int, ...]:
         raise ShapeError(f"{name}: the shapes of {text} cannot be broadcast together", find_user_location()) from None
 
 
-def store(result: TracedArray, out: Any, casting: str = "same_kind", name: str = "out") -> Any:
+def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: str = "out") -> Any:
     """Write `result` into `out` and give `out` back; without `out`, the result itself."""
     if out is None:
         return result
@@ -62,7 +73,7 @@ def store(result: TracedArray, out: Any, casting: str = "same_kind", name: str =
 def elementwise(ufunc: np.ufunc, lower: Lower) -> None:
     """Register `lower`, which gets values of the loop's dtypes and one shape, for `ufunc`."""
 
-    def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind",
+    def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: Casting = "same_kind",
              order: str = "K", subok: bool = True) -> Any:
         if len(inputs) > ufunc.nin:
             *inputs, out = inputs       # type: ignore[assignment]
@@ -117,9 +128,13 @@ def _compare(lower: Lower, if_negative: bool) -> Lower:
     return comparison
 
 
+def _magnitude(x: Value) -> Value:
+    return x if x.type.dtype.kind in "bu" else ops.abs(x)
+
+
 def _integer_reciprocal(x: Value) -> Value:
     """1 / x rounded towards 0; 0 for 0, where NumPy's result is up to the machine."""
-    magnitude = x if x.type.dtype.kind in "bu" else ops.abs(x)
+    magnitude = _magnitude(x)
     one, zero = (constant(number, x.type.dtype, x.type.shape) for number in (1, 0))
     return ops.select(ops.equal(magnitude, one), x, zero)
 
@@ -158,8 +173,8 @@ def _logaddexp2(a: Value, b: Value) -> Value:
 
 
 _LOWERINGS: dict[np.ufunc, Lower] = {
-    np.negative: ops.negative, np.positive: _same, np.absolute: _floating(ops.abs, lambda x: x if x.type.dtype.kind in "bu" else ops.abs(x)),
-    np.fabs: ops.abs, np.sign: ops.sign, np.square: ops.square, np.reciprocal: _floating(ops.reciprocal, _integer_reciprocal),
+    np.negative: ops.negative, np.positive: _same, np.absolute: _magnitude, np.fabs: ops.abs, np.sign: ops.sign, np.square: ops.square,
+    np.reciprocal: _floating(ops.reciprocal, _integer_reciprocal),
     np.exp: ops.exp, np.exp2: ops.exp2, np.expm1: ops.expm1, np.log: ops.log, np.log2: ops.log2, np.log10: ops.log10,
     np.log1p: ops.log1p, np.sqrt: ops.sqrt, np.cbrt: ops.cbrt, np.sin: ops.sin, np.cos: ops.cos, np.tan: ops.tan,
     np.arcsin: ops.arcsin, np.arccos: ops.arccos, np.arctan: ops.arctan, np.sinh: ops.sinh, np.cosh: ops.cosh,
@@ -264,10 +279,10 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     if high is None:
         return FUNCTIONS[np.maximum](a, low, out=out, **kwargs)
     operands = tuple(map(as_operand, (a, low, high)))
-    dtype = resolve(np._core.umath.clip, operands, kwargs.pop("dtype", None))[-1]      # the ufunc behind np.clip
+    dtype = common_dtype(operands) if kwargs.get("dtype") is None else dtype_argument(kwargs["dtype"])
     shape = broadcast_shapes("clip", *operands)
     x, lowest, highest = (to_value(operand, dtype, shape) for operand in operands)
-    return store(wrap(ops.minimum(ops.maximum(x, lowest), highest)), out, name="clip", **kwargs)
+    return store(wrap(ops.minimum(ops.maximum(x, lowest), highest)), out, kwargs.get("casting", "same_kind"), "clip")
 
 
 @implements(np.round, np.around)
@@ -289,7 +304,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 @implements("astype")
-def astype(x: Any, dtype: Any, casting: str = "unsafe") -> TracedArray:
+def astype(x: Any, dtype: Any, casting: Casting = "unsafe") -> TracedArray:
     """`x` in another dtype, always as a new array."""
     x, target = as_traced(x), dtype_argument(dtype)
     if not np.can_cast(x.dtype, target, casting):
