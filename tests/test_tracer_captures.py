@@ -203,6 +203,21 @@ def test_the_content_of_a_mask_is_guarded():
     assert trace.sources.changed() == "the content of a mask that decides a shape changed"
 
 
+def test_a_transposed_array_is_transposed_in_the_graph():
+    for matrix in (np.ones((2, 3)), np.arange(6.0).reshape(2, 3)):
+        trace = checked_trace(lambda x, matrix=matrix: x @ matrix.T + (x @ matrix.T), np.ones((2, 3)))
+        assert [array.shape for array in trace.captured] == [(2, 3)]
+        assert trace.captured[0].flags.c_contiguous
+        matrix[0] = 5
+        assert_same(run_again(trace, np.ones((2, 3))), 2 * (np.ones((2, 3)) @ matrix.T))
+    cube = np.arange(24.0).reshape(2, 3, 4)
+    trace = checked_trace(lambda x: x + cube.transpose(1, 2, 0) + cube.transpose(2, 0, 1).sum() + cube[:, 1].T.sum(), 1.0)
+    assert_same(run_again(trace, np.asarray(1.0)), 1.0 + cube.transpose(1, 2, 0) + cube.sum() + cube[:, 1].sum())
+    owner = np.ones((3, 2))
+    trace = checked_trace(lambda x: x @ owner.T @ owner, np.ones((1, 2)))
+    assert [array is owner for array in trace.captured] == [True]
+
+
 def test_layouts_of_captured_arrays():
     base = np.arange(12.0).reshape(3, 4)
     for array in (base.T, base[::-1, ::2], np.asfortranarray(base), base.astype(">f8"), np.zeros((0, 3)), np.array(2.0)):

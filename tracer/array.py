@@ -19,7 +19,7 @@ from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
-from adjit.tracer.lowering import constant
+from adjit.tracer.lowering import constant, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.source import find_user_location
@@ -295,6 +295,10 @@ def as_traced(x: Any) -> TracedArray:
         scope = active_scope()
         if scope is None:
             raise TraceError("an array is used in a trace, and there is none", find_user_location())
+        whole = None if scope.evaluates else _transposed_from(x)
+        if whole is not None:       # a compiled function then reads the memory of `W` as it is where the user wrote `W.T`
+            straight, permutation = whole
+            return wrap(transpose(scope.capture(scope.same_memory(straight)), permutation), writable=False)
         return wrap(scope.capture(x), writable=False)
     if isinstance(x, np.generic):
         return wrap(constant(x, check_dtype(x.dtype)), writable=False)
@@ -303,6 +307,17 @@ def as_traced(x: Any) -> TracedArray:
     if isinstance(x, (list, tuple)) and contains_traced(x):
         return FUNCTIONS[np.stack](x)
     return as_traced(np.asarray(x))
+
+
+def _transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
+    """A C-contiguous array on the same memory, and the permutation that gives `array`; None where `array` is no such permutation."""
+    if type(array) is not np.ndarray or array.flags.c_contiguous:
+        return None
+    order = np.argsort([-stride for stride in array.strides], kind="stable")
+    straight = array.transpose(order)
+    if not straight.flags.c_contiguous:
+        return None
+    return straight, tuple(int(axis) for axis in np.argsort(order))
 
 
 def contains_traced(x: Any) -> bool:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,10 @@ from adjit.tracer.source import find_user_location
 def fingerprint(array: np.ndarray) -> int:
     """A checksum of the content, to notice that an array was written to."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def _memory(array: np.ndarray) -> tuple[Any, ...]:
+    return array.ctypes.data, array.shape, array.strides, array.dtype.str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class Scope:
         self.open = True
         self.captures: dict[int, Capture] = {}                 # by identity; of the outermost scope
         self.arrays: list[np.ndarray] = []                     # plain arrays that came into an evaluating scope
+        self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
 
     @property
@@ -74,6 +80,13 @@ class Scope:
             value = root.builder.param(TensorType(dtype, array.shape), role="captured")
             known = root.captures[id(array)] = Capture(array, value, fingerprint(array), location)
         return known.value
+
+    def same_memory(self, array: np.ndarray) -> np.ndarray:
+        """The array that is used for this memory: its owner where it is the whole of it, else the view that came first."""
+        base = array.base
+        if type(base) is np.ndarray and _memory(base) == _memory(array):
+            return base
+        return self.root.views.setdefault(_memory(array), array)
 
     def freeze(self, array: np.ndarray) -> None:
         """Note that the trace holds for this content of `array` only."""
