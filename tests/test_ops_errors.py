@@ -72,6 +72,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.reduce_or, ["f32[2]"], {"axes": (0,)}, DTypeError, "the bool dtype is needed, got f32[2]"),
     (ops.argmax, ["f32[3,0]"], {"axis": 1}, ShapeError, "f32[3,0] has no elements along axis 1"),
     (ops.argmin, ["f32[0]"], {"axis": 0}, ShapeError, "f32[0] has no elements along axis 0"),
+    (ops.argmax, ["f32[0,0]"], {"axis": 0}, ShapeError, "f32[0,0] has no elements along axis 0"),
     (ops.argsort, ["f32[3]"], {"axis": 1}, ShapeError, "axis 1 is out of range for f32[3]"),
     (ops.cumprod, ["bool[3]"], {"axis": 0, "reverse": False}, DTypeError, "an integer or float dtype is needed, got bool[3]"),
     (ops.cumsum, ["f32[]"], {"axis": 0, "reverse": False}, ShapeError, "axis 0 is out of range for f32[]"),

@@ -109,7 +109,7 @@ def _infer_argsort(x: TensorType, *, axis: int) -> TensorType:
 def _infer_place(x: TensorType, *, axis: int) -> TensorType:
     require_axis(axis, x)
     result = TensorType(I64, drop_axes(x.shape, (axis,)))
-    if not x.shape[axis] and result.size:
+    if not x.shape[axis]:
         raise ShapeError(f"{x} has no elements along axis {axis}")
     return result
 
