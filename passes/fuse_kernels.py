@@ -46,6 +46,7 @@ from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_map
 from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
 from adjit.ir.ops.region import fused
+from adjit.passes.choose_saved_values import backward_ops
 from adjit.passes.fusion_groups import VIEWS, Group, choose_space, is_fusible, merge_groups
 from adjit.passes.options import Options
 
@@ -53,14 +54,14 @@ from adjit.passes.options import Options
 def fuse_kernels(graph: Graph, options: Options) -> Graph:
     """Replace groups of ops that can run in one pass over memory by `fused` ops."""
     fusion = _Fusion(graph)
-    fusion.grow_within_halves()
-    fusion.join_halves()
+    fusion.grow_within_parts()
+    fusion.join_parts()
     fusion.join_readers()
     return fusion.rebuild()
 
 
-_HALF = {Role.PRIMAL: 0, Role.RECOMPUTE: 1, Role.ADJOINT: 1, Role.UPDATE: 2}
-"""What runs forward, backward, and after that."""
+_BACKWARD_PART = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDATE: 3}
+"""Parts of the backward half; the forward half is part 0."""
 
 
 class _Fusion:
@@ -75,6 +76,7 @@ class _Fusion:
         self.index_of = {value: index for index, op in enumerate(graph.ops) for value in op.results}
         self.producer = producers(graph)
         self.readers = _readers(graph)
+        self.backward = backward_ops(graph)
         self.groups: dict[int, Group] = {}
         self.members: dict[int, list[int]] = {}
         self.owner: dict[int, int] = {}
@@ -83,23 +85,23 @@ class _Fusion:
 
     # -- growing
 
-    def grow_within_halves(self) -> None:
-        """Groups along the order of the ops, each within the forward half, the backward half or the update."""
+    def grow_within_parts(self) -> None:
+        """Groups along the order of the ops, each within one part, so that the choice of what to save holds."""
         for index, op in enumerate(self.graph.ops):
             group = group_of(op, self.producer) if is_fusible(op) else None
             if group is not None:
                 self.groups[index], self.members[index], self.owner[index] = group, [index], index
-                self.take_in_producers(index, lambda group, half=_HALF[op.role]: self.half(group) == half)
+                self.take_in_producers(index, self.are_of_one_part)
 
-    def join_halves(self) -> None:
+    def join_parts(self) -> None:
         """What the forward half computes for the backward half need not be stored where both can run in one kernel."""
         for index in sorted(self.groups):
             if index in self.groups:
-                self.take_in_producers(index, lambda group, index=index: not self.comes_too_early(index, group))
+                self.take_in_producers(index, self.nothing_waits)
 
-    def take_in_producers(self, consumer: int, allowed: Callable[[int], bool]) -> None:
+    def take_in_producers(self, consumer: int, allowed: Callable[[int, int], bool]) -> None:
         """Merge into a group those that compute what it reads, as long as one can be merged."""
-        while any(allowed(producer) and self.merge(consumer, producer) for producer in self.producers_of(consumer)):
+        while any(allowed(consumer, producer) and self.merge(consumer, producer) for producer in self.producers_of(consumer)):
             pass      # what was taken in brings producers of its own, and may have opened the way to others
 
     def join_readers(self) -> None:
@@ -114,8 +116,12 @@ class _Fusion:
                 if self.owner[first] != self.owner[second]:
                     self.merge(self.owner[second], self.owner[first])
 
-    def half(self, group: int) -> int:
-        return _HALF[self.graph.ops[group].role]
+    def are_of_one_part(self, consumer: int, producer: int) -> bool:
+        first, second = self.graph.ops[consumer], self.graph.ops[producer]
+        return self.part(first) == self.part(second)
+
+    def part(self, op: Op) -> int:
+        return _BACKWARD_PART[op.role] if op in self.backward else 0
 
     def producers_of(self, group: int) -> list[int]:
         """The groups that compute what a group reads, latest first."""
@@ -155,11 +161,14 @@ class _Fusion:
         self.order[first:last + 1] = [*moved, *[None] * (last + 1 - first - len(moved))]
         self.position.update((unit, first + offset) for offset, unit in enumerate(moved))
 
-    def comes_too_early(self, consumer: int, producer: int) -> bool:
-        """Whether the consumer's results, computed along with the producer, would wait in memory for a reader that needs more than them."""
+    def nothing_waits(self, consumer: int, producer: int) -> bool:
+        """Whether what reads the consumer's results can follow at once when they are computed along with the producer.
+
+        Where a reader needs more that depends on the producer, the results would wait in memory.
+        """
         values = (self.graph.ops[index].result for index in self.members[consumer])
-        waiting = {self.unit_of(reader) for value in values for reader in self.readers[value]} - {consumer, producer}
-        return any(not self.dependants(producer, reader, without=consumer).isdisjoint(self.inputs(reader)) for reader in waiting)
+        readers = {self.unit_of(reader) for value in values for reader in self.readers[value]} - {consumer, producer}
+        return all(self.dependants(producer, reader, without=consumer).isdisjoint(self.inputs(reader)) for reader in readers)
 
     def unit_of(self, index: int) -> int:
         return self.owner.get(index, index)
