@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.errors import TraceError
 from adjit.ir.printer import print_graph
 from adjit.runtime import settings
+from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.explain import explain_program
 from adjit.runtime.kernels import kernel_uses
 from adjit.runtime.memory_report import MemoryReport, memory_report
 from adjit.runtime.profile import Profile
-from adjit.runtime.program import BACKENDS, Choices, Program, compile_program
+from adjit.runtime.program import Program, compile_program
 from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import flatten
 
 STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
-DEVICES = ("cpu", "cuda")
-Names = str | int | Iterable[str | int]
 Found = tuple[Program, tuple[np.ndarray, ...]]
 
 
@@ -78,7 +76,7 @@ class CompiledFunction:
         return self if instance is None else BoundCompiledFunction(self, instance)
 
     def __repr__(self) -> str:
-        return f"<compiled {_name(self.fun)}>"
+        return f"<compiled {function_name(self.fun)}>"
 
     def __reduce__(self) -> str:
         return self.fun.__qualname__        # copied and pickled by name, as functions are
@@ -116,7 +114,7 @@ class CompiledFunction:
             signature = flatten_call(fun, args, kwargs, self.choices.static)
             return (self._known(signature) or self._compile(fun, args, kwargs, signature))[0]
         if self._last is None:
-            raise TraceError(f"{_name(self.fun)} was not compiled for any arguments yet",
+            raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
                              hint="call it first, or give this report example arguments")
         return self._last
 
@@ -317,70 +315,4 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
         raise TypeError(f"compile takes a function, got {fun!r}")
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
-    static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
-    if static_names & donated_names:
-        raise ValueError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}")
-    _check_device(device)
-    _check_threads(threads)
-    _check_budget(memory_budget)
-    return CompiledFunction(fun, Choices(static_names, donated_names, _choose_backend(backend), threads, memory_budget))
-
-
-def _name(fun: Callable[..., Any]) -> str:
-    return getattr(fun, "__qualname__", None) or type(fun).__name__
-
-
-def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> frozenset[str]:
-    """The names of arguments given by name or position."""
-    wanted = (wanted,) if isinstance(wanted, (str, int)) else tuple(wanted)
-    if not wanted:
-        return frozenset()
-    parameters = list(inspect.signature(fun).parameters.values())
-    names = [parameter.name for parameter in parameters]
-    keywords = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    found = set()
-    for item in wanted:
-        if isinstance(item, bool) or not isinstance(item, (str, int)):
-            raise TypeError(f"{option}= takes names and positions of arguments, got {item!r}")
-        if isinstance(item, str):
-            if item == keywords:
-                raise ValueError(f"{option}= names {item!r}, which takes any keywords of {_name(fun)}: name the keywords themselves")
-            if item not in names and keywords is None:
-                raise ValueError(f"{option}= names {item!r}, which is no argument of {_name(fun)}; its arguments are {', '.join(names)}")
-            found.add(item)
-        else:
-            if not -len(positional) <= item < len(positional):
-                raise ValueError(f"{option}= names position {item}, but {_name(fun)} has {len(positional)} positional arguments")
-            found.add(positional[item])
-    return frozenset(found)
-
-
-def _choose_backend(backend: str) -> str:
-    wanted, source = (backend, "backend") if backend != "auto" else (settings.BACKEND.get(), settings.BACKEND.variable)
-    if wanted not in BACKENDS:
-        raise ValueError(f"unknown {source} {wanted!r}; the choices are {', '.join(BACKENDS)}")
-    if wanted == "native":
-        raise UnsupportedError("the native backend is not there yet", hint="use backend='numba', or 'auto'")
-    return "numba" if wanted == "auto" else wanted
-
-
-def _check_device(device: str) -> None:
-    if device not in DEVICES:
-        raise ValueError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}")
-    if device != "cpu":
-        raise UnsupportedError(f"device {device!r} is not there yet", hint="leave device= out to compile for the CPU")
-
-
-def _check_threads(threads: int | None) -> None:
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
-        raise TypeError(f"threads= takes a number of threads, got {threads!r}")
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads= has to be at least 1, got {threads}")
-
-
-def _check_budget(budget: int | float | None) -> None:
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float))):
-        raise TypeError(f"memory_budget= takes bytes (int) or a fraction (float), got {budget!r}")
-    if budget is not None and not (budget >= 0 and (isinstance(budget, int) or budget <= 1)):
-        raise ValueError(f"memory_budget= has to be a number of bytes, or a float from 0 to 1, got {budget!r}")
+    return CompiledFunction(fun, make_choices(fun, static, donate, backend, device, threads, memory_budget))

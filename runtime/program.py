@@ -16,6 +16,7 @@ from adjit.ir.graph import Graph, Op
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PipelineResult, run_pipeline
 from adjit.runtime import settings
+from adjit.runtime.choices import Choices
 from adjit.runtime.dump import dump_to
 from adjit.runtime.executable import Executable, Interpretation
 from adjit.runtime.inputs import Inputs
@@ -24,19 +25,6 @@ from adjit.runtime.kernels import compile_kernels, kernel_uses
 from adjit.runtime.profile import Profile, make_profile
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace, trace_function
-
-BACKENDS = ("auto", "native", "numba", "interpret")
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """How a function is to be compiled. `backend` is "numba" or "interpret"; `static` and `donate` are names of arguments."""
-
-    static: frozenset[str] = frozenset()
-    donate: frozenset[str] = frozenset()
-    backend: str = "numba"
-    threads: int | None = None
-    memory_budget: int | float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def test_variable_arguments_by_name() -> None:
     rest, extra, other = (np.ones(2), np.ones(3)), np.ones(4), np.ones(5)
     results = function(2.0, *rest, extra=extra, other=other)
     assert [a is b for a, b in zip(results, (*rest, extra, other), strict=True)] == [True, True, True, False]
-    with pytest.raises(ValueError, match="donate= names 'more', which takes any keywords of .*function: name the keywords themselves"):
+    with pytest.raises(ValueError, match=r"donate= names 'more', which takes any keywords of .*function: name the keywords themselves"):
         compile(function.fun, donate="more")
 
     power = compile(lambda x, *rest: x ** sum(rest), static="rest")

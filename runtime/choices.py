@@ -1,0 +1,99 @@
+"""How a function is to be compiled: the options of `compile`, checked where they are given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from adjit.ir.errors import UnsupportedError
+from adjit.runtime import settings
+
+BACKENDS = ("auto", "native", "numba", "interpret")
+DEVICES = ("cpu", "cuda")
+Names = str | int | Iterable[str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The options in force. `backend` is "numba" or "interpret"; `static` and `donate` are names of arguments."""
+
+    static: frozenset[str] = frozenset()
+    donate: frozenset[str] = frozenset()
+    backend: str = "numba"
+    threads: int | None = None
+    memory_budget: int | float | None = None
+
+
+def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
+                 memory_budget: int | float | None) -> Choices:
+    """The choices for `fun`; raises `ValueError`, `TypeError` or `UnsupportedError` that says which option is wrong, and why."""
+    static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
+    if static_names & donated_names:
+        raise ValueError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}")
+    _check_device(device)
+    _check_threads(threads)
+    _check_budget(memory_budget)
+    return Choices(static_names, donated_names, _choose_backend(backend), threads, memory_budget)
+
+
+def function_name(fun: Callable[..., Any]) -> str:
+    """What messages call a function."""
+    return getattr(fun, "__qualname__", None) or type(fun).__name__
+
+
+def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> frozenset[str]:
+    """The names of arguments given by name or position."""
+    wanted = (wanted,) if isinstance(wanted, (str, int)) else tuple(wanted)
+    if not wanted:
+        return frozenset()
+    parameters = list(inspect.signature(fun).parameters.values())
+    names = [parameter.name for parameter in parameters]
+    keywords = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    owner, found = function_name(fun), set()
+    for item in wanted:
+        if isinstance(item, bool) or not isinstance(item, (str, int)):
+            raise TypeError(f"{option}= takes names and positions of arguments, got {item!r}")
+        if isinstance(item, str):
+            if item == keywords:
+                raise ValueError(f"{option}= names {item!r}, which takes any keywords of {owner}: name the keywords themselves")
+            if item not in names and keywords is None:
+                raise ValueError(f"{option}= names {item!r}, which is no argument of {owner}; its arguments are {', '.join(names)}")
+            found.add(item)
+        else:
+            if not -len(positional) <= item < len(positional):
+                raise ValueError(f"{option}= names position {item}, but {owner} has {len(positional)} positional arguments")
+            found.add(positional[item])
+    return frozenset(found)
+
+
+def _choose_backend(backend: str) -> str:
+    wanted, source = (backend, "backend") if backend != "auto" else (settings.BACKEND.get(), settings.BACKEND.variable)
+    if wanted not in BACKENDS:
+        raise ValueError(f"unknown {source} {wanted!r}; the choices are {', '.join(BACKENDS)}")
+    if wanted == "native":
+        raise UnsupportedError("the native backend is not there yet", hint="use backend='numba', or 'auto'")
+    return "numba" if wanted == "auto" else wanted
+
+
+def _check_device(device: str) -> None:
+    if device not in DEVICES:
+        raise ValueError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}")
+    if device != "cpu":
+        raise UnsupportedError(f"device {device!r} is not there yet", hint="leave device= out to compile for the CPU")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
+        raise TypeError(f"threads= takes a number of threads, got {threads!r}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads= has to be at least 1, got {threads}")
+
+
+def _check_budget(budget: int | float | None) -> None:
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float))):
+        raise TypeError(f"memory_budget= takes bytes (int) or a fraction (float), got {budget!r}")
+    if budget is not None and not (budget >= 0 and (isinstance(budget, int) or budget <= 1)):
+        raise ValueError(f"memory_budget= has to be a number of bytes, or a float from 0 to 1, got {budget!r}")
