@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := ir tracer passes codegen runtime
 
-.PHONY: demo test lint types pytest clean
+.PHONY: demo test lint types pytest bench-targets clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -24,6 +24,10 @@ types: .venv/installed
 
 pytest: .venv/installed
 	$(BIN)/python -m pytest -q -n 2
+
+# PEERS: an interpreter that has the libraries to compare with, see benchmarks/README.md.
+bench-targets: .venv/installed
+	$(BIN)/python benchmarks/targets.py $(if $(PEERS),--peer-python $(PEERS))
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjit needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0])'
