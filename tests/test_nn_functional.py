@@ -7,6 +7,7 @@ from math import erf
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 
 import adjit as aj
@@ -100,6 +101,24 @@ def test_derivative_against_finite_differences(name: str) -> None:
                 for step in (1e-6, -1e-6)]
         difference = (ends[0] - ends[1]) / 2e-6
         assert np.vdot(gradient, direction) == pytest.approx(difference, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_kernels_agree_with_the_interpreter(dtype: type) -> None:
+    names = [name for name in CASES if name != "cross_entropy map"]
+    arrays = {name: tuple(array.astype(dtype) for array in CASES[name][2]) for name in names}
+
+    def everything(inputs: Any) -> Any:
+        def total(inputs: Any) -> Any:
+            return sum(np.mean(CASES[name][0](*inputs[name])) for name in names)
+        return {name: CASES[name][0](*inputs[name]) for name in names}, aj.grad(total)(inputs)
+
+    fast, slow = (optree.tree_flatten(aj.compile(everything, backend=backend)(arrays)) for backend in ("numba", "interpret"))
+    assert fast[1] == slow[1]
+    for ours, reference in zip(fast[0], slow[0], strict=True):
+        assert ours.dtype == reference.dtype == dtype
+        np.testing.assert_allclose(ours, reference, *((1e-12, 1e-13) if dtype is np.float64 else (1e-5, 1e-6)))
 
 
 def derivative(function: Callable[[Any], Any], at: float) -> float:
