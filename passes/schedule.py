@@ -14,8 +14,9 @@ from adjit.passes.options import Options
 def schedule(graph: Graph, options: Options) -> Graph:
     """Reorder ops for a lower peak of live bytes; the given order stays where no better one is found.
 
-    Two orders are compared with the given one: the given one in which ops that free at least as much as they allocate run as
-    soon as they can (so an optimiser's update runs, and its gradient dies, before the next gradient is made), and a depth-first one.
+    Three orders are compared with the given one: the given one in which ops that free at least as much as they allocate run as
+    soon as they can (so an optimiser's update runs, and its gradient dies, before the next gradient is made); one that always takes
+    the op that adds least to the live bytes (so the largest gradient comes last); and a depth-first one.
 
     Before:
         graph @step(%x: f32[64], %w1: f32[64] donated, %w2: f32[64] donated) {
@@ -39,7 +40,7 @@ def schedule(graph: Graph, options: Options) -> Graph:
     donations = match_donations(graph)
     before = _predecessors(graph, donations)
     best, lowest = graph, _cost(graph, donations)
-    for order in (_free_early(graph, before), _depth_first(before)):
+    for order in (_list_schedule(graph, before, eager=False), _list_schedule(graph, before, eager=True), _depth_first(before)):
         candidate = graph.with_ops([graph.ops[index] for index in order])
         cost = _cost(candidate, donations)
         if cost < lowest:
@@ -61,8 +62,9 @@ def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
             for index, op in enumerate(graph.ops)]
 
 
-def _free_early(graph: Graph, before: list[list[int]]) -> list[int]:
-    """List scheduling: among the ops that can run, one that does not raise the live bytes, else the first of the given order.
+def _list_schedule(graph: Graph, before: list[list[int]], eager: bool) -> list[int]:
+    """List scheduling: among the ops that can run, one that does not raise the live bytes, else the first of the given order,
+    or, where `eager`, the one that raises them least.
 
     Ops without operands (constants) run when they are asked for.
     """
@@ -80,7 +82,7 @@ def _free_early(graph: Graph, before: list[list[int]]) -> list[int]:
 
     def offer(index: int) -> None:
         growth = memory.growth(index)
-        heapq.heappush(ready, (growth if growth <= 0 else 1, index))
+        heapq.heappush(ready, (growth if eager or growth <= 0 else 1, index))
 
     def run(index: int) -> None:
         done[index] = True
