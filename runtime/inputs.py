@@ -12,6 +12,7 @@ import numpy as np
 
 from adjit.ir.errors import DonationError, TraceError
 from adjit.ir.graph import Graph
+from adjit.ir.types import TensorType
 from adjit.runtime.arena import data_address
 
 
@@ -19,11 +20,13 @@ class Inputs:
     """Checks and prepares the arrays for the parameters of `graph`; `paths` are their names for messages (`params['w1']`)."""
 
     def __init__(self, graph: Graph, paths: Sequence[str]):
-        self._types = [value.type for value in graph.params]
-        self._roles = graph.param_roles
+        roles = [role == "donated" for role in graph.param_roles]
         self._paths = tuple(paths)
-        self._donated = tuple(i for i, role in enumerate(graph.param_roles) if role == "donated")
-        self._sizes = [type.nbytes for type in self._types]
+        self._expected = [(value.type.shape, value.type.dtype, donated) for value, donated in zip(graph.params, roles, strict=True)]
+        self._sizes = [value.type.nbytes for value in graph.params]
+        self._donated = roles
+        self._sized = [index for index, size in enumerate(self._sizes) if size]
+        self._apart: list[int] = []      # addresses that were found not to overlap; most calls come with the same again
 
     def prepare(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> list[np.ndarray]:
         """`arrays` themselves where they are fit to be used, else copies; `passed` is what the caller gave for them.
@@ -31,19 +34,22 @@ class Inputs:
         Raises `DonationError` for a donated argument whose buffer cannot be taken: not a writable, aligned, C-contiguous array in
         native byte order, or sharing memory with another parameter.
         """
-        for index in self._donated:
-            self._check_donated(index, passed[index])
-        fit = [array if _fits(array) else np.array(array, array.dtype.newbyteorder("="), order="C", copy=True) for array in arrays]
-        for array, type in zip(fit, self._types, strict=True):
-            if array.shape != type.shape or array.dtype != type.dtype:
-                raise TraceError(f"the program was compiled for {type}, got {array.dtype} {array.shape}")
-        if self._donated:
+        fit = []
+        for index, (array, (shape, dtype, donated)) in enumerate(zip(arrays, self._expected, strict=True)):
+            flags = array.flags
+            fits = flags.c_contiguous and flags.aligned and array.dtype == dtype and type(array) is np.ndarray
+            if donated and not (fits and flags.writeable and passed[index] is array):
+                self._check_donated(index, passed[index])
+            if not fits:
+                array = np.asarray(array) if donated else np.array(array, array.dtype.newbyteorder("="), order="C")
+            if array.shape != shape or array.dtype != dtype:
+                raise TraceError(f"the program was compiled for {TensorType(dtype, shape)}, got {array.dtype} {array.shape}")
+            fit.append(array)
+        if any(self._donated):
             self._check_overlap(fit, passed)
         return fit
 
     def _check_donated(self, index: int, leaf: Any) -> None:
-        if isinstance(leaf, np.ndarray) and leaf.flags.carray and leaf.dtype.isnative:
-            return
         path = self._paths[index]
         if not isinstance(leaf, np.ndarray):
             raise DonationError(
@@ -60,24 +66,25 @@ class Inputs:
 
     def _check_overlap(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> None:
         """No donated array may share memory with any other parameter."""
-        spans = sorted((data_address(array), size, i) for i, (array, size) in enumerate(zip(arrays, self._sizes, strict=True)) if size)
-        last_any = last_donated = (0, -1)      # (end, parameter) of the span that reaches furthest so far
-        for start, size, index in spans:
-            donated = self._roles[index] == "donated"
-            end, other = last_any if donated else last_donated
-            if start < end:
+        starts = [data_address(array) for array in arrays]
+        if starts == self._apart:
+            return
+        end_of_any = end_of_donated = any_index = donated_index = 0     # how far the arrays reach that begin before this one
+        for index in sorted(self._sized, key=starts.__getitem__):
+            start, end = starts[index], starts[index] + self._sizes[index]
+            donated = self._donated[index]
+            if start < (end_of_any if donated else end_of_donated):
+                other = any_index if donated else donated_index
                 raise DonationError(*self._overlap_message(index, other, passed[index] is passed[other]))
-            last_any = max(last_any, (start + size, index))
+            if end > end_of_any:
+                end_of_any, any_index = end, index
             if donated:
-                last_donated = max(last_donated, (start + size, index))
+                end_of_donated, donated_index = end, index
+        self._apart = starts
 
     def _overlap_message(self, first: int, second: int, same: bool) -> tuple[str, None, str]:
-        donated, other = sorted((first, second), key=lambda index: (self._roles[index] != "donated", index))
+        donated, other = sorted((first, second), key=lambda index: (not self._donated[index], index))
         return (
             f"donated argument {self._paths[donated]} {'is the same array as' if same else 'shares memory with'} {self._paths[other]}",
             None, "each donated buffer is overwritten by the call: pass a copy of one of the two")
 
-
-def _fits(array: np.ndarray) -> bool:
-    flags = array.flags
-    return flags.c_contiguous and flags.aligned and type(array) is np.ndarray and array.dtype.isnative
