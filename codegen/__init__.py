@@ -1,1 +1,1 @@
-"""codegen"""
+"""Fused ops to machine code: kernel text, scalar functions, compilation, linking."""
