@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adjit import optim
 from adjit.ir.errors import DonationError
+from adjit.nn.functional import cross_entropy
 from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.transforms import value_and_grad
 
 BACKENDS = ["numba", "interpret"]
 
@@ -180,24 +183,59 @@ def live_array_bytes() -> int:
     return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([domain]).traces)
 
 
-def test_a_step_in_steady_state_allocates_no_array() -> None:
-    """The smallest parameter has 512 kB, a thousand times what Python itself takes for a call."""
-    step = compiled()
-    params, state, x = arguments(512, 256)
-    x = np.ones((512, 512), np.float32)
-    params, state, _ = step(params, state, x, 1e-4)
-    params, state, _ = step(params, state, x, 1e-4)
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """The most bytes, of arrays and Python objects, that live at once during `call` beyond those alive before."""
+    base = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    call()
+    return tracemalloc.get_traced_memory()[1] - base
+
+
+def check_steady_state(step: Callable[[], Any], by_hand: Callable[[], Any], smallest: int) -> None:
+    """Calls of `step` keep no array and need less than the `smallest` array of the computation; `by_hand` shows that arrays are seen."""
+    for _ in range(3):
+        step()
     tracemalloc.start()
     try:
-        before, (base, _) = live_array_bytes(), tracemalloc.get_traced_memory()
-        tracemalloc.reset_peak()
-        for _ in range(3):
-            params, state, _ = step(params, state, x, 1e-4)
-        peak = tracemalloc.get_traced_memory()[1] - base
-        assert live_array_bytes() <= before + 64       # the Python float among the arguments
-        assert peak < 64 * 1024
-        tracemalloc.reset_peak()
-        update(params, state, x, 1e-4)
-        assert tracemalloc.get_traced_memory()[1] - base > 512 * 1024      # the measure sees arrays
+        before = live_array_bytes()
+        assert peak_bytes(lambda: [step() for _ in range(3)]) < smallest
+        assert live_array_bytes() <= before + 64       # 0-d arrays of Python floats among the arguments
+        assert peak_bytes(by_hand) >= smallest
     finally:
         tracemalloc.stop()
+
+
+def test_a_step_in_steady_state_allocates_no_array() -> None:
+    step = compiled()
+    state = list(arguments(512, 256)[:2])
+    x = np.ones((512, 512), np.float32)
+
+    def run() -> None:
+        state[:] = step(*state, x, 1e-4)[:2]
+
+    check_steady_state(run, lambda: update(*state, x, 1e-4), smallest=512 * 1024)
+
+
+def test_a_training_step_in_steady_state_allocates_no_array() -> None:
+    """Forward, backward and Adam; every array of the batch has at least 32 kB."""
+    adam = optim.adam(1e-3)
+
+    def loss(params, x, y):
+        h = np.tanh(x @ params["w1"] + params["b1"])
+        return cross_entropy(h @ params["w2"] + params["b2"], y)
+
+    @compile(donate=("params", "state"))
+    def step(params, state, x, y):
+        value, grads = value_and_grad(loss)(params, x, y)
+        return *adam.update(params, grads, state), value
+
+    generator = np.random.default_rng(0)
+    params = {"w1": generator.normal(size=(64, 256)), "b1": np.zeros(256), "w2": generator.normal(size=(256, 16)) / 16, "b2": np.zeros(16)}
+    params = {name: array.astype(np.float32) for name, array in params.items()}
+    x, y = generator.normal(size=(1024, 64)).astype(np.float32), generator.integers(0, 16, 1024)
+    state = [params, adam.init(params)]
+
+    def run() -> None:
+        state[:] = step(*state, x, y)[:2]
+
+    check_steady_state(run, lambda: np.tanh(x @ state[0]["w1"]), smallest=32 * 1024)
