@@ -280,6 +280,15 @@ def test_kernel_arguments_and_blocks(threads: int) -> None:
         assert seen[-1] == ("finish", 0, 0)
 
 
+def test_a_kernel_without_blocks_only_finishes() -> None:
+    seen: list[tuple[int, int]] = []
+    graph = parse(FUSED)
+    kernel = fake_kernel(lambda ret, exc, low, high: seen.append((low, high)) or 0, (), blocks=0, finish=True)
+    executable = Executable(graph, {graph.ops[0]: kernel})
+    executable.run([np.ones(8), np.ones(2)], [np.ones(8), np.ones(2)])
+    assert seen == [(0, 0)]
+
+
 def array_bytes() -> int:
     """Bytes of array data that are alive, as NumPy tells tracemalloc."""
     domain = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
