@@ -98,6 +98,7 @@ def test_the_argument_is_not_written_to():
         (lambda x: np.argpartition(x, 1), "numpy.argpartition", "numpy."),
         (lambda x: np.nextafter(x, 1), "numpy.nextafter", "numpy."),
         (lambda x: x.argpartition(1), "numpy.ndarray.argpartition", "numpy."),
+        (lambda x: x[0].searchsorted(1), "numpy.searchsorted", "numpy."),
         (lambda x: np.maximum.accumulate(x), "numpy.maximum.accumulate", "np.add.accumulate"),
     ],
 )

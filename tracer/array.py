@@ -52,10 +52,10 @@ class TracedArray:
     """An array whose values are not known while tracing. Shape and dtype are.
 
     `weak`: it came from a Python number, and promotes like one. `writable`: it may be written to within the trace.
-    `scalar`: NumPy would have a scalar here, so `x += y` makes a new one. `strides` are counted in elements.
+    `scalar`: NumPy would have a scalar here, so `x += y` makes a new one. `strides` are counted in elements (None: C order).
     """
 
-    __slots__ = ("_value", "_version", "scalar", "scope", "strides", "view", "weak", "writable")
+    __slots__ = ("_strides", "_value", "_version", "scalar", "scope", "view", "weak", "writable")
     __hash__ = None     # type: ignore[assignment]  # as for ndarrays
 
     if TYPE_CHECKING:       # `methods` gives these, and the methods of ndarray
@@ -71,7 +71,12 @@ class TracedArray:
         self.writable = writable
         self.scalar = not value.type.shape if scalar is None else scalar
         self.view = view
-        self.strides = contiguous_strides(value.type.shape) if strides is None else strides
+        self._strides = strides
+
+    @property
+    def strides(self) -> Strides:
+        """Those that the array would have in NumPy, where new arrays are in C order."""
+        return contiguous_strides(self.shape) if self._strides is None else self._strides
 
     # -- the value, and writing to it
 
@@ -196,10 +201,10 @@ class TracedArray:
                              "argument (static= of aj.compile) or on a shape")
 
     def __int__(self) -> int:
-        raise self._concrete("int()", f"use .astype(int) to stay in the trace, or {_STATIC}")
+        raise self._concrete("int()", f"use .astype(int) to convert, or {_STATIC}")
 
     def __float__(self) -> float:
-        raise self._concrete("float()", f"use .astype(float) to stay in the trace, or {_STATIC}")
+        raise self._concrete("float()", f"use NumPy's functions instead of those of math, .astype(float) to convert, or {_STATIC}")
 
     def __complex__(self) -> complex:
         raise self._concrete("complex()", "complex numbers are not supported")
@@ -215,8 +220,9 @@ class TracedArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         raise self._concrete("turning into an ordinary ndarray",
-                             "build arrays of traced values with np.stack or aj.numpy.array([...]); to fill one piece by piece "
-                             "(array[i] = x), make it with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+                             "np.asarray(x) can be left out, x is an array already; build arrays of traced values with np.stack or "
+                             "aj.numpy.array([...]); to fill one piece by piece (array[i] = x), make it with "
+                             "np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
 
     # -- the NumPy protocols
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.promotion import Casting, is_weak
-from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.registry import FUNCTIONS, find
 
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
@@ -62,7 +62,7 @@ def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def _method(function: Any) -> Callable[..., Any]:
-    return lambda self, *args, **kwargs: FUNCTIONS[function](self, *args, **kwargs)
+    return lambda self, *args, **kwargs: find(function)(self, *args, **kwargs)
 
 
 def _astype(self: TracedArray, dtype: Any, order: str = "K", casting: Casting = "unsafe", subok: bool = True,
