@@ -37,7 +37,7 @@ def serve(name: str, answer: Callable[[dict[str, Any]], None]) -> None:
         return answer({"absent": str(error)})
     versions = {"python": platform.python_version(), "numpy": np.__version__, **library.versions}
     answer({"versions": versions, "threads": library.threads, **blas()})
-    task: Task | None = None
+    task: Task
     for line in sys.stdin:
         command = json.loads(line)
         match command["do"]:
@@ -53,7 +53,7 @@ def serve(name: str, answer: Callable[[dict[str, Any]], None]) -> None:
                 task.reset()
                 answer({"seconds": time_steps(task.step, command["steps"], command["warm"])})
             case "bytes":
-                answer({"bytes": task.working_bytes()})
+                answer({"bytes": task.working_bytes() if task.working_bytes else None})
             case "allocations":
                 answer(ours.allocations(task.step))
 
