@@ -20,7 +20,7 @@ from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import RegionTrace, is_tracing, trace_region
-from adjit.tracer.trees import flatten, unflatten
+from adjit.tracer.trees import flatten, structure_text, unflatten
 
 Function = Callable[..., Any]
 
@@ -103,8 +103,9 @@ class _Call:
         out_tree = optree.treespec_child(self.forward.out_tree, 0)
         if found != expected or out_tree != self.primal.out_tree:
             raise TraceError(
-                f"the forward rule of {self.name} gives the output {out_tree} of {', '.join(map(str, found))}, the function itself "
-                f"{self.primal.out_tree} of {', '.join(map(str, expected))}", find_user_location(), "both have to compute the same output")
+                f"the forward rule of {self.name} gives the output {structure_text(out_tree)} of {', '.join(map(str, found))}, "
+                f"the function itself {structure_text(self.primal.out_tree)} of {', '.join(map(str, expected))}",
+                find_user_location(), "both have to compute the same output")
 
     def trace_backward(self, backward: Function) -> Graph:
         """Parameters: the residuals, the values that the rule closes over, the cotangents. Results: one cotangent an array."""
@@ -132,7 +133,7 @@ class _Call:
                 found += [None] * tree.num_leaves if cotangent is None else tree.flatten_up_to(cotangent)
             except ValueError:
                 raise ShapeError(f"the backward rule of {self.name} gives cotangent {index} the structure "
-                                 f"{flatten(cotangent)[1]}, expected {tree}", find_user_location()) from None
+                                 f"{structure_text(flatten(cotangent)[1])}, expected {structure_text(tree)}", find_user_location()) from None
         return [self.check_cotangent(array, found[place]) for array, place in zip(self.arrays, self.places, strict=True)]
 
     def check_cotangent(self, array: TracedArray, cotangent: Any) -> Value:

@@ -13,7 +13,7 @@ from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.ir.types import TensorType, check_dtype, is_float, short_name
 from adjit.tracer.array import TracedArray
 from adjit.tracer.source import find_user_location
-from adjit.tracer.trees import TreeSpec, flatten, paths, unflatten
+from adjit.tracer.trees import TreeSpec, flatten, paths, structure_text, unflatten
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def match_leaves(tree: TreeSpec, types: Sequence[TensorType], given: Any, what: 
     """
     leaves, given_tree = flatten(given)
     if given_tree != tree:
-        raise ShapeError(f"{what} has the structure {given_tree}, expected {tree}", find_user_location())
+        raise ShapeError(f"{what} has the structure {structure_text(given_tree)}, expected {structure_text(tree)}", find_user_location())
     matched = []
     for path, leaf, type in zip(paths(tree), leaves, types, strict=True):
         if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) and not isinstance(leaf, np.generic):

@@ -26,7 +26,7 @@ from adjit.runtime.transform_cache import kept
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing, trace_region
-from adjit.tracer.trees import flatten, unflatten
+from adjit.tracer.trees import flatten, structure_text, unflatten
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
@@ -234,7 +234,7 @@ def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any
     primal = trace_primal(fun, args, kwargs, _as_tuple(numbers), transform, has_aux)
     if not optree.treespec_is_leaf(primal.out_tree) or primal.outputs[0].shape != ():
         is_leaf = optree.treespec_is_leaf(primal.out_tree)
-        found = f"has shape {primal.outputs[0].shape}" if is_leaf else f"is a tree, {primal.out_tree}"
+        found = f"has shape {primal.outputs[0].shape}" if is_leaf else f"is a tree, {structure_text(primal.out_tree)}"
         raise NonDifferentiableError(
             f"{transform} of {describe(fun)}: the output {found}, expected a scalar", find_user_location(),
             hint="reduce it with .sum() or .mean(), or use adjit.vjp (with a cotangent) or adjit.jacobian"

@@ -181,7 +181,9 @@ def test_powers_with_constant_exponent_are_bitwise_those_of_numpy_where_it_has_s
     x = np.array([-2.0, -0.0, 0.0, 0.3, 1.0, 2.0, np.inf, -np.inf, np.nan], dtype)
     assert_as_numpy(lambda x: x**exponent, x)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(np.signbit(run_traced(lambda x: x**exponent, x)), np.signbit(x**exponent))
+        result, expected = run_traced(lambda x: x**exponent, x), x**exponent
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result[known]), np.signbit(expected[known]))
 
 
 def test_integer_powers():

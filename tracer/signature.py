@@ -19,7 +19,7 @@ from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray
 from adjit.tracer.inputs import check_array
 from adjit.tracer.source import find_user_location
-from adjit.tracer.trees import TreeSpec, as_name, flatten, is_static, paths
+from adjit.tracer.trees import TreeSpec, as_name, flatten, is_static, paths, structure_text
 
 _NATIVE = frozenset(SHORT_NAMES.values())
 _WEAK = ("weak",)
@@ -222,4 +222,4 @@ def _describe_structure(old: CallSignature, new: CallSignature) -> str:
     added = [path for path in after if path not in before]
     gone = [path for path in before if path not in after]
     words = ([f"{', '.join(added)} added"] if added else []) + ([f"{', '.join(gone)} gone"] if gone else [])
-    return "the structure of the arguments changed: " + ("; ".join(words) or f"from {old.tree} to {new.tree}")
+    return "the structure of the arguments changed: " + ("; ".join(words) or f"from {structure_text(old.tree)} to {structure_text(new.tree)}")

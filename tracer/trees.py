@@ -13,6 +13,10 @@ import optree
 
 NAMESPACE = "adjit"
 _PLAIN = frozenset({np.ndarray, float, int, bool, str})
+# Dicts keep their order, as it can matter to the program: `list(params.values())[0]`. The setting lasts as long as this object.
+_ordered = optree.dict_insertion_ordered(True, namespace=NAMESPACE)
+_ordered.__enter__()
+
 Tree = Any
 TreeSpec = optree.PyTreeSpec
 
@@ -41,6 +45,11 @@ def is_static(leaf: Any) -> bool:
 def paths(spec: TreeSpec) -> list[str]:
     """How each leaf is reached from the root, as Python would write it: `['w1'][0]`."""
     return [accessor.codify("") for accessor in spec.accessors()]
+
+
+def structure_text(spec: TreeSpec) -> str:
+    """A structure in words: `{'w': *, 'b': (*, *)}`, a star for each leaf."""
+    return str(spec).removeprefix("PyTreeSpec(").removesuffix(")").removesuffix(f", namespace={NAMESPACE!r}")
 
 
 def as_name(path: str) -> str:
