@@ -133,7 +133,8 @@ class _Call:
                 found += [None] * tree.num_leaves if cotangent is None else tree.flatten_up_to(cotangent)
             except ValueError:
                 raise ShapeError(f"the backward rule of {self.name} gives cotangent {index} the structure "
-                                 f"{structure_text(flatten(cotangent)[1])}, expected {structure_text(tree)}", find_user_location()) from None
+                                 f"{structure_text(flatten(cotangent)[1])}, expected {structure_text(tree)}",
+                                 find_user_location()) from None
         return [self.check_cotangent(array, found[place]) for array, place in zip(self.arrays, self.places, strict=True)]
 
     def check_cotangent(self, array: TracedArray, cotangent: Any) -> Value:

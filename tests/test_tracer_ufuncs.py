@@ -198,7 +198,10 @@ def test_dtype_out_and_where():
         same = np.add(x, y, out=into)
         np.multiply(x, y, into, where=x > 0.5)
         np.sum(x, out=into[0, ...])
-        return into, same, np.add(x, y, dtype=np.float64)
+        table = np.ones_like(x, shape=(2, 3))
+        np.subtract(x, y[:1], out=table)
+        table[0] += 1
+        return into, same, table, np.add(x, y, dtype=np.float64)
 
     assert_as_numpy(with_out, x, y)
     with pytest.raises(NotImplementedError, match=r"np.where\(condition, result, other\)"):

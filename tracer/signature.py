@@ -222,4 +222,5 @@ def _describe_structure(old: CallSignature, new: CallSignature) -> str:
     added = [path for path in after if path not in before]
     gone = [path for path in before if path not in after]
     words = ([f"{', '.join(added)} added"] if added else []) + ([f"{', '.join(gone)} gone"] if gone else [])
-    return "the structure of the arguments changed: " + ("; ".join(words) or f"from {structure_text(old.tree)} to {structure_text(new.tree)}")
+    otherwise = f"from {structure_text(old.tree)} to {structure_text(new.tree)}"
+    return "the structure of the arguments changed: " + ("; ".join(words) or otherwise)

@@ -70,6 +70,16 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
     return out
 
 
+def _shape_with_out(shape: tuple[int, ...], out: Any) -> tuple[int, ...]:
+    """The result is broadcast to a larger `out`; where it does not fit, `store` says so."""
+    if out is None:
+        return shape
+    target = (out[0] if isinstance(out, tuple) else out).shape
+    offset = len(target) - len(shape)
+    fits = offset >= 0 and all(size in (1, want) for size, want in zip(shape, target[offset:], strict=True))
+    return target if fits else shape
+
+
 def elementwise(ufunc: np.ufunc, lower: Lower) -> None:
     """Register `lower`, which gets values of the loop's dtypes and one shape, for `ufunc`."""
 
@@ -82,6 +92,7 @@ def elementwise(ufunc: np.ufunc, lower: Lower) -> None:
         operands = tuple(map(as_operand, inputs))
         dtypes = resolve(ufunc, operands, dtype, casting)
         shape = broadcast_shapes(ufunc.__name__, *operands)
+        shape = _shape_with_out(shape, out)
         values = (to_value(x, loop, shape) for x, loop in zip(operands, dtypes[:ufunc.nin], strict=True))
         result = wrap(convert(lower(*values), dtypes[-1]))
         if where is not True:
