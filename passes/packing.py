@@ -26,7 +26,7 @@ def pack(blocks: Sequence[Block]) -> tuple[list[int], int]:
     """The offset of each block, and the size of the arena.
 
     >>> pack([Block(64, 0, 1), Block(128, 1, 2), Block(64, 2, 3)])
-    ([0, 64, 0], 192)
+    ([128, 0, 128], 192)
     """
     bound = peak(blocks)
     numbers = range(len(blocks))
