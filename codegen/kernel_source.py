@@ -75,6 +75,7 @@ class _Writer:
         self.results: dict[Value, str] = {}
         self.arguments: dict[str, KernelArgument] = {}
         self.name_arguments(shared)
+        self.overwritten = [schedule.region.params[index] for index in sorted(set(shared.values()))]
 
     # -- arguments
 
@@ -121,6 +122,9 @@ class _Writer:
             else:
                 self.put(f"{self.total(value)} = {identity(s.producer[value])}")
         with self.block("for r in range(block * rows_per_block, min((block + 1) * rows_per_block, rows)):"), self.scope():
+            for value in self.overwritten:
+                if s.place(value) == "row":
+                    self.need(value)        # a later stage may read what an earlier one overwrites
             for self.stage in range(s.stages):
                 self.define("row", self.stage)
                 self.write_row_sinks()
@@ -160,8 +164,8 @@ class _Writer:
         for value, name in sums.items():
             self.put(f"{name} = {identity(s.producer[value])}")
         with self.block("for c in range(columns):"), self.scope():
-            for sink in sinks:
-                name = self.need(sink)
+            names = [self.need(sink) for sink in sinks]      # all is read before a store overwrites it
+            for sink, name in zip(sinks, names, strict=True):
                 for op in reductions:
                     if op.operands[0] is sink:
                         target = sums.get(op.result) or f"{self.pointers[op.result]}[block * columns + c]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,13 @@ def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits
     return tuple(known[value].reshape(value.type.shape) for value in graph.results)
 
 
-def run_kernel(op: Op, operands: Sequence[np.ndarray], runner: Runner, splits: int) -> list[np.ndarray]:
-    source = lower_fused(op)
-    outs = [np.full(value.type.shape, 77, value.type.dtype) for value in op.results]
+def run_kernel(op: Op, operands: Sequence[np.ndarray], runner: Runner, splits: int,
+               shared: Mapping[int, int] | None = None) -> list[np.ndarray]:
+    """The results of one fused op; `shared[j] = i`: result j is written over operand i."""
+    shared = shared or {}
+    source = lower_fused(op, shared)
+    outs = [operands[shared[j]].reshape(value.type.shape) if j in shared else np.full(value.type.shape, 77, value.type.dtype)
+            for j, value in enumerate(op.results)]
     scratch = np.full(op.attrs["scratch_bytes"], 0xFF, np.uint8)
     actual: list[Any] = []
     for argument in source.arguments:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from kernel_runs import as_python, compiled, run_fused
+from kernel_runs import as_python, compiled, run_fused, run_kernel
 
-from adjit.ir.graph import Graph
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
@@ -299,6 +303,57 @@ graph @g(%x: f32[7,5]) {
   return %a, %y
 }""")
     assert result.ops[0].attrs["in_place"] == ()
+
+
+OVERWRITING = {
+    "the second result reads what the first may lie over": """
+graph @g(%x: f64[9,7], %y: f64[9,7], %b: f64[7]) {
+  %k: f64[9,7] = constant {dtype=f64, shape=(9, 7), value=1.0}
+  %a: f64[9,7] = subtract %k, %x
+  %c: f64[9,7] = broadcast %b {axes=(1,), shape=(9, 7)}
+  %d: f64[9,7] = add %y, %c
+  %e: f64[9,7] = multiply %d, %a
+  return %a, %e
+}""",
+    "a number a row that only a later loop reads": """
+graph @g(%x: f64[4,3], %u: f64[4], %w: f64[4]) {
+  %s: f64[4] = square %u
+  %b: f64[4,3] = broadcast %s {axes=(0,), shape=(4, 3)}
+  %y: f64[4,3] = multiply %x, %b
+  %m: f64[4] = reduce_sum %y {axes=(1,)}
+  %v: f64[4] = add %m, %w
+  %c: f64[4,3] = broadcast %v {axes=(0,), shape=(4, 3)}
+  %z: f64[4,3] = multiply %y, %c
+  return %s, %v, %z
+}""",
+}
+
+
+def overwritings(op: Op) -> Iterator[dict[int, int]]:
+    """Every way to lay results of a fused op over operands of which that is allowed."""
+    same_size = [[i for i in op.attrs["in_place"] if op.operands[i].type.nbytes == value.type.nbytes] for value in op.results]
+    for choice in itertools.product(*([None, *operands] for operands in same_size)):
+        shared = {j: i for j, i in enumerate(choice) if i is not None}
+        if len(set(shared.values())) == len(shared):
+            yield shared
+
+
+@pytest.mark.parametrize("text", [*(text for text, _ in CASES.values()), *OVERWRITING.values()], ids=[*CASES, *OVERWRITING])
+def test_a_result_over_an_operand_means_the_same(text: str) -> None:
+    graph, result = fused(text)
+    known = dict(zip(graph.params, arrays_for(graph), strict=True))
+    for op in result.ops:
+        operands = [known[value] for value in op.operands]
+        wanted = evaluate(op.definition, operands, op.attrs, op.regions)
+        known.update(zip(op.results, wanted, strict=True))
+        for shared in overwritings(op) if op.name == "fused" and op.attrs["rows"] * op.attrs["columns"] < 1000 else ():
+            assert_same(tuple(run_kernel(op, [array.copy() for array in operands], as_python, 1, shared)), tuple(wanted))
+
+
+def test_the_cases_of_overwriting_overwrite() -> None:
+    for text in OVERWRITING.values():
+        (op,) = fused(text)[1].ops
+        assert max(len(shared) for shared in overwritings(op)) >= 2
 
 
 def test_an_operand_that_is_read_twice_is_never_overwritten() -> None:
