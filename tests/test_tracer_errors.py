@@ -184,6 +184,23 @@ def test_complex_numbers_in_the_function():
         run_traced(lambda x: x * 2j, X)
 
 
+def test_what_is_put_into_an_argument_is_not_lost_silently():
+    def lost(state, x):
+        state["w"][0] = state["w"][0] + x
+        return x
+
+    with pytest.raises(TraceError, match=r"a container that was passed to it \(at \[0\]\[0\]\['w'\]\[0\] of its arguments\)") as caught:
+        trace_function(lost, ({"w": [X, X]}, X), {})
+    assert "return the new container" in str(caught.value)
+
+    def returned(state, x):
+        state["w"] = state["w"] + x
+        state["same"] = x
+        return state
+
+    np.testing.assert_array_equal(run_traced(returned, {"w": X}, X)["w"], 2 * X)
+
+
 def test_a_plain_array_that_changes_during_the_trace():
     buffer = np.zeros(3)
 

@@ -321,6 +321,31 @@ def test_copyto_and_fill():
     assert_as_numpy(fun, np.arange(6.0).reshape(2, 3))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_ufuncs_of_scipy(dtype):
+    special = pytest.importorskip("scipy.special")
+    x = (
+        np.array([0.0, 0.25, 0.5, 1.0, 3.0, -2.0, 700.0, np.nan]).astype(dtype)
+        if np.dtype(dtype).kind == "f"
+        else np.arange(-2, 4, dtype=dtype)
+    )
+    assert_as_numpy(
+        lambda x: [
+            special.erf(x),
+            special.expit(x),
+            special.logit(x),
+            special.log_expit(x),
+            special.xlogy(x, x),
+            special.xlogy(x, 2.0),
+            special.xlog1py(x, x[::-1]),
+        ],
+        x,
+        rtol=1e-6,
+    )
+    with pytest.raises(NotImplementedError, match="jv has no rule"):
+        run_traced(lambda x: special.jv(0, x), x)
+
+
 def test_results_are_ndarrays_and_scalars_outside_of_a_trace():
     from adjit import numpy as anp
 

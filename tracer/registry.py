@@ -13,15 +13,18 @@ from adjit.tracer.source import find_user_location
 
 Function = Callable[..., Any]
 
-FUNCTIONS: dict[Any, Function] = {}     # NumPy function or ufunc -> ours
+# NumPy function or ufunc, (ufunc, method), or ("scipy.special", name) -> ours
+FUNCTIONS: dict[Any, Function] = {}
 
 
 def find(numpy_function: Any) -> Function:
     """Our function for NumPy's; raises `UnsupportedError` with the nearest name there is."""
-    try:
-        return FUNCTIONS[numpy_function]
-    except KeyError:
-        raise unsupported(numpy_function) from None
+    found = FUNCTIONS.get(numpy_function)
+    if found is None and isinstance(numpy_function, np.ufunc):
+        found = FUNCTIONS.get(("scipy.special", numpy_function.__name__))
+    if found is None:
+        raise unsupported(numpy_function)
+    return found
 
 
 def full_name(numpy_function: Any) -> str:

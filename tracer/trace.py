@@ -102,7 +102,9 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
-        values, out_tree, out_leaves = _collect(fun(*traced_args, **traced_kwargs))
+        result = fun(*traced_args, **traced_kwargs)
+        _check_arguments((traced_args, traced_kwargs), leaves, result)
+        values, out_tree, out_leaves = _collect(result)
         captures = tuple(scope.captures.values())
         sources = make_sources(before, find_sources(roots), captures, tuple(scope.frozen.values()))
         for index, source in reversed(sources.captured):
@@ -144,6 +146,16 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         values, out_tree, out_leaves = _collect(fun(*inner_args, **inner_kwargs))
         graph = builder.build(values)
     return RegionTrace(graph, (*operands, *builder.lifted), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
+
+
+def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> None:
+    """Refuse a function that puts something into a dict or list that was passed to it, and does not return it: it would be lost."""
+    known = {*map(id, leaves), *map(id, flatten(result)[0])}
+    now, tree = flatten(arguments)
+    for leaf, path in zip(now, paths(tree), strict=True):
+        if isinstance(leaf, TracedArray) and id(leaf) not in known:
+            raise TraceError(f"the function puts a new array into a container that was passed to it (at {path} of its arguments)",
+                             find_user_location(), hint="return the new container: a compiled function does not change its arguments")
 
 
 def _collect(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:

@@ -10,7 +10,10 @@ from adjit.tracer.functions import (
     reductions,
     selecting,
     shapes,
+    special,
     ufuncs,
 )
 
-__all__ = ["composites", "contraction", "creation", "einsum", "indexing", "joining", "reductions", "selecting", "shapes", "ufuncs"]
+__all__ = [
+    "composites", "contraction", "creation", "einsum", "indexing", "joining", "reductions", "selecting", "shapes", "special", "ufuncs",
+]

@@ -80,32 +80,34 @@ def _shape_with_out(shape: tuple[int, ...], out: Any) -> tuple[int, ...]:
     return target if fits else shape
 
 
-def elementwise(ufunc: np.ufunc, lower: Lower) -> None:
-    """Register `lower`, which gets values of the loop's dtypes and one shape, for `ufunc`."""
+def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None) -> None:
+    """Register `lower`, which gets values of the loop's dtypes and one shape, for `ufunc`; or, with `scipy_name`, for the ufunc
+    of scipy.special that has the same dtypes."""
+    name = scipy_name or ufunc.__name__
 
     def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: Casting = "same_kind",
              order: str = "K", subok: bool = True) -> Any:
         if len(inputs) > ufunc.nin:
             *inputs, out = inputs       # type: ignore[assignment]
         if len(inputs) != ufunc.nin:
-            raise TypeError(f"{ufunc.__name__}() takes {ufunc.nin} operands, {len(inputs)} were given")
+            raise TypeError(f"{name}() takes {ufunc.nin} operands, {len(inputs)} were given")
         operands = tuple(map(as_operand, inputs))
         dtypes = resolve(ufunc, operands, dtype, casting)
-        shape = broadcast_shapes(ufunc.__name__, *operands)
+        shape = broadcast_shapes(name, *operands)
         shape = _shape_with_out(shape, out)
         values = (to_value(x, loop, shape) for x, loop in zip(operands, dtypes[:ufunc.nin], strict=True))
         result = wrap(convert(lower(*values), dtypes[-1]))
         if where is not True:
             if out is None:
-                raise UnsupportedError(f"{ufunc.__name__}(where=...) without out= leaves elements undefined", find_user_location(),
+                raise UnsupportedError(f"{name}(where=...) without out= leaves elements undefined", find_user_location(),
                                        hint="write np.where(condition, result, other)")
             mask = broadcast(convert(as_traced(where).value, BOOL), shape)
             result = wrap(ops.select(mask, result.value, convert(as_traced(out[0] if isinstance(out, tuple) else out).value, result.dtype)))
-        return store(result, out, casting, ufunc.__name__)
+        return store(result, out, casting, name)
 
-    call.__name__ = call.__qualname__ = ufunc.__name__
-    call.__doc__ = f"As `numpy.{ufunc.__name__}`."
-    implements(ufunc)(call)
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"As `{'scipy.special' if scipy_name else 'numpy'}.{name}`."
+    implements(("scipy.special", scipy_name) if scipy_name else ufunc)(call)
 
 
 def _same(x: Value) -> Value:
