@@ -9,7 +9,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.graph import Value
 from adjit.ir.types import F64
-from adjit.tracer.functions.ufuncs import elementwise
+from adjit.tracer.functions.ufuncs import Lower, elementwise
 from adjit.tracer.promotion import is_weak
 from adjit.tracer.registry import FUNCTIONS
 
@@ -45,7 +45,8 @@ def _without_weak_numbers(name: str) -> None:
     FUNCTIONS["scipy.special", name] = call
 
 
-for _name, _lower in {"erf": ops.erf, "expit": ops.sigmoid, "logit": _logit, "log_expit": _log_expit}.items():
+_UNARY: dict[str, Lower] = {"erf": ops.erf, "expit": ops.sigmoid, "logit": _logit, "log_expit": _log_expit}
+for _name, _lower in _UNARY.items():
     elementwise(np.cbrt, _lower, scipy_name=_name)
 for _name, _lower in {"xlogy": _xlogy, "xlog1py": _xlog1py}.items():
     elementwise(np.hypot, _lower, scipy_name=_name)
