@@ -60,6 +60,13 @@ def fuse_kernels(graph: Graph, options: Options) -> Graph:
     return fusion.rebuild()
 
 
+MAX_WAITING = 10
+"""Values made by other ops that a kernel may read, `SMALL` ones not counted. The gradient of a weight that is used 64 times is a sum of 64
+matmuls: added up as they come they need one buffer, in one kernel 64."""
+
+SMALL = 1 << 12
+"""Bytes of a value that weigh nothing."""
+
 _BACKWARD_PART = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDATE: 3}
 """Parts of the backward half; the forward half is part 0."""
 
@@ -135,7 +142,7 @@ class _Fusion:
         if not between.isdisjoint(self.inputs(later)):
             return False      # a path leads out of the group and back into it
         group = merge_groups(self.groups[later], self.groups[earlier])
-        if group is None:
+        if group is None or self.too_much_waits(group):
             return False
         self.reorder(later, earlier, between)
         self.groups[later] = group
@@ -144,6 +151,11 @@ class _Fusion:
             self.owner[index] = later
         del self.groups[earlier]
         return True
+
+    def too_much_waits(self, group: Group) -> bool:
+        """Whether a kernel would read so many values that other ops make, all in memory until the last is there, that memory suffers."""
+        values = {group.origin.get(value, value) for value in group.loads}
+        return sum(value in self.index_of and value.type.nbytes >= SMALL for value in values) > MAX_WAITING
 
     def dependants(self, unit: int, end: int, without: int | None = None) -> set[int]:
         """The units between `unit` and `end` in the order that need a result of `unit`, by ways that do not lead through `without`."""

@@ -15,7 +15,8 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.fuse_kernels import fuse_kernels
+from adjit.passes.fuse_kernels import MAX_WAITING, fuse_kernels
+from adjit.passes.liveness import peak_bytes
 from adjit.passes.options import Options
 
 CASES: dict[str, tuple[str, list[tuple[int, int]]]] = {
@@ -388,3 +389,18 @@ graph @g(%x: bool[4], %y: bool[4]) {
     for runner in (as_python, compiled):
         for found, wanted in zip(run_fused(result, arrays, runner), interpret(graph, arrays), strict=True):
             assert found.view(np.uint8).tolist() == wanted.view(np.uint8).tolist()
+
+
+def test_a_sum_of_many_matmuls_does_not_wait_for_all_of_them() -> None:
+    """The gradient of a weight that is used in every step of a loop."""
+    lines, total = [], "%p0"
+    for i in range(40):
+        lines.append(f"%p{i}: f32[64,64] = matmul %x{i}, %y {{transpose_a=false, transpose_b=false}}")
+        if i:
+            lines.append(f"%s{i}: f32[64,64] = add {total}, %p{i}")
+            total = f"%s{i}"
+    params = ", ".join(f"%x{i}: f32[64,64]" for i in range(40))
+    body = "\n  ".join(lines)
+    _, result = fused(f"graph @g({params}, %y: f32[64,64]) {{\n  {body}\n  return {total}\n}}")
+    assert any(op.name == "fused" for op in result.ops)
+    assert peak_bytes(result) <= (MAX_WAITING + 1) * 64 * 64 * 4
