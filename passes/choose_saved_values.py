@@ -258,7 +258,8 @@ def _least_that_fits(halves: _Halves, budget: int) -> _Choice:
         else:
             low = middle
     needed = [op for op in halves.candidates[:high] if op.result in best.values]
-    for op in sorted(needed[::-1], key=halves.work, reverse=True)[:ATTEMPTS]:
+    latest_first = needed[::-1]
+    for op in sorted(latest_first, key=halves.work, reverse=True)[:ATTEMPTS]:
         without = [other for other in needed if other is not op]
         choice = halves.choose(without)
         if choice.nbytes <= budget:
