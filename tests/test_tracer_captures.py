@@ -62,6 +62,29 @@ def test_a_number_is_built_in_and_its_change_noticed(module_globals):
     assert trace.sources.current() == ()
 
 
+def test_arrays_that_python_reads_are_built_in_and_their_change_noticed(module_globals):
+    large = np.ones((512, 128))
+    for name, array, fun in [("WEIGHTS", WEIGHTS, lambda x: x * WEIGHTS[1]), ("WEIGHTS", WEIGHTS, lambda x: x * np.sin(WEIGHTS)),
+                             ("large", large, lambda x: x * float(large[3, 5]))]:
+        trace = checked_trace(fun, np.ones(3))
+        assert trace.sources.current() is not None
+        assert trace.sources.changed() == ""
+        saved = array.copy()
+        array += 1.0
+        assert trace.sources.current() is None
+        assert trace.sources.changed().startswith(f"the content of {name}, ")
+        array[:] = saved
+        assert trace.sources.current() is not None
+
+
+def test_inputs_and_views_of_them_may_change(module_globals):
+    for fun in (lambda x: x * WEIGHTS, lambda x: x[1:] * WEIGHTS[1:], lambda x: x * WEIGHTS.reshape(1, 3)):
+        trace = checked_trace(fun, np.ones(3))
+        WEIGHTS[:] = 5.0
+        assert_same(run_again(trace, np.ones(3)), fun(np.ones(3)))
+        WEIGHTS[:] = np.arange(3.0)
+
+
 def test_containers(module_globals):
     def fun(x):
         for layer in SETTINGS["layers"]:

@@ -70,6 +70,35 @@ def test_a_plain_array_does_not_take_traced_values():
     fails_here(lambda x: np.add(x, 1, out=np.zeros((2, 3))), X, error=TraceError, message="cannot be written into", hint="np.zeros_like")
 
 
+def test_a_plain_array_does_not_take_single_traced_numbers():
+    def put(make):
+        def fun(x):
+            plain = make()
+            plain[0] = x
+            return plain
+
+        return fun
+
+    for make in (lambda: np.zeros(3), lambda: np.zeros(3, np.float32), lambda: np.zeros(3, bool)):
+        error = fails_here(put(make), 2.0, error=TraceError, message="cannot be written into an ordinary ndarray",
+                           hint="np.zeros_like(x, shape=...)")
+        assert "aj.numpy.zeros" in str(error)
+
+
+def test_other_value_errors_stay_what_they_are():
+    def fun(x):
+        raise ValueError("mine") from KeyError("cause")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        run_traced(fun, X)
+    assert type(caught.value) is ValueError
+
+
+def test_formatting_needs_a_value():
+    fails_here(lambda x: f"{x:.3f}", 2.0, error=TraceError, message="formatting", hint="return it")
+    assert run_traced(lambda x: x * len(f"{x}") * 0, 2.0) == 0.0
+
+
 def test_the_argument_is_not_written_to():
     def write(params):
         params["w"][0] = 1
@@ -134,6 +163,8 @@ def test_an_escaped_array_says_where_it_was_made():
         lambda: trace_function(lambda y: y + kept[0], (X,), {}),
         lambda: trace_function(lambda y: y, (kept[0],), {}),
         lambda: kept[0].__setitem__(0, 1),
+        lambda: np.array(kept[0]),
+        lambda: float(kept[0]),
     ):
         with pytest.raises(TraceError, match="used after the end of its trace") as caught:
             use()

@@ -15,7 +15,7 @@ import numpy as np
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.errors import Location, TraceError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
@@ -193,6 +193,8 @@ class TracedArray:
     # -- what is not
 
     def _concrete(self, what: str, hint: str) -> TraceError:
+        if not self.scope.open:
+            return self._escaped()
         return TraceError(f"{what} of a traced array, whose values are not known while tracing ({self._origin()})",
                           find_user_location(), hint)
 
@@ -211,6 +213,11 @@ class TracedArray:
 
     def __index__(self) -> int:
         raise self._concrete("the use as an integer", f"{_STATIC}; indexing an array with a traced integer works, x[i] or np.take(x, i)")
+
+    def __format__(self, form: str) -> str:
+        if form:
+            raise self._concrete(f"formatting (with {form!r})", "return it from the compiled function and format it there")
+        return str(self)
 
     def item(self, *args: Any) -> Any:
         raise self._concrete(".item()", "keep the array, or return it from the compiled function and call .item() there")
@@ -261,6 +268,12 @@ _METHOD_HINTS = {
     "reduceat": "reshape or slice, then reduce",
     "accumulate": "only np.add.accumulate and np.multiply.accumulate are supported",
 }
+
+
+def write_refused(location: Location | None) -> TraceError:
+    """The error for a traced value that is written into an ordinary ndarray."""
+    return TraceError("a traced value cannot be written into an ordinary ndarray", location,
+                      hint="make the array inside of the function with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
 
 
 def contiguous_strides(shape: Sequence[int]) -> Strides:

@@ -2,7 +2,8 @@
 
 The function's code names the globals, closure cells and attributes it can reach. Those that are arrays and were
 captured are looked up again at each call, so that an array bound anew is the one that is passed. Whatever else is reached
-(numbers, functions, containers) was built into the graph: if it changes, the trace no longer holds.
+(numbers, functions, containers, arrays that are read as ordinary ones) was built into the graph: if it changes, the trace
+no longer holds.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names | {
     "numpy", "optree", "adjit", "numba", "llvmlite", "scipy", "pytest", "_pytest", "hypothesis"}) - {"__main__"}
 _MAX_ITEMS = 1000       # a longer container is compared by identity and length only
 _MAX_DEPTH = 8
+_MAX_BYTES = 1 << 12    # of a larger array, a sample is compared
 _MISSING = object()
 
 
@@ -43,6 +45,7 @@ class Sources:
     captured: tuple[tuple[int, Source], ...]            # number of the captured array, and a place where it is bound
     fixed: tuple[Source, ...]                           # must stay what they were
     frozen: tuple[tuple[np.ndarray, int], ...]          # arrays that must keep their content
+    read: tuple[tuple[Source, int], ...]                # places of arrays that the function may have read as ordinary ones
 
     def current(self) -> tuple[np.ndarray, ...] | None:
         """The arrays to pass for the captured parameters now; None where the trace no longer holds."""
@@ -52,6 +55,9 @@ class Sources:
                 return None
         for array, content in self.frozen:
             if fingerprint(array) != content:
+                return None
+        for source, content in self.read:
+            if _sample(source.value) != content:
                 return None
         arrays = self.arrays
         for index, source in self.captured:
@@ -80,6 +86,9 @@ class Sources:
                 return f"{source.path} was bound to another object" if now is not _MISSING else f"{source.path} is gone"
         if any(fingerprint(array) != content for array, content in self.frozen):
             return "the content of a mask that decides a shape changed"
+        for source, content in self.read:
+            if _sample(source.value) != content:
+                return f"the content of {source.path}, which is no input of the program (but read in Python, as {source.path}[0]), changed"
         if self.current() is None:
             names = ", ".join(dict.fromkeys(source.path for index, source in self.captured if source.read() is not self.arrays[index]))
             return f"{names} was bound to an array of another shape or dtype"
@@ -102,15 +111,26 @@ def make_sources(before: dict[str, Source], after: dict[str, Source], captures: 
                  frozen: Sequence[tuple[np.ndarray, int]]) -> Sources:
     """The guards of a trace; what the function itself rebound while it was traced is left out."""
     numbers = {id(capture.array): index for index, capture in enumerate(captures)}
-    captured, fixed = [], []
+    captured, fixed, read = [], [], []
     for path, source in after.items():
         if path not in before or not _same(before[path].value, source.value):
             continue
         if isinstance(source.value, np.ndarray) and id(source.value) in numbers:
             captured.append((numbers[id(source.value)], source))
-        else:
-            fixed.append(source)
-    return Sources(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(frozen))
+            continue
+        fixed.append(source)
+        if isinstance(source.value, np.ndarray) and not source.value.dtype.hasobject \
+                and not any(np.may_share_memory(source.value, capture.array) for capture in captures):
+            read.append((source, _sample(source.value)))
+    return Sources(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(frozen), tuple(read))
+
+
+def _sample(array: np.ndarray) -> int:
+    """A checksum of the content; of elements spread over it where that would take long at every call."""
+    if array.nbytes <= _MAX_BYTES:
+        return fingerprint(array)
+    step = array.nbytes // _MAX_BYTES | 1       # odd: not the same column of each row of a power of two
+    return fingerprint(array.flat[::step])
 
 
 def _same(now: Any, then: Any) -> bool:

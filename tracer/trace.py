@@ -12,7 +12,7 @@ import numpy as np
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
-from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap
+from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.guards import Sources, find_sources, make_sources
 from adjit.tracer.scope import Scope, active_scope, entered, fingerprint, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
@@ -102,7 +102,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
-        result = fun(*traced_args, **traced_kwargs)
+        result = _call(fun, traced_args, traced_kwargs)
         _check_arguments((traced_args, traced_kwargs), leaves, result)
         values, out_tree, out_leaves = _collect(result)
         captures = tuple(scope.captures.values())
@@ -146,6 +146,15 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         values, out_tree, out_leaves = _collect(fun(*inner_args, **inner_kwargs))
         graph = builder.build(values)
     return RegionTrace(graph, (*operands, *builder.lifted), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
+
+
+def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    try:
+        return fun(*args, **kwargs)
+    except ValueError as error:
+        if isinstance(error.__cause__, TraceError):     # of plain[i] = x NumPy says that x is a sequence, whatever x itself says
+            raise write_refused(error.__cause__.location) from error
+        raise
 
 
 def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, wrap, write_refused
 from adjit.tracer.entry import implements
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.promotion import (
@@ -64,8 +64,7 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
         return out
     value = result.value
     if not isinstance(value, ArrayValue):
-        raise TraceError("a traced value cannot be written into an ordinary ndarray", find_user_location(),
-                         hint="make the array inside of the function with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+        raise write_refused(find_user_location())
     np.copyto(out, value.array, casting="unsafe")
     return out
 
