@@ -66,7 +66,7 @@ def _list_schedule(graph: Graph, before: list[list[int]], eager: bool) -> list[i
     """List scheduling: among the ops that can run, one that does not raise the live bytes, else the first of the given order,
     or, where `eager`, the one that raises them least.
 
-    Ops without operands (constants) run when they are asked for.
+    Ops that wait for nothing (constants) run when they are asked for.
     """
     memory = _Memory(graph)
     count = len(graph.ops)
@@ -74,7 +74,7 @@ def _list_schedule(graph: Graph, before: list[list[int]], eager: bool) -> list[i
     for index, needed in enumerate(before):
         for other in needed:
             after[other].append(index)
-    on_demand = {index for index, op in enumerate(graph.ops) if not op.operands and after[index]}
+    on_demand = {index for index, op in enumerate(graph.ops) if not op.operands and after[index] and not before[index]}
     missing = [sum(other not in on_demand for other in needed) for needed in before]
     order: list[int] = []
     done = [False] * count

@@ -368,3 +368,19 @@ def test_live_bytes_by_hand() -> None:
     assert live_bytes(graph) == [64, 192, 128, 128]
     assert peak_bytes(graph) == 192
     assert arena_bytes(plan(graph)) == 192
+
+
+def test_a_constant_for_a_donated_buffer_waits_for_what_reads_the_old_content() -> None:
+    graph = parse("""
+graph @f(%w: i64[3,4] donated) {
+  %zero: i64[3,4] = constant {dtype=i64, shape=(3, 4), value=0}
+  %a: i64[3,4] = flip %w {axes=(0,)}
+  %b: i64[3,4] = cumprod %a {axis=0, reverse=true}
+  %c: i64[3,4,4] = take %b, %zero {axis=0}
+  %d: i64[3,4] = scatter_add %b, %zero, %c {axis=0}
+  %p: i64[3] = reduce_prod %w {axes=(1,)}
+  return %zero, %p, %d
+}""")
+    ordered = schedule(graph, Options())
+    verify(ordered, Stage.FUSED)
+    assert peak_bytes(ordered) <= peak_bytes(graph)
