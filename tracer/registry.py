@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,27 @@ Function = Callable[..., Any]
 # NumPy function or ufunc, (ufunc, method), or ("scipy.special", name) -> ours
 FUNCTIONS: dict[Any, Function] = {}
 
+_ALTERNATIVES = {short: alternative for names, alternative in {
+    "norm vector_norm matrix_norm": "np.sqrt(np.sum(x * x)) is supported",
+    "median percentile quantile partition argpartition": "np.sort and np.argsort are supported: sort, and take an index",
+    "nansum nanmean nanprod nanmax nanmin nanstd nanvar nancumsum nanmedian":
+        "np.where(np.isnan(x), other, x) first, or where= of the reduction",
+    "convolve correlate": "a sum of shifted slices, or einsum over stacked ones, is supported",
+    "cov corrcoef": "subtract the mean, and use matmul",
+    "cross": "np.stack of products of the components is supported",
+    "gradient ediff1d": "differences of slices, x[1:] - x[:-1], are supported",
+    "polyval": "Horner's rule in a loop is supported",
+    "put place putmask fill_diagonal put_along_axis insert":
+        "np.where(mask, new, x) is supported, and x[index] = new on arrays made inside of the function",
+    "delete resize trim_zeros": "slices, np.concatenate and np.pad are supported",
+    "linspace geomspace logspace": "start + np.arange(count) / (count - 1) * (stop - start) is supported",
+    "searchsorted digitize interp bincount histogram isin":
+        "comparisons with broadcasting, np.sum(x[:, None] >= edges, axis=-1), are supported",
+    "svd solve inv det slogdet cholesky qr eig eigh eigvals eigvalsh lstsq pinv matrix_rank cond matrix_power multi_dot":
+        "of linear algebra, matmul, einsum and tensordot are supported",
+    "fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn": "a matmul with the matrix of cosines and sines is supported",
+}.items() for short in names.split()}
+
 
 def find(numpy_function: Any) -> Function:
     """Our function for NumPy's; raises `UnsupportedError` with the nearest name there is."""
@@ -28,18 +50,25 @@ def find(numpy_function: Any) -> Function:
 
 
 def full_name(numpy_function: Any) -> str:
-    module = getattr(numpy_function, "__module__", None) or "numpy"
-    return f"{module}.{getattr(numpy_function, '__name__', numpy_function)}"
+    name = getattr(numpy_function, "__name__", str(numpy_function))
+    module = getattr(numpy_function, "__module__", None)
+    if module is None:      # a ufunc does not say where it is from
+        homes = (home for home in ("numpy", "scipy.special") if getattr(sys.modules.get(home), name, None) is numpy_function)
+        module = next(homes, "")
+    return f"{module}.{name}".removeprefix(".")
 
 
 def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedError:
     """The error for a NumPy function without a rule."""
     name = name or full_name(numpy_function)
-    known = {full_name(function).rpartition(".")[2]: full_name(function) for function in FUNCTIONS if callable(function)}
-    near = [known[short] for short in difflib.get_close_matches(name.rpartition(".")[2], known, n=1, cutoff=0.0)]
-    return UnsupportedError(
-        f"{name} has no rule for traced arrays", find_user_location(),
-        hint=f"nearest supported function: {near[0]}; or compute it on plain arrays outside of the compiled function" if near else None)
+    short = name.rpartition(".")[2]
+    alternative = _ALTERNATIVES.get(short)
+    if alternative is None:
+        known = {full_name(function).rpartition(".")[2]: full_name(function) for function in FUNCTIONS if callable(function)}
+        near = difflib.get_close_matches(short, known, n=1, cutoff=0.75)
+        alternative = f"the nearest supported function is {known[near[0]]}" if near else "write it with the functions of adjit.numpy"
+    return UnsupportedError(f"{name} has no rule for traced arrays", find_user_location(),
+                            hint=f"{alternative}; or compute it on plain arrays outside of the compiled function")
 
 
 def numpy_namespace() -> dict[str, Function]:
