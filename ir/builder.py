@@ -109,8 +109,13 @@ class GraphBuilder:
 
     def origin(self, value: Value) -> str:
         """Where a value came from, in words, for messages."""
+        outer = next((outer for outer, inner in self.lifted.items() if inner is value), value)
+        if self.parent is not None and (outer is not value or not self.owns(value)):
+            return self.parent.origin(outer)
         op = self._origin.get(value)
         if op is None:
+            if value in self.params and self.param_roles[self.params.index(value)] == "captured":
+                return f"{value.type}, an ordinary array from outside of the arguments"
             return f"{value.type}, argument {value.name!r}" if value.name else f"{value.type}, an argument"
         return f"{value.type}, made by {op.name} at {op.loc.describe()}" if op.loc else f"{value.type}, made by {op.name}"
 
