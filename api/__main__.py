@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -18,7 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     try:
-        return options.run(options)
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:         # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (AdjitError, OSError, ValueError) as error:
         print(f"adjit {options.command}: {error}", file=sys.stderr)
         return 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from adjit.ir.errors import Role
+from adjit.ir.errors import Role, UnsupportedError
 from adjit.runtime.memory_blocks import MemoryBlock, ends, format_bytes
+from adjit.tracer.source import find_user_location
 
 COLOURS = {Role.PRIMAL: "#9ecae1", Role.ADJOINT: "#fdbe85", Role.RECOMPUTE: "#a1d99b", Role.UPDATE: "#bcbddc"}
 EDGE = "#444444"
@@ -21,7 +22,11 @@ LINES_AT_PEAK = 6
 def draw_timeline(name: str, blocks: Sequence[MemoryBlock], live_bytes: Sequence[int], arena_bytes: int, naive_bytes: int,
                   path: Path) -> None:
     """Draw blocks as rectangles, ops to the right and bytes of the arena upwards, and the line of bytes in use."""
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UnsupportedError(f"the memory timeline cannot be drawn: {error}", find_user_location(),
+                               hint="pip install 'adjit[plot]'") from None
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch, Rectangle
     from matplotlib.patheffects import withStroke

@@ -76,6 +76,12 @@ def test_module_runs_and_names_its_commands(tmp_path: Path) -> None:
     assert "opt" in done.stdout
 
 
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m adjit info | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_command_line_needs_no_extras(tmp_path: Path) -> None:
     code = "import sys; sys.modules.update(rich=None, matplotlib=None); from adjit.__main__ import main; sys.exit(main(['info']))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path).returncode == 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from adjit.ir.errors import Role
+from adjit.ir.errors import Role, UnsupportedError
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops import fused
 from adjit.ir.parser import parse
@@ -38,6 +39,12 @@ def step(folder: Path) -> Graph:
 
 def report(graph: Graph) -> MemoryReport:
     return memory_report(graph, plan_memory(graph, Options()))
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UnsupportedError, match=r"cannot be drawn: .*matplotlib(.|\n)*pip install 'adjit\[plot\]'"):
+        report(step(tmp_path)).plot(tmp_path / "memory.png")
 
 
 def test_numbers_by_hand(tmp_path: Path) -> None:
