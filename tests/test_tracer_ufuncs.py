@@ -302,6 +302,7 @@ def test_selecting_functions():
     assert_as_numpy(
         lambda x: [
             np.select([x > 2, x > 0], [x, -x], default=9.0),
+            np.select([x > 2, x > 0], [x.astype(np.float32), x > 1]), np.select([x > 0], [x.astype(np.float32)], 0.5),
             np.array_equal(x, x),
             np.allclose(x, x + 1e-9),
             np.isclose(x, [1, 2, 3]),

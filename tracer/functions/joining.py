@@ -28,7 +28,7 @@ from adjit.tracer.functions.shapes import (
     reshape_to,
 )
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.promotion import Casting, common_dtype, dtype_argument
+from adjit.tracer.promotion import Casting, as_operand, common_dtype, dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -282,7 +282,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """As `numpy.select`."""
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError("list of cases must be same length as list of conditions, and not empty")
-    result = default
-    for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
+    dtype = common_dtype([as_operand(choice) for choice in (*choicelist, default)])      # not that of each pair, from the last on
+    result, *choices = (as_traced(choice).astype(dtype) for choice in (default, *reversed(choicelist)))
+    for condition, choice in zip(reversed(condlist), choices, strict=True):
         result = FUNCTIONS[np.where](condition, choice, result)
     return result
