@@ -91,8 +91,9 @@ def derivatives(program: Any, how: str) -> Graph:
 @given(PROGRAM)
 def test_checkpoints_and_rules_change_no_derivative(program: Any) -> None:
     inline = evaluate(derivatives(program, "inline"), X, Y)
+    # A region adds up its own cotangents before they meet those from outside of it: sums of three and more round in another order.
     for found, expected in zip(evaluate(derivatives(program, "checkpoint"), X, Y), inline, strict=True):
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
     for found, expected in zip(evaluate(derivatives(program, "custom"), X, Y), inline, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
