@@ -96,11 +96,22 @@ def test_differences_are_explained(changes, sentence):
 
 def test_static_values_that_python_calls_equal_are_told_apart():
     keys = [
-        signature({}, 1.0, value, static=("n",)).key for value in (1, True, 1.0, 0.0, -0.0, (1,), (True,), [1], "1", None, np.float32, len)
+        signature({}, 1.0, value, static=("n",)).key for value in (
+            1, True, 1.0, 0.0, -0.0, (1,), (True,), [1], "1", None, np.float32, len, np.int64(1), np.float64(1.0), np.float32(0.0),
+            np.float32(-0.0), 1 + 0j, complex(1, -0.0))
     ]
     assert len(set(keys)) == len(keys)
-    assert signature({}, 1.0, float("nan"), static=("n",)).key == signature({}, 1.0, float("nan"), static=("n",)).key
+    for nan in (float("nan"), np.float32("nan")):
+        assert signature({}, 1.0, nan, static=("n",)).key == signature({}, 1.0, -nan, static=("n",)).key
     assert signature({}, 1.0, {"a": [1, 2]}, static=("n",)).key == signature({}, 1.0, {"a": [1, 2]}, static=("n",)).key
+
+
+def test_static_values_are_described_as_they_are_written():
+    values = [1.5, (1, 2.5), (True,), [1, "a"], {"a": [None, np.float32(0.5)]}, ()]
+    for old, new in zip(values, values[1:] + values[:1], strict=True):
+        sentence = describe_difference(signature({}, 1.0, old, static=("n",)), signature({}, 1.0, new, static=("n",)))
+        words = [repr(value).replace("True", "True (bool)") for value in (old, new)]
+        assert sentence == f"the static value of n changed from {words[0]} to {words[1]}"
 
 
 def test_static_arguments_by_position_and_name():

@@ -23,6 +23,7 @@ from adjit.tracer.trees import TreeSpec, as_name, flatten, is_static, paths, str
 
 _NATIVE = frozenset(SHORT_NAMES.values())
 _WEAK = ("weak",)
+_INEXACT = (float, complex, np.inexact)
 
 
 class StaticArgument:
@@ -172,9 +173,9 @@ def _wrap_static(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 def _static_key(value: Any, path: Callable[[], str]) -> Any:
-    """A hashable stand-in that is equal only for values that act alike: 1 is not True, and 0.0 not -0.0."""
-    if isinstance(value, float):
-        return float, value.hex()
+    """A hashable stand-in that is equal only for values that act alike: 1 is not True, 0.0 not -0.0 and no float64, and NaN is NaN."""
+    if isinstance(value, _INEXACT):
+        return type(value), repr(value)
     if isinstance(value, (tuple, list)):
         return type(value), tuple(_static_key(item, path) for item in value)
     if isinstance(value, dict):
@@ -212,9 +213,21 @@ def _describe(key: tuple[Any, ...]) -> str:
     if key is _WEAK:
         return "a Python float"
     if key[0] == "static":
-        kind, value = key[1]
-        return repr(float.fromhex(value)) if kind is float else f"{value!r}" + (f" ({kind.__name__})" if kind is bool else "")
+        return _describe_static(*key[1])
     return str(TensorType(key[0], key[1]))
+
+
+def _describe_static(kind: type, value: Any) -> str:
+    """The value that a key of `_static_key` stands for."""
+    if issubclass(kind, _INEXACT):
+        return str(value)
+    if issubclass(kind, list):
+        return f"[{', '.join(_describe_static(*item) for item in value)}]"
+    if issubclass(kind, tuple):
+        return f"({', '.join(_describe_static(*item) for item in value)}{',' * (len(value) == 1)})"
+    if kind is dict:
+        return f"{{{', '.join(f'{_describe_static(*name)}: {_describe_static(*item)}' for name, item in value)}}}"
+    return f"{value!r}" + (f" ({kind.__name__})" if kind is bool else "")
 
 
 def _describe_structure(old: CallSignature, new: CallSignature) -> str:
