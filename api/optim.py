@@ -29,13 +29,21 @@ from adjit.ir.errors import DTypeError, Role, ShapeError
 from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location
 
+__all__ = ["AdamState", "Optimizer", "SgdState", "adam", "adamw", "sgd"]
+
 Array = Any
 Tree = Any
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """`init(params) -> state` and `update(params, grads, state) -> (params, state)`."""
+    """`init(params) -> state` and `update(params, grads, state) -> (params, state)`.
+
+    >>> optimizer = sgd(0.5)
+    >>> params, state = optimizer.update({"w": np.ones(2)}, {"w": np.ones(2)}, optimizer.init({"w": np.ones(2)}))
+    >>> params
+    {'w': array([0.5, 0.5])}
+    """
 
     name: str
     init: Callable[[Tree], Tree]

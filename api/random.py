@@ -30,6 +30,8 @@ from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import broadcast, iota
 from adjit.tracer.source import find_user_location
 
+__all__ = ["bernoulli", "fold_in", "key", "normal", "permutation", "randint", "split", "uniform"]
+
 Array = Any
 Shape = int | Sequence[int]
 

@@ -30,7 +30,8 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
     "put place putmask fill_diagonal put_along_axis insert":
         "np.where(mask, new, x) is supported, and x[index] = new on arrays made inside of the function",
     "delete resize trim_zeros": "slices, np.concatenate and np.pad are supported",
-    "linspace geomspace logspace": "start + np.arange(count) / (count - 1) * (stop - start) is supported",
+    "linspace": "adjit.numpy.linspace takes traced bounds",
+    "geomspace logspace": "np.exp of adjit.numpy.linspace is supported",
     "searchsorted digitize interp bincount histogram isin":
         "comparisons with broadcasting, np.sum(x[:, None] >= edges, axis=-1), are supported",
     "svd solve inv det slogdet cholesky qr eig eigh eigvals eigvalsh lstsq pinv matrix_rank cond matrix_power multi_dot":

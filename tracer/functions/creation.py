@@ -36,19 +36,33 @@ def zeros(shape: Any, dtype: Any = float) -> TracedArray:
 
 @entry_point
 def ones(shape: Any, dtype: Any = float) -> TracedArray:
-    """As `numpy.ones`."""
+    """As `numpy.ones`.
+
+    >>> ones((2, 1), "float32")
+    array([[1.],
+           [1.]], dtype=float32)
+    """
     return _filled(1, dtype_argument(dtype), as_shape(shape))
 
 
 @entry_point
 def empty(shape: Any, dtype: Any = float) -> TracedArray:
-    """As `numpy.empty`, filled with zeros."""
+    """As `numpy.empty`, filled with zeros.
+
+    >>> empty(2)
+    array([0., 0.])
+    """
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
 @entry_point
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
-    """As `numpy.full`; `fill_value` may be traced."""
+    """As `numpy.full`; `fill_value` may be traced.
+
+    >>> full((2, 2), [1.0, 2.0])
+    array([[1., 2.],
+           [1., 2.]])
+    """
     operand = as_operand(fill_value)
     kind = kind_of(operand)
     target = dtype_argument(dtype if dtype is not None else F64 if kind is float else I64 if kind is int else kind)
@@ -95,7 +109,11 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) 
 
 @entry_point
 def asarray(a: Any, dtype: Any = None) -> TracedArray:
-    """As `numpy.asarray`."""
+    """As `numpy.asarray`; a traced array stays what it is, unless `dtype` is another.
+
+    >>> asarray([1, 2], dtype="float64")
+    array([1., 2.])
+    """
     x = as_traced(a)
     return x if dtype is None or x.dtype == np.dtype(dtype) else FUNCTIONS["astype"](x, dtype)
 
@@ -143,7 +161,12 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
 
 @entry_point
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
-    """As `numpy.eye`."""
+    """As `numpy.eye`.
+
+    >>> eye(2, 3, k=1)
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
     shape = (operator.index(N), operator.index(N if M is None else M))
     row = ops.add(lowering.iota(I64, shape, 0), lowering.constant(k, I64, shape))
     return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
@@ -151,13 +174,23 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
 
 @entry_point
 def identity(n: int, dtype: Any = float) -> TracedArray:
-    """As `numpy.identity`."""
+    """As `numpy.identity`.
+
+    >>> identity(2, dtype="int64")
+    array([[1, 0],
+           [0, 1]])
+    """
     return eye(n, dtype=dtype)
 
 
 @entry_point
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
-    """As `numpy.tri`."""
+    """As `numpy.tri`.
+
+    >>> tri(2)
+    array([[1., 0.],
+           [1., 1.]])
+    """
     shape = (operator.index(N), operator.index(N if M is None else M))
     row = ops.add(lowering.iota(I64, shape, 0), lowering.constant(k, I64, shape))
     return wrap(lowering.convert(ops.greater_equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
