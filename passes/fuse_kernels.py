@@ -280,7 +280,7 @@ def _copy_views(value: Value, index_map: IndexMap, group: Group, copies: dict[tu
     return second
 
 
-WITHOUT_NUMPY = EXPENSIVE | {"strong_multiply", "strong_divide"}
+WITHOUT_NUMPY = EXPENSIVE | {"strong_multiply", "strong_divide", "strong_product"}
 """Ops for which a kernel beats a call of NumPy, which runs them in slow loops or through temporaries."""
 
 

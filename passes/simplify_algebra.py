@@ -262,6 +262,18 @@ def strong_with_finite_factor(op: Op, graph: Rewriter) -> Value | None:
     return ops.multiply(cotangent, factor) if _is_finite(factor, number, graph) else None
 
 
+@ALGEBRA.rule("strong_product")
+def strong_product_with_finite(op: Op, graph: Rewriter) -> Value | None:
+    """strong_product(x, 0) -> 0; with another finite number an ordinary product, with something finite strong in that alone."""
+    for factor, other in (op.operands, op.operands[::-1]):
+        number = graph.number(factor)
+        if number == 0:
+            return constant_like(op.result, 0)
+        if _is_finite(factor, number, graph):
+            return (ops.strong_multiply if number is None else ops.multiply)(factor, other)
+    return None
+
+
 def _is_finite(value: Value, number: Number | None, graph: Rewriter) -> bool:
     if number is not None:
         return math.isfinite(number)

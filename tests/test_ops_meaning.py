@@ -111,6 +111,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "stop_gradient": lambda x: x,
     "strong_divide": strong(np.divide),
     "strong_multiply": strong(np.multiply),
+    "strong_product": lambda a, b: strong(lambda b, a: strong(np.multiply)(a, b))(b, a),
     "take": lambda x, indices, axis: np.take(x, indices, axis),
     "transpose": lambda x, permutation: np.einsum(x, list(range(x.ndim)), list(permutation)),
     "update_slice": updated,

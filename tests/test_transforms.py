@@ -265,6 +265,26 @@ def test_the_pushforward_has_no_nan_either(run):
     assert pushed.tolist() == [0, 0.25]
 
 
+def test_second_derivatives_have_no_nan_either(run):
+    def root(x):
+        return np.sum(np.where(x > 0, np.sqrt(x), 0.0))
+
+    def quotient(x):
+        return np.sum(np.where(x != 0, 1.0 / (x * x), 0.0))
+
+    seen = np.array([1.0, np.nan, np.inf])
+
+    def misfit(p):
+        return np.sum(np.where(np.isfinite(seen), (p[0] - seen) ** 2 * p[1], 0.0))
+
+    x = np.array([-1.0, 0.0, 4.0])
+    assert run(hessian(root), x).tolist() == np.diag([0, 0, -1 / 32]).tolist()
+    assert run(lambda x, v: hvp(root, (x,), (v,)), x, np.ones(3)).tolist() == [0, 0, -1 / 32]
+    assert run(lambda x, v: hvp(quotient, (x,), (v,)), np.array([0.0, 1.0]), np.ones(2)).tolist() == [0, 6]
+    for found in run(hessian(misfit), np.array([3.0, 2.0])), run(jacobian(grad(misfit)), np.array([3.0, 2.0])):
+        assert found.tolist() == [[4, 4], [4, 0]]
+
+
 def test_nan_where_the_derivative_is_nan(run):
     assert np.isnan(run(grad(lambda x: np.sum(x * np.array([np.nan, 1.0]))), np.ones(2))).tolist() == [True, False]
 

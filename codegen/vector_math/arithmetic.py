@@ -71,6 +71,10 @@ def strong_multiply(cotangent: Value, local: Value) -> Value:
     return select(cotangent.equals(0.0), 0.0, cotangent * local)
 
 
+def strong_product(a: Value, b: Value) -> Value:
+    return select(a.equals(0.0) | b.equals(0.0), 0.0, a * b)
+
+
 def strong_divide(cotangent: Value, local: Value) -> Value:
     return select(cotangent.equals(0.0), 0.0, cotangent / local)
 

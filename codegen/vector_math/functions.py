@@ -37,7 +37,7 @@ BINARY: dict[str, Definition] = {
     "add": a.add, "subtract": a.subtract, "multiply": a.multiply, "divide": a.divide, "floor_divide": a.floor_divide,
     "remainder": a.remainder, "power": a.power, "maximum": a.larger, "minimum": a.smaller, "fmax": a.larger_number,
     "fmin": a.smaller_number, "arctan2": inverse_trigonometric.arctan2, "hypot": powers.hypot, "logaddexp": sigmoid.logaddexp,
-    "strong_multiply": a.strong_multiply, "strong_divide": a.strong_divide,
+    "strong_multiply": a.strong_multiply, "strong_divide": a.strong_divide, "strong_product": a.strong_product,
     "equal": a.equal, "not_equal": a.not_equal, "less": a.less, "less_equal": a.less_equal, "greater": a.greater,
     "greater_equal": a.greater_equal, "logical_and": a.logical_and, "logical_or": a.logical_or, "logical_xor": a.logical_xor,
     "bitwise_and": a.bitwise_and, "bitwise_or": a.bitwise_or, "bitwise_xor": a.bitwise_xor,

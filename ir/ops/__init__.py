@@ -16,6 +16,7 @@ from adjit.ir.ops.arithmetic import (
     square,
     strong_divide,
     strong_multiply,
+    strong_product,
     subtract,
     trunc,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad",
     "philox", "power", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
     "remainder", "reshape", "right_shift", "rint", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid",
-    "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "subtract", "take",
+    "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product",
+    "subtract", "take",
     "take_along_axis", "tan", "tanh", "transpose", "trunc", "update_slice", "vjp",
 ]

@@ -1,7 +1,8 @@
 """Elementwise arithmetic: signs, sums, products, quotients, and the strong products of derivative rules.
 
 Derivative rules multiply a cotangent by `strong_multiply(ct, local)` and divide it by `strong_divide(ct, local)`:
-a cotangent of exactly 0 contributes exactly 0, also where the local derivative is infinite or NaN.
+a cotangent of exactly 0 contributes exactly 0, also where the local derivative is infinite or NaN. In their own derivatives
+two cotangents meet, of which either may be 0: those are `strong_product`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ def _evaluate_strong_multiply(ct: np.ndarray, local: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(ct == 0, ct.dtype.type(0), ct * local))
 
 
+def _evaluate_strong_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(np.where((a == 0) | (b == 0), a.dtype.type(0), a * b))
+
+
 def _evaluate_strong_divide(ct: np.ndarray, local: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(ct == 0, ct.dtype.type(0), ct / local))
 
@@ -30,12 +35,18 @@ def _strong_samples() -> Iterator[Sample]:
     yield Sample((np.zeros(4), np.array([np.nan, np.inf, 0.0, 1.0])))
 
 
+strong_product: OpDefinition = define(
+    "strong_product", Kind.ELEMENTWISE, arity=2,
+    doc="The product of two cotangents; 0 where either is 0, whatever the other is. Its derivative is that of the product.",
+    infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_product, scalar="strong_product({0}, {1})", samples=_strong_samples,
+    vjp=lambda ct, operands, results, attrs: (strong_product(ct, operands[1]), strong_product(ct, operands[0])))
+
 strong_multiply: OpDefinition = define(
     "strong_multiply", Kind.ELEMENTWISE, arity=2,
     doc="The product of a cotangent and a local derivative; 0 where the cotangent is 0, whatever the other is. Its derivative is that of "
         "the product.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_multiply, scalar="strong_multiply({0}, {1})", samples=_strong_samples,
-    vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_multiply(ct, operands[0])))
+    vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_product(ct, operands[0])))
 
 strong_divide: OpDefinition = define(
     "strong_divide", Kind.ELEMENTWISE, arity=2,
@@ -43,7 +54,7 @@ strong_divide: OpDefinition = define(
         "quotient.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_divide, scalar="strong_divide({0}, {1})", samples=_strong_samples,
     vjp=lambda ct, operands, results, attrs: (
-        strong_divide(ct, operands[1]), negative(strong_multiply(ct, strong_divide(results[0], operands[1])))))
+        strong_divide(ct, operands[1]), negative(strong_product(ct, strong_divide(results[0], operands[1])))))
 
 negative: OpDefinition = define(
     "negative", Kind.ELEMENTWISE, arity=1, numpy=np.negative, doc="-x.",
