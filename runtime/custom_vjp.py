@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -24,14 +26,19 @@ from adjit.tracer.trees import flatten, structure_text, unflatten
 
 Function = Callable[..., Any]
 
+SELF_CALLS = 3
+"""How often a rule that calls its own function is traced into itself. All derivatives up to this order use the rule."""
+
+_nesting: ContextVar[dict[custom_vjp, int]] = ContextVar("_nesting", default={})       # replaced, never changed
+
 
 class custom_vjp:
     """`fun` with a derivative rule of its own, given by `.defvjp(forward, backward)`.
 
     `forward(*args)` returns (the output of `fun`, residuals), both trees; `backward(residuals, cotangent)` returns a tuple with
     one cotangent an argument, of that argument's tree, shapes and dtypes; None stands for zero. The rule itself can be
-    differentiated. It covers the arguments only: a derivative with respect to a value that `fun` closes over raises
-    `NonDifferentiableError`.
+    differentiated, and may call the function itself (derivatives beyond the third order are then those of `fun`'s own code). It
+    covers the arguments only: a derivative with respect to a value that `fun` closes over raises `NonDifferentiableError`.
 
     >>> import numpy as np
     >>> from adjit.runtime.transforms import grad
@@ -62,7 +69,21 @@ class custom_vjp:
         if self.rule is None:
             raise TraceError(f"{describe(self)} is a custom_vjp without a rule", find_user_location(),
                              hint="call .defvjp(forward, backward) on it first")
-        return _Call(self.fun, *self.rule, _positional(self.fun, args, kwargs)).emit()
+        with self._nested() as depth:
+            if depth > SELF_CALLS:
+                return self.fun(*args, **kwargs)
+            return _Call(self.fun, *self.rule, _positional(self.fun, args, kwargs)).emit()
+
+    @contextmanager
+    def _nested(self) -> Iterator[int]:
+        """How many calls of this function are being traced within each other, this one included."""
+        counts = _nesting.get()
+        depth = counts.get(self, 0) + 1
+        token = _nesting.set({**counts, self: depth})
+        try:
+            yield depth
+        finally:
+            _nesting.reset(token)
 
 
 class _Call:

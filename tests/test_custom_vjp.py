@@ -180,6 +180,18 @@ def test_a_function_without_a_rule():
     error_of(TraceError, lambda: bare.defvjp(log1pexp, log1pexp))
 
 
+def test_a_rule_may_call_its_own_function(run):
+    @custom_vjp
+    def total(x):
+        return np.log(np.sum(np.exp(x)))
+
+    total.defvjp(lambda x: (total(x), x), lambda x, ct: (2 * ct * np.exp(x - total(x)),))       # twice the truth: the rule is what counts
+    share = np.exp(X) / np.sum(np.exp(X))
+    np.testing.assert_allclose(run(grad(total), X), 2 * share)
+    np.testing.assert_allclose(run(hessian(total), X), 2 * (np.diag(share) - 2 * np.outer(share, share)))
+    assert np.isfinite(run(grad(lambda x: np.sum(hessian(total)(x) ** 2)), X)).all()
+
+
 def test_keyword_only_arguments_have_no_place_in_a_rule():
     rule = with_rule(lambda x, *, scale: x * scale, lambda x: (x, None), lambda _, ct: (ct,))
     assert "scale" in error_of(TraceError, lambda: grad(lambda x: rule(x, scale=2.0))(1.0)).message
