@@ -51,10 +51,9 @@ class ThreadPool:
                 self._jobs.put(job)
             job.work()
         finally:
-            job.cancel()
             try:
-                for _ in range(helpers):
-                    job.done.get()
+                job.cancel()
+                job.wait()
             finally:
                 self._busy.release()
         if job.error is not None:
@@ -67,14 +66,19 @@ class ThreadPool:
 
 
 class _Job:
-    """The calls that are left of one `run`."""
+    """The calls that are left of one `run`, and how many helpers are at work on them.
+
+    A helper that wakes up when nothing is left is not waited for: on a busy machine that may be much later.
+    """
 
     def __init__(self, function: Callable[..., Any], calls: Sequence[Call], owner: object):
         self.function = function
         self.left = deque(calls)
         self.owner = owner
-        self.done: SimpleQueue[None] = SimpleQueue()
         self.error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._helping = 0
+        self._ended: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
         while True:
@@ -84,20 +88,36 @@ class _Job:
                 return
             self.function(*arguments)
 
+    def help(self) -> None:
+        """Work in a thread of the pool; an error is kept for the thread that waits."""
+        with self._lock:
+            if not self.left:
+                return
+            self._helping += 1
+        try:
+            self.work()
+        except BaseException as error:
+            self.error = error
+            self.cancel()
+        with self._lock:
+            self._helping -= 1
+        self._ended.put(None)
+
     def cancel(self) -> None:
         self.left.clear()
+
+    def wait(self) -> None:
+        """Back when no helper is at work; nothing may be left, so that none begins."""
+        while True:
+            with self._lock:
+                if not self._helping:
+                    return
+            self._ended.get()
 
 
 def _serve(jobs: SimpleQueue[_Job]) -> None:
     while True:
-        job = jobs.get()
-        try:
-            job.work()
-        except BaseException as error:      # handed to the thread that waits
-            job.error = error
-            job.cancel()
-        job.done.put(None)
-        del job
+        jobs.get().help()
 
 
 POOL = ThreadPool()

@@ -131,3 +131,19 @@ def test_blocks_are_covered(blocks: int, threads: int) -> None:
     assert [i for low, high in ranges for i in range(low, high)] == list(range(blocks))
     assert all(low < high for low, high in ranges) or blocks == 0
     assert (len(ranges) == 1) == (threads == 1 or blocks <= 1)
+
+
+def test_a_thread_that_wakes_up_late_is_not_waited_for() -> None:
+    class Elsewhere:
+        def help(self) -> None:
+            gate.wait(10)
+
+    pool, gate, seen = ThreadPool(), threading.Event(), []
+    pool.run(seen.append, [(0,), (1,)], 2)
+    pool._jobs.put(Elsewhere())  # type: ignore[arg-type]
+    try:
+        pool.run(seen.append, [(2,), (3,)], 2)
+        assert sorted(seen) == [0, 1, 2, 3]
+        assert not gate.is_set()
+    finally:
+        gate.set()
