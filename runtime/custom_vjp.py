@@ -29,7 +29,7 @@ Function = Callable[..., Any]
 SELF_CALLS = 3
 """How often a rule that calls its own function is traced into itself. All derivatives up to this order use the rule."""
 
-_nesting: ContextVar[dict[custom_vjp, int]] = ContextVar("_nesting", default={})       # replaced, never changed
+_nesting: ContextVar[dict[custom_vjp, int]] = ContextVar("_nesting")
 
 
 class custom_vjp:
@@ -77,7 +77,7 @@ class custom_vjp:
     @contextmanager
     def _nested(self) -> Iterator[int]:
         """How many calls of this function are being traced within each other, this one included."""
-        counts = _nesting.get()
+        counts = _nesting.get({})
         depth = counts.get(self, 0) + 1
         token = _nesting.set({**counts, self: depth})
         try:
