@@ -85,6 +85,62 @@ def test_inputs_and_views_of_them_may_change(module_globals):
         WEIGHTS[:] = np.arange(3.0)
 
 
+class Scaled:
+    """An object whose behaviour depends on itself in many ways."""
+
+    factor = 2.0
+
+    def __init__(self):
+        self._offset = 1.0
+
+    @property
+    def offset(self):
+        return self._offset
+
+    def apply(self, x):
+        return x * self.factor + self.offset
+
+
+def test_what_an_instance_shows_of_its_class():
+    scaled = Scaled()
+    trace = checked_trace(scaled.apply, np.ones(3))
+    for change, path in [
+        (lambda: setattr(scaled, "factor", 3.0), "self.factor changed from 2.0 to 3.0"),
+        (lambda: delattr(scaled, "factor"), ""),
+        (lambda: setattr(scaled, "_offset", 5.0), "self._offset changed from 1.0 to 5.0"),
+    ]:
+        change()
+        assert trace.sources.changed() == path
+        assert (trace.sources.current() is None) == bool(path)
+
+
+def test_sets_attributes_of_functions_and_attributes_by_string():
+    members = {1.0, 2.0}
+
+    class Box:
+        def __init__(self):
+            self.size = 2.0
+
+    box = Box()
+
+    def helper(x):
+        return x * helper.scale
+
+    helper.scale = 1.0
+    trace = checked_trace(lambda x: helper(x) * len(members) * getattr(box, "size"), np.ones(3))  # noqa: B009
+    assert trace.sources.current() == ()
+    for change, back in [
+        (lambda: members.add(3.0), lambda: members.remove(3.0)),
+        (lambda: setattr(box, "size", 3.0), lambda: setattr(box, "size", 2.0)),
+        (lambda: setattr(helper, "scale", 3.0), lambda: setattr(helper, "scale", 1.0)),
+    ]:
+        change()
+        assert trace.sources.current() is None
+        assert trace.sources.changed()
+        back()
+        assert trace.sources.current() == ()
+
+
 def test_containers(module_globals):
     def fun(x):
         for layer in SETTINGS["layers"]:

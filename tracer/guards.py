@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -173,8 +174,11 @@ class _Walk:
                 for key in list(value):
                     if isinstance(key, (str, int, tuple, bool)):
                         yield f"{path}[{key!r}]", partial(_item, value, key), value[key]
-        elif isinstance(value, (list, tuple)):
-            if isinstance(value, list):
+        elif isinstance(value, (set, frozenset)):
+            if len(value) <= _MAX_ITEMS:
+                yield f"set({path})", partial(_members, value), _members(value)
+        elif isinstance(value, (list, tuple, deque)):
+            if not isinstance(value, tuple):
                 yield f"len({path})", lambda: len(value), len(value)
             if len(value) <= _MAX_ITEMS:
                 for index, item in enumerate(list(value)):
@@ -205,6 +209,7 @@ class _Walk:
         scope = function.__globals__
         for name in sorted(names & scope.keys()):
             yield name, partial(_item, scope, name), scope[name]
+        yield from self.attributes(function, vars(function), function.__name__)
 
     def instance(self, value: Any, path: str) -> Iterator[tuple[str, Callable[[], Any], Any]]:
         """The attributes whose names occur in code: those of an object and of its class, methods included."""
@@ -223,11 +228,19 @@ class _Walk:
                 slots = kind.__dict__.get("__slots__", ())
                 yield from self.attributes(value, {name: getattr(value, name) for name in slots if hasattr(value, name)}
                                            if not isinstance(slots, str) else {}, path)
+        own = () if isinstance(value, type) else getattr(value, "__dict__", {}).keys()
         for kind in kinds:
-            if kind.__module__.partition(".")[0] not in _FOREIGN:
-                plain = {name: item for name, item in kind.__dict__.items()
-                         if isinstance(item, (FunctionType, np.ndarray, *_SCALARS, list, tuple, dict))}
-                yield from self.attributes(kind, plain, path)
+            if kind.__module__.partition(".")[0] in _FOREIGN:
+                continue
+            for name in sorted(self.names & kind.__dict__.keys() - own):
+                item = kind.__dict__[name]
+                if isinstance(item, (np.ndarray, *_SCALARS, list, tuple, dict, set, frozenset)):
+                    found = getattr(value, name)        # of the instance: an attribute of its own may hide it later
+                    yield f"{path}.{name}", partial(getattr, value, name, _MISSING), found
+                elif isinstance(item, FunctionType):
+                    yield f"{path}.{name}", partial(getattr, kind, name, _MISSING), item
+                else:                                   # what is behind properties, class methods and compiled methods
+                    self.value(_behind(item), f"{path}.{name}", 0)
 
     def attributes(self, owner: Any, table: Any, path: str) -> Iterator[tuple[str, Callable[[], Any], Any]]:
         for name in sorted(self.names & table.keys()):
@@ -235,11 +248,26 @@ class _Walk:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of globals and attributes in a code object and in those nested in it."""
+    """The names of globals and attributes in a code object and in those nested in it; also those for `getattr`."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            yield constant
+
+
+def _behind(descriptor: Any) -> Any:
+    """The function that a property, a class method or the like calls; the object itself where it is none."""
+    for name in ("fget", "func", "__func__"):
+        function = getattr(descriptor, name, None)
+        if isinstance(function, FunctionType):
+            return function
+    return descriptor
+
+
+def _members(items: Set[Any]) -> str:
+    return ", ".join(sorted(map(repr, items)))
 
 
 def _cell(cell: CellType) -> Any:
