@@ -19,14 +19,32 @@ from adjit.ir.types import SHORT_NAMES
 Runner = Callable[[KernelSource, Sequence[Any], list[tuple[int, int]]], None]
 
 
-def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits: int = 1) -> tuple[np.ndarray, ...]:
-    """The results of a fused graph; every kernel's blocks are run in `splits` parts, last part first."""
+def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits: int = 1, in_place: bool = False) -> tuple[np.ndarray, ...]:
+    """The results of a fused graph; every kernel's blocks are run in `splits` parts, last part first, and results written over operands
+    where they may be, if `in_place`.
+    """
     known: dict[Value, np.ndarray] = dict(zip(graph.params, (np.array(array, order="C") for array in arrays), strict=True))
     for op in graph.ops:
         operands = [known[value] for value in op.operands]
-        outs = run_kernel(op, operands, runner, splits) if op.name == "fused" else evaluate(op.definition, operands, op.attrs)
+        if op.name == "fused":
+            shared = overwriting(op) if in_place else {}
+            outs = run_kernel(op, [array.copy() for array in operands] if shared else operands, runner, splits, shared)
+        else:
+            outs = list(evaluate(op.definition, operands, op.attrs))
         known.update(zip(op.results, (np.array(array, order="C") for array in outs), strict=True))
     return tuple(known[value].reshape(value.type.shape) for value in graph.results)
+
+
+def overwriting(op: Op) -> dict[int, int]:
+    """For results of a fused op the operand that each may be written over: last results and last operands first."""
+    free = list(op.attrs["in_place"])
+    shared: dict[int, int] = {}
+    for j, value in reversed(list(enumerate(op.results))):
+        fitting = [i for i in free if op.operands[i].type.nbytes == value.type.nbytes]
+        if fitting:
+            shared[j] = fitting[-1]
+            free.remove(fitting[-1])
+    return shared
 
 
 def run_kernel(op: Op, operands: Sequence[np.ndarray], runner: Runner, splits: int,

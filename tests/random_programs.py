@@ -104,6 +104,7 @@ class Author:
         self.generator = np.random.default_rng(choose.randrange(1 << 30))
         self.builder = GraphBuilder("random")
         self.known: list[Known] = []
+        self.calls: list[tuple[OpDefinition, tuple[Known, ...], dict[str, Any]]] = []
         self.arrays: list[np.ndarray] = []
 
     # -- parameters and numbers
@@ -150,6 +151,7 @@ class Author:
         with emitting(self.builder), self.builder.at(place, role):
             value = definition(*(operand.value for operand in operands), **attrs)
         self.known.append(Known(value, array, noisy))
+        self.calls.append((definition, operands, attrs))
         return self.known[-1]
 
     def with_noise(self, definition: OpDefinition, operands: Sequence[Known], attrs: dict[str, Any],
@@ -225,9 +227,11 @@ class Author:
     def write(self) -> None:
         """Append an op, or a few."""
         x = self.pick()
-        if x is None:
-            x = self.constant(TensorType(self.choose.choice(DTYPES), self.choose.choice(SHAPES)))
-        self.choose.choice(WRITERS)(self, x)
+        assert x is not None
+        if self.calls and self.choose.random() < 0.1:
+            self.again()
+        else:
+            self.choose.choice(WRITERS)(self, x)
 
     def elementwise(self, x: Known) -> None:
         definition = self.choose.choice(ELEMENTWISE)
@@ -241,6 +245,12 @@ class Author:
             assert definition.arity is not None
             others = [self.like(x.type) for _ in range(definition.arity - 1)]
             self.put(definition, *self.choose.sample([x, *others], definition.arity))
+
+    def again(self) -> None:
+        """An op that was there before, perhaps with its operands in another order."""
+        definition, operands, attrs = self.choose.choice(self.calls[-8:])
+        swap = definition.kind is Kind.ELEMENTWISE and self.choose.random() < 0.5
+        self.put(definition, *(reversed(operands) if swap else operands), **attrs)
 
     def arithmetic(self, x: Known) -> None:
         """Arithmetic, which the other ops would crowd out."""
@@ -290,6 +300,9 @@ class Author:
     def transpose(self, x: Known) -> None:
         self.put(ops.transpose, x, permutation=tuple(self.choose.sample(range(x.type.rank), x.type.rank)))
 
+    def flip(self, x: Known) -> None:
+        self.put(ops.flip, x, axes=self.axes(x.type.rank))
+
     def broadcast(self, x: Known) -> None:
         shape, axes = list(x.type.shape), []
         for _ in range(self.choose.randint(1, 2)):
@@ -306,9 +319,6 @@ class Author:
             stop.append(self.choose.randint(max(first, size - 1), size))
             step.append(self.choose.choice((1, 1, 2)))
         self.put(ops.slice, x, start=tuple(start), stop=tuple(stop), step=tuple(step))
-
-    def flip(self, x: Known) -> None:
-        self.put(ops.flip, x, axes=self.axes(x.type.rank))
 
     def pad(self, x: Known) -> None:
         low, high, interior = (tuple(self.choose.choice((0, 0, 1, 2)) for _ in x.type.shape) for _ in range(3))

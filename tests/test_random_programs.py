@@ -119,6 +119,7 @@ def test_every_pass_keeps_the_meaning(program: Program, elements_per_block: int)
         graphs = run_passes(program)
         check_memory(graphs)
         program.check(run_fused(graphs["schedule"], program.arrays, as_python, splits=2), "of kernels as Python")
+        program.check(run_fused(graphs["schedule"], program.arrays, as_python, in_place=True), "of kernels that write in place")
 
 
 @examples(50)
