@@ -19,7 +19,8 @@ from adjit.ir.types import SHORT_NAMES
 Runner = Callable[[KernelSource, Sequence[Any], list[tuple[int, int]]], None]
 
 
-def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits: int = 1, in_place: bool = False) -> tuple[np.ndarray, ...]:
+def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits: int = 1,
+              in_place: bool = False) -> tuple[np.ndarray, ...]:
     """The results of a fused graph; every kernel's blocks are run in `splits` parts, last part first, and results written over operands
     where they may be, if `in_place`.
     """

@@ -107,8 +107,6 @@ class Author:
         self.calls: list[tuple[OpDefinition, tuple[Known, ...], dict[str, Any]]] = []
         self.arrays: list[np.ndarray] = []
 
-    # -- parameters and numbers
-
     def param(self, type: TensorType, role: str = "input") -> Known:
         array = np.asarray(self.numbers(type))
         value = self.builder.param(type, self.choose.choice((None, None, "x", "w")), role)
@@ -130,8 +128,6 @@ class Author:
             with np.errstate(over="ignore"):
                 array = np.where(draw.random(shape) < 0.2, draw.choice(SPECIAL, shape).astype(type.dtype), array)
         return array
-
-    # -- appending
 
     def put(self, definition: OpDefinition, *operands: Known, **attrs: Any) -> Known | None:
         """Append an op, unless its type rule refuses it or its result would hang on rounding."""
@@ -170,17 +166,14 @@ class Author:
     def holds(self, definition: OpDefinition, operands: Sequence[Known], made: Known) -> bool:
         """Whether a rounded result is well conditioned."""
         moves = definition.kind in (Kind.MOVEMENT, Kind.INDEXING) and definition.name != "scatter_add"
-        if any(operand.noisy is not None for operand in operands) and not moves:
-            if made.type.dtype.kind != "f" or definition.name in JUMPING:
-                return False
-            if not all(np.all(np.isfinite(operand.array)) for operand in operands if operand.type.dtype.kind == "f"):
-                return False
+        if any(operand.noisy is not None for operand in operands) and not moves and (
+                made.type.dtype.kind != "f" or definition.name in JUMPING
+                or not all(np.all(np.isfinite(operand.array)) for operand in operands if operand.type.dtype.kind == "f")):
+            return False
         assert made.noisy is not None
         finite = np.isfinite(made.array)
         largest = np.max(np.abs(made.array), initial=0.0, where=finite)
         return bool(np.array_equal(finite, np.isfinite(made.noisy)) and largest < 1e6 and distance(made) <= 1e4 * grain(made.array))
-
-    # -- choosing operands
 
     def pick(self, where: Callable[[Known], bool] = lambda known: True) -> Known | None:
         """A value for which `where` holds, rather one of the last."""
@@ -222,8 +215,6 @@ class Author:
         number = self.like(TensorType(I64, shape))
         return self.put(ops.remainder, number, self.constant(number.type, max(size, 1)))
 
-    # -- one op of each kind
-
     def write(self) -> None:
         """Append an op, or a few."""
         x = self.pick()
@@ -240,7 +231,7 @@ class Author:
         elif definition.name == "select":
             self.put(definition, self.like(x.type.with_dtype(BOOL)), x, self.like(x.type))
         elif definition.name == "power" and x.type.dtype.kind != "f":
-            self.put(ops.power, x, self.constant(x.type, self.choose.randint(0, 3))) if x.type.dtype.kind != "b" else None
+            self.put(ops.power, x, self.constant(x.type, self.choose.randint(0, 3)))
         else:
             assert definition.arity is not None
             others = [self.like(x.type) for _ in range(definition.arity - 1)]
@@ -284,17 +275,15 @@ class Author:
     def reshape(self, x: Known) -> None:
         shape = list(x.type.shape)
         turn = self.choose.random()
-        if turn < 0.3:
+        if turn < 0.3 or not shape:
             shape.insert(self.choose.randint(0, len(shape)), 1)
         elif turn < 0.6 and 1 in shape:
             shape.remove(1)
         elif turn < 0.8 and len(shape) > 1:
             axis = self.choose.randrange(len(shape) - 1)
             shape[axis:axis + 2] = [shape[axis] * shape[axis + 1]]
-        else:
-            axis = self.choose.randrange(len(shape)) if shape else None
-            if axis is not None and shape[axis] % 2 == 0:
-                shape[axis:axis + 1] = [2, shape[axis] // 2]
+        elif shape[axis := self.choose.randrange(len(shape))] % 2 == 0:
+            shape[axis:axis + 1] = [2, shape[axis] // 2]
         self.put(ops.reshape, x, shape=tuple(shape))
 
     def transpose(self, x: Known) -> None:
@@ -304,7 +293,7 @@ class Author:
         self.put(ops.flip, x, axes=self.axes(x.type.rank))
 
     def broadcast(self, x: Known) -> None:
-        shape, axes = list(x.type.shape), []
+        shape = list(x.type.shape)
         for _ in range(self.choose.randint(1, 2)):
             shape.insert(self.choose.randint(0, len(shape)), -self.choose.choice((1, 2, 3, 4)))
         axes = [axis for axis, size in enumerate(shape) if size >= 0]
