@@ -120,6 +120,12 @@ def test_both_operands_of_a_matmul_that_does_not_fit_are_named():
     assert "where the second is from" in str(error)
 
 
+def test_negative_powers_of_integers():
+    for fun in (lambda x: x**-1, lambda x: np.power(x, -2), lambda x: x ** np.int64(-1)):
+        fails_here(fun, np.array([2, 3]), error=DTypeError, message="a negative integer power", hint="x.astype(float) ** -")
+    np.testing.assert_allclose(run_traced(lambda x: x**-1.0, np.array([2, 4])), [0.5, 0.25])
+
+
 def test_the_argument_is_not_written_to():
     def write(params):
         params["w"][0] = 1

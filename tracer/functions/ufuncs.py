@@ -221,6 +221,9 @@ def power(x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
     """As `numpy.power`; a constant exponent of 2, 1, 0.5 or -1 is a square, a copy, a square root or a reciprocal, as in NumPy."""
     number = exponent if isinstance(exponent, (int, float)) and not isinstance(exponent, (bool, np.generic)) else None
     base = as_operand(x)
+    if isinstance(exponent, (int, np.integer)) and exponent < 0 and isinstance(base, TracedArray) and base.dtype.kind in "biu":
+        raise DTypeError(f"integers ({base.dtype}) to a negative integer power", find_user_location(),
+                         hint=f"make them floats: x.astype(float) ** {exponent}")
     if number in _SIMPLE_POWERS and isinstance(base, TracedArray) and not args and not (kwargs.keys() - {"out"}):
         kinds = (kind_of(base), type(number))
         dtype = loop_dtypes(np.power, kinds, None, "same_kind")[-1]
