@@ -36,12 +36,13 @@ def run(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
     graph = parse(text)
     passes = PIPELINE if options.passes is None else _chosen(options.passes, graph)
+    read = Stage.TRACED if options.passes is None else _stage(graph)
 
     def show(name: str, graph: Graph) -> None:
         print(f"// {name}\n{print_graph(graph)}")
 
     result = run_pipeline(graph, Options(memory_budget=options.memory_budget), verify=not options.no_verify,
-                          on_pass=show if options.print_after_all else None, passes=passes)
+                          on_pass=show if options.print_after_all else None, passes=passes, stage=read)
     if not options.print_after_all:
         print(print_graph(result.final), end="")
     if options.time_passes:

@@ -81,8 +81,8 @@ PIPELINE: tuple[Pass, ...] = (
 
 
 def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None = None,
-                 passes: Sequence[Pass] = PIPELINE) -> PipelineResult:
-    """Run `passes` in order over a traced graph.
+                 passes: Sequence[Pass] = PIPELINE, stage: Stage = Stage.TRACED) -> PipelineResult:
+    """Run `passes` in order over a graph that has come as far as `stage`.
 
     `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass);
     `on_pass(name, graph)` is called with the graph that was given ("traced") and after each pass.
@@ -90,7 +90,7 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     graphs = {Stage.TRACED.name.lower(): graph}
     records: list[PassRecord] = []
     if verify:
-        verify_graph(graph, Stage.TRACED)
+        verify_graph(graph, stage)
     if on_pass is not None:
         on_pass("traced", graph)
     for step in passes:

@@ -10,6 +10,8 @@ import pytest
 from adjit.__main__ import main
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
+from adjit.passes.options import Options
+from adjit.passes.pipeline import PIPELINE, run_pipeline
 
 TRACED = """\
 graph @gradient(%x: f32[4], %ct: f32[4]) {
@@ -72,6 +74,16 @@ def test_a_pass_may_run_at_any_stage(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "vjp" in capsys.readouterr().out
     assert main(["opt", str(path), "--passes", "differentiate,remove_stop_gradients"]) == 0
     assert "stop_gradient" not in capsys.readouterr().out
+
+
+def test_single_passes_over_the_graph_of_every_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What ADJIT_DUMP writes can be read again, and the next pass run on it."""
+    path = tmp_path / "graph.ir"
+    path.write_text(TRACED)
+    for step in PIPELINE:
+        assert main(["opt", str(path), "--passes", step.name]) == 0
+        path.write_text(capsys.readouterr().out)
+    assert parse(path.read_text()) == run_pipeline(parse(TRACED), Options(), verify=True).final
 
 
 def test_unknown_pass(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
