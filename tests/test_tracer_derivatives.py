@@ -105,6 +105,17 @@ def test_logsumexp_of_nothing_but_minus_infinity_has_no_nan():
     np.testing.assert_allclose(aj.grad(aj.numpy.logsumexp)(np.array([1e4, 1e4])), [0.5, 0.5])
 
 
+def test_derivatives_where_a_formula_changes():
+    second = aj.grad(aj.grad(np.sinc))
+    np.testing.assert_allclose(second(0.0), -np.pi ** 2 / 3, rtol=1e-14)
+    np.testing.assert_allclose(second(np.nextafter(0.03, 0.0)), second(0.03), rtol=1e-10)
+    np.testing.assert_allclose(second(1e-9), -np.pi ** 2 / 3, rtol=1e-14)
+    for x in (-2.0, -0.0, 0.0, 2.0):
+        assert aj.grad(lambda x: np.fmod(x, 0.7))(x) == 1
+        assert aj.grad(lambda y, x=x: np.fmod(x, y))(0.7) == -np.trunc(x / 0.7)
+    assert np.signbit(aj.compile(lambda x: np.fmod(x, 0.7))(-0.0))
+
+
 def test_choices_at_kinks():
     np.testing.assert_array_equal(aj.grad(np.max)(np.array([2.0, 1.0, 2.0])), [0.5, 0, 0.5])
     np.testing.assert_array_equal(aj.grad(lambda x: np.abs(x).sum())(np.array([-1.0, 0.0, 2.0])), [-1, 0, 1])

@@ -153,6 +153,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 def sinc(x: Any) -> Any:
     """As `numpy.sinc`: sin(pi x) / (pi x), 1 at 0."""
     array = _floating(x)
-    zero = FUNCTIONS[np.equal](array, 0.0)
-    angle = math.pi * where(zero, 1.0, array)
-    return where(zero, 1.0, FUNCTIONS[np.sin](angle) / angle)
+    small = FUNCTIONS[np.less](FUNCTIONS[np.absolute](array), 0.03)
+    angle = math.pi * where(small, 1.0, array)
+    square = FUNCTIONS[np.square](math.pi * where(small, array, 0.0))
+    series = 1.0 - square / 6 * (1.0 - square / 20 * (1.0 - square / 42 * (1.0 - square / 72)))     # has all derivatives at 0 too
+    return where(small, series, FUNCTIONS[np.sin](angle) / angle)

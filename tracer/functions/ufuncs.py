@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, F64
+from adjit.ir.types import BOOL, F64, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap, write_refused
 from adjit.tracer.entry import implements
 from adjit.tracer.lowering import broadcast, constant, convert
@@ -156,10 +156,12 @@ def _scaled(factor: float) -> Lower:
 
 
 def _fmod(a: Value, b: Value) -> Value:
-    """The remainder with the sign of the dividend."""
-    magnitude = ops.remainder(ops.abs(a), ops.abs(b))
-    zero = constant(0, a.type.dtype, a.type.shape)
-    return ops.select(ops.less(a, zero), ops.negative(magnitude), magnitude) if a.type.dtype.kind != "u" else magnitude
+    """The remainder with the sign of the dividend; its derivative in the dividend is 1, also at 0."""
+    if a.type.dtype.kind == "u":
+        return ops.remainder(a, b)
+    below = signbit(a) if is_float(a.type.dtype) else ops.less(a, constant(0, a.type.dtype, a.type.shape))
+    magnitude = ops.remainder(ops.select(below, ops.negative(a), a), ops.abs(b))
+    return ops.select(below, ops.negative(magnitude), magnitude)
 
 
 def signbit(x: Value) -> Value:
