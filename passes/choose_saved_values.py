@@ -3,7 +3,8 @@
 The forward half are the primal ops that depend on no adjoint, recomputed or update op; all others are the backward half. A mask (bools
 that an adjoint op computes of forward values only) counts as forward: it can be made there, and is often smaller than what it is made of.
 A value that crosses from the first half to the second is *saved*: its memory is taken from where it is made to where the backward half is
-done with it. Parameters, results of the graph and constants are there anyway and cost nothing.
+done with it. Parameters, results of the graph and constants are there anyway and cost nothing; a single number is not worth an op,
+unless a memory budget counts it.
 
 What is saved is a minimum cut: each value of the forward half is a pipe as wide as its bytes, from what cannot be computed again to what
 the backward half uses. Of several minimum cuts the one nearest to the backward half is taken: it computes the least again. An op may be
@@ -115,11 +116,11 @@ def choose_saved_values(graph: Graph, options: Options) -> Graph:
           return %c, %e
         }
     """
-    halves = _Halves(graph)
+    budget = _budget(graph, options)
+    halves = _Halves(graph, counts_numbers=budget is not None)
     if not halves.crossing:
         return graph
     again = halves.choose(())
-    budget = _budget(graph, options)
     if budget is not None and again.nbytes > budget:
         again = _least_that_fits(halves, budget)
     return eliminate_dead_code(_compute_again(graph, halves, again.values), options)
@@ -150,8 +151,9 @@ class _Choice:
 class _Halves:
     """The forward ops that the backward half may need, and at what grade each can be run again."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, counts_numbers: bool):
         self.backward = backward_ops(graph)
+        self.counts_numbers = counts_numbers
         self.maker = {value: op for op in graph.ops if op not in self.backward for value in op.results}
         self.there_anyway = set(graph.results)
         used = dict.fromkeys(value for op in graph.ops if op in self.backward for value in op.operands)
@@ -163,7 +165,8 @@ class _Halves:
     def costs(self, value: Value) -> bool:
         """Whether keeping `value` takes memory; a parameter or a value of the backward half has no forward op."""
         op = self.maker.get(value)
-        return op is not None and op.definition.kind is not Kind.CREATION and value not in self.there_anyway
+        return (op is not None and op.definition.kind is not Kind.CREATION and value not in self.there_anyway
+                and (value.type.size > 1 or self.counts_numbers))
 
     def _grades(self, graph: Graph) -> dict[Op, int]:
         """The grade of every forward op that can be run again, in order."""

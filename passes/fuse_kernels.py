@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from adjit.ir.definition import Kind
@@ -74,7 +74,8 @@ _BACKWARD_PART = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDAT
 class _Fusion:
     """The units of the program, a group or a single op each, in an order in which each comes after what it reads.
 
-    A unit has the index of one of its ops for a number; `owner[i]` is the group that computes op i. The order is kept up to date
+    A unit has the index of one of its ops for a number; `owner[i]` is the group that computes op i, `reads[unit]` are the ops whose
+    results a unit reads. The order is kept up to date
     (Pearce and Kelly, "A dynamic topological sort algorithm", 2007), so that a question about paths looks only at what lies between.
     """
 
@@ -87,6 +88,7 @@ class _Fusion:
         self.groups: dict[int, Group] = {}
         self.members: dict[int, list[int]] = {}
         self.owner: dict[int, int] = {}
+        self.reads = {unit: [self.index_of[v] for v in op.operands if v in self.index_of] for unit, op in enumerate(graph.ops)}
         self.order: list[int | None] = list(range(len(graph.ops)))
         self.position = {unit: unit for unit in range(len(graph.ops))}
 
@@ -97,7 +99,8 @@ class _Fusion:
         for index, op in enumerate(self.graph.ops):
             group = group_of(op, self.producer) if is_fusible(op) else None
             if group is not None:
-                self.groups[index], self.members[index], self.owner[index] = group, [index], index
+                self.members[index], self.owner[index] = [index], index
+                self.set_group(index, group)
                 self.take_in_producers(index, self.are_of_one_part)
 
     def join_parts(self) -> None:
@@ -145,7 +148,7 @@ class _Fusion:
         if group is None or self.too_much_waits(group):
             return False
         self.reorder(later, earlier, between)
-        self.groups[later] = group
+        self.set_group(later, group)
         self.members[later] = sorted(self.members[earlier] + self.members[later])
         for index in self.members.pop(earlier):
             self.owner[index] = later
@@ -185,13 +188,15 @@ class _Fusion:
     def unit_of(self, index: int) -> int:
         return self.owner.get(index, index)
 
-    def inputs(self, unit: int) -> list[int]:
+    def inputs(self, unit: int) -> Iterator[int]:
         """The units whose results a unit reads."""
-        if unit not in self.groups:
-            return [self.unit_of(self.index_of[value]) for value in self.graph.ops[unit].operands if value in self.index_of]
-        group = self.groups[unit]
+        owner = self.owner
+        return (owner.get(index, index) for index in self.reads[unit])
+
+    def set_group(self, unit: int, group: Group) -> None:
+        self.groups[unit] = group
         values = (group.origin.get(value, value) for value in group.loads)
-        return [self.unit_of(self.index_of[value]) for value in values if value in self.index_of]
+        self.reads[unit] = [self.index_of[value] for value in values if value in self.index_of]
 
     # -- the new graph
 
