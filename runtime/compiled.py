@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from types import FunctionType, MethodType
@@ -21,11 +22,16 @@ from adjit.runtime.memory_report import MemoryReport, memory_report
 from adjit.runtime.profile import Profile
 from adjit.runtime.program import Program, compile_program
 from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
+from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import flatten
 
 STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
 Found = tuple[Program, tuple[np.ndarray, ...]]
+
+
+MANY_TRACES = 16
+"""Traces after which a function is warned about, once."""
 
 
 class CacheInfo(NamedTuple):
@@ -178,7 +184,18 @@ class CompiledFunction:
                 self._programs.move_to_end(signature.key)
                 while len(self._programs) > self._limit:
                     self._programs.popitem(last=False)
+            if self._traces == MANY_TRACES:
+                self._warn(program.reason)
             return program, program.trace.captured
+
+    def _warn(self, reason: str) -> None:
+        """Say once that calls are slow because each is traced anew."""
+        place = find_user_location()
+        where = f", now at {place}" if place else ""
+        warnings.warn(
+            f"{function_name(self.fun)} was traced {MANY_TRACES} times{where}; the last time because: {reason}. "
+            "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",
+            RuntimeWarning, stacklevel=2)
 
     def _reason(self, signature: CallSignature) -> str:
         """Why this signature has to be traced."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import gc
+import warnings
 import weakref
 
 import numpy as np
@@ -138,3 +139,20 @@ def test_programs_keep_no_arguments_and_go_with_their_function() -> None:
     del function
     gc.collect()
     assert program() is None
+
+
+def test_many_traces_are_warned_about_once_by_name() -> None:
+    global rate
+    function = compile(lambda x: x * rate, backend="interpret")
+    x = np.ones(2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(40):
+            rate = 1.0 / (step + 1)
+            function(x)
+    (warning,) = caught
+    text = str(warning.message)
+    assert "was traced 16 times" in text
+    assert "rate changed from" in text
+    assert "test_cache_info.py" in text
+    assert "argument" in text
