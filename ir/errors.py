@@ -66,7 +66,7 @@ class ShapeError(AdjitError, ValueError):
 
 
 class DTypeError(AdjitError, TypeError):
-    """A dtype that an operation, or adjit, does not support."""
+    """A dtype that an operation, or adjit, does not support; or a scalar where an array is needed."""
 
 
 class TraceError(AdjitError, RuntimeError):

@@ -15,7 +15,7 @@ import numpy as np
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import Location, TraceError, UnsupportedError
+from adjit.ir.errors import DTypeError, Location, TraceError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
@@ -31,13 +31,15 @@ Strides = tuple[int, ...]
 class View:
     """How a view lies in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`.
 
-    `key` tells whether two views of one base are the same elements.
+    `key` tells whether two views of one base are the same elements. `certain`: NumPy has a view here in any case; else it may have
+    a copy, by a layout that is not known while tracing.
     """
 
     base: TracedArray
     read: Callable[[Value], Value]
     write: Callable[[Value, Value], Value]
     key: object
+    certain: bool = True
 
     @property
     def owner(self) -> TracedArray:
@@ -52,10 +54,11 @@ class TracedArray:
     """An array whose values are not known while tracing. Shape and dtype are.
 
     `weak`: it came from a Python number, and promotes like one. `writable`: it may be written to within the trace.
-    `scalar`: NumPy would have a scalar here, so `x += y` makes a new one. `strides` are counted in elements (None: C order).
+    `scalar`: NumPy would have a scalar here, so `x += y` makes a new one; one that is not writable is an argument, which may as well be
+    an array of no dimension. `strides` are counted in elements (None: C order); without `layout_known` NumPy's may be others.
     """
 
-    __slots__ = ("_strides", "_value", "_version", "scalar", "scope", "view", "weak", "writable")
+    __slots__ = ("_strides", "_value", "_version", "layout_known", "scalar", "scope", "view", "weak", "writable")
     __hash__ = None     # type: ignore[assignment]  # as for ndarrays
 
     if TYPE_CHECKING:       # `methods` gives these, and the methods of ndarray
@@ -72,11 +75,23 @@ class TracedArray:
         self.scalar = not value.type.shape if scalar is None else scalar
         self.view = view
         self._strides = strides
+        self.layout_known = view is None or view.base.layout_known
 
     @property
     def strides(self) -> Strides:
         """Those that the array would have in NumPy, where new arrays are in C order."""
         return contiguous_strides(self.shape) if self._strides is None else self._strides
+
+    @property
+    def immutable(self) -> bool:
+        """Whether it is a scalar for certain: views of it are copies, and nothing is written to it."""
+        return self.scalar and self.writable
+
+    @property
+    def in_order(self) -> bool:
+        """Whether NumPy's elementwise functions make arrays in C order of it: no axis has longer strides than one before it."""
+        steps = [abs(stride) for size, stride in zip(self.shape, self.strides, strict=True) if size > 1 and stride]
+        return not self.size or (self.layout_known and steps == sorted(steps, reverse=True))
 
     # -- the value, and writing to it
 
@@ -87,6 +102,8 @@ class TracedArray:
             raise self._escaped()
         view = self.view
         if view is not None and self._version != view.owner._version:
+            if not view.certain:
+                raise self._uncertain("an array is read after what it was reshaped from was written to")
             with emitting(self.scope.builder):
                 self._value = view.read(view.base.value)
             self._version = view.owner._version
@@ -98,6 +115,8 @@ class TracedArray:
             raise self._escaped()
         if not self.writable:
             raise self._read_only()
+        if self.immutable:
+            raise scalar_refused(f"a scalar ({self.dtype}) is written to, which NumPy does not allow")
         view = self.view
         if view is None:
             if self.scope is not active_scope():
@@ -106,6 +125,8 @@ class TracedArray:
                                  hint="return the new array from the function instead, or write to a copy (x = x.copy())")
             self._version += 1
         else:
+            if not view.certain:
+                raise self._uncertain("a reshaped array is written to")
             view.base.assign(view.write(view.base.value, value))
             self._version = view.owner._version
         self._value = value
@@ -128,6 +149,11 @@ class TracedArray:
     def _escaped(self) -> TraceError:
         return TraceError(f"a traced array is used after the end of its trace ({self._origin()})", find_user_location(),
                           hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
+
+    def _uncertain(self, what: str) -> TraceError:
+        return TraceError(f"{what}; whether it is a view or a copy in NumPy depends on how the elements lie in memory, which is not known "
+                          "while tracing", find_user_location(), hint="call .copy() first: x.copy().reshape(...) to write to a view of a "
+                          "new array, x.reshape(...).copy() to leave x as it is")
 
     def _read_only(self) -> Exception:
         builder, owner = self.scope.builder, self if self.view is None else self.view.owner
@@ -270,6 +296,12 @@ _METHOD_HINTS = {
 }
 
 
+def scalar_refused(message: str) -> DTypeError:
+    """The error for a scalar that would have to change."""
+    return DTypeError(message, find_user_location(),
+                      hint="s = s + 1 and s += 1 make a new scalar; aj.numpy.array(s) is an array of no dimension, which can be written to")
+
+
 def write_refused(location: Location | None) -> TraceError:
     """The error for a traced value that is written into an ordinary ndarray."""
     return TraceError("a traced value cannot be written into an ordinary ndarray", location,
@@ -295,9 +327,11 @@ def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:
 
 
 def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[Value, Value], Value],
-            strides: Strides | None, key: object = None, writable: bool = True) -> TracedArray:
-    """A view of `base`; see `View`."""
-    return wrap(read(base.value), view=View(base, read, write, key), strides=strides,
+            strides: Strides | None, key: object = None, writable: bool = True, certain: bool = True) -> TracedArray:
+    """A view of `base`, see `View`; of a scalar, which has no views, a new array or scalar."""
+    if base.immutable:
+        return wrap(read(base.value))
+    return wrap(read(base.value), view=View(base, read, write, key, certain), strides=strides,
                 writable=base.writable and writable, scalar=False)
 
 
@@ -317,12 +351,14 @@ def as_traced(x: Any) -> TracedArray:
         whole = None if scope.evaluates else _transposed_from(x)
         if whole is not None:       # a compiled function then reads the memory of `W` as it is where the user wrote `W.T`
             straight, permutation = whole
-            return wrap(transpose(scope.capture(scope.same_memory(straight)), permutation), writable=False)
-        return wrap(scope.capture(x), writable=False)
+            return wrap(transpose(scope.capture(scope.same_memory(straight)), permutation), writable=False,
+                        strides=tuple(stride // x.itemsize for stride in x.strides))
+        strides = tuple(stride // x.itemsize for stride in x.strides)
+        return wrap(scope.capture(x), writable=False, scalar=False, strides=strides)
     if isinstance(x, np.generic):
-        return wrap(constant(x, check_dtype(x.dtype)), writable=False)
+        return wrap(constant(x, check_dtype(x.dtype)))
     if isinstance(x, (bool, int, float)):
-        return wrap(constant(x, np.asarray(x).dtype), weak=not isinstance(x, bool), writable=False)
+        return wrap(constant(x, np.asarray(x).dtype), weak=not isinstance(x, bool))
     if isinstance(x, (list, tuple)) and contains_traced(x):
         return FUNCTIONS[np.stack](x)
     return as_traced(np.asarray(x))

@@ -19,8 +19,10 @@ def entry_point(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if active_scope() is not None:
-            return function(*args, **kwargs)
+        scope = active_scope()
+        if scope is not None:
+            result = function(*args, **kwargs)
+            return result if scope.evaluates else _with_layout(result, args)
         with entered(evaluating()):
             return _plain(function(*args, **kwargs))
 
@@ -37,6 +39,20 @@ def implements(*numpy_functions: Any) -> Callable[[Function], Function]:
         return call
 
     return register
+
+
+def _with_layout(result: Any, args: tuple[Any, ...]) -> Any:
+    """NumPy's functions keep the order of axes of what they are given, in ways of their own, where that is not C order."""
+    new = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(x, TracedArray)
+           and x.view is None and x._strides is None and sum(size > 1 for size in x.shape) > 1 and not any(x is arg for arg in args)]
+    if new and not _in_order(args):
+        for x in new:
+            x.layout_known = False
+    return result
+
+
+def _in_order(args: Any) -> bool:
+    return all(x.in_order if isinstance(x, TracedArray) else not isinstance(x, (list, tuple)) or _in_order(x) for x in args)
 
 
 def _plain(result: Any) -> Any:

@@ -69,7 +69,7 @@ def _astype(self: TracedArray, dtype: Any, order: str = "K", casting: Casting = 
             copy: bool = True) -> TracedArray:
     if not copy and self.dtype == np.dtype(dtype):
         return self
-    return FUNCTIONS["astype"](self, dtype, casting)
+    return FUNCTIONS["astype"](self, dtype, casting, order=order)
 
 
 def _several(sizes: tuple[Any, ...]) -> Any:
@@ -86,15 +86,16 @@ def _transpose(self: TracedArray, *axes: Any) -> TracedArray:
 
 
 def _copy(self: TracedArray, order: str = "C") -> TracedArray:
-    return FUNCTIONS[np.copy](self)
+    return wrap(self.value) if self.immutable else FUNCTIONS[np.copy](self, order)
 
 
 def _flatten(self: TracedArray, order: str = "C") -> TracedArray:
-    return FUNCTIONS[np.copy](FUNCTIONS[np.ravel](self, order))
+    return FUNCTIONS[np.copy](FUNCTIONS[np.ravel](self, order), "C")
 
 
 def _fill(self: TracedArray, value: Any) -> None:
-    self[...] = value
+    if not self.immutable:      # of a scalar, NumPy fills a copy
+        self[...] = value
 
 
 def _sort(self: TracedArray, axis: int = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = None) -> None:
@@ -114,7 +115,7 @@ def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
 
 
 def _deepcopy(self: TracedArray, memo: Any = None) -> TracedArray:
-    return FUNCTIONS[np.copy](self)
+    return _copy(self, "K")
 
 
 def install() -> None:

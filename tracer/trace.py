@@ -98,7 +98,10 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         for index, leaf in enumerate(signature.all_leaves):
             if signature.is_traced(index):
                 param = builder.param(signature.leaf_type(index), next(names))
-                leaves.append(wrap(param, weak=signature.leaf_keys[index] == ("weak",), writable=False))
+                weak = signature.leaf_keys[index] == ("weak",)
+                argument = wrap(param, weak=weak, writable=weak)
+                argument.layout_known = not isinstance(leaf, np.ndarray) or leaf.flags.c_contiguous
+                leaves.append(argument)
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
@@ -138,7 +141,10 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         for leaf in arguments:
             if isinstance(leaf, TracedArray):
                 argument_leaves.append(len(builder.params))
-                inner.append(wrap(builder.param(leaf.value.type, leaf.value.name), weak=leaf.weak, writable=False, scalar=leaf.scalar))
+                argument = wrap(builder.param(leaf.value.type, leaf.value.name), weak=leaf.weak, writable=leaf.immutable,
+                                scalar=leaf.scalar)
+                argument.layout_known = leaf.layout_known and leaf.in_order
+                inner.append(argument)
             else:
                 argument_leaves.append(StaticLeaf(leaf))
                 inner.append(leaf)

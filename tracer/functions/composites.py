@@ -146,7 +146,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     if copy:
         return wrap(result.value)
     array[...] = result
-    return array
+    return array if array.shape else array[()]
 
 
 @implements(np.sinc)
@@ -157,4 +157,4 @@ def sinc(x: Any) -> Any:
     angle = math.pi * where(small, 1.0, array)
     square = FUNCTIONS[np.square](math.pi * where(small, array, 0.0))
     series = 1.0 - square / 6 * (1.0 - square / 20 * (1.0 - square / 42 * (1.0 - square / 72)))     # has all derivatives at 0 too
-    return where(small, series, FUNCTIONS[np.sin](angle) / angle)
+    return wrap(where(small, series, FUNCTIONS[np.sin](angle) / angle).value)

@@ -12,9 +12,9 @@ from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, contiguous_strides, wrap
 from adjit.tracer.entry import implements
-from adjit.tracer.functions.shapes import moveaxis, normalize_axes
+from adjit.tracer.functions.shapes import as_array, moveaxis, normalize_axes
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, resolve
 from adjit.tracer.registry import FUNCTIONS
@@ -61,7 +61,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     else:
         product = contract(lowering.broadcast(left, (*batch, rows, inner)), lowering.broadcast(right, (*batch, inner, columns)))
     shape = (*batch, *((rows,) if a.ndim > 1 else ()), *((columns,) if b.ndim > 1 else ()))
-    return store(wrap(lowering.reshape(product, shape)), out, casting, "matmul")
+    return store(wrap(lowering.reshape(product, shape), strides=contiguous_strides(shape)), out, casting, "matmul")
 
 
 if hasattr(np, "vecdot"):
@@ -73,8 +73,8 @@ if hasattr(np, "vecdot"):
 
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """As `numpy.dot`."""
-    x, y = as_traced(a), as_traced(b)
+    """As `numpy.dot`; a Python number has a dtype here, as in NumPy."""
+    x, y = as_array(a), as_array(b)
     if not x.ndim or not y.ndim:
         return FUNCTIONS[np.multiply](x, y, out=out)
     if y.ndim <= 2:
@@ -84,11 +84,11 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
-    """As `numpy.inner`."""
-    x, y = as_traced(a), as_traced(b)
+    """As `numpy.inner`; a Python number has a dtype here, as in NumPy."""
+    x, y = as_array(a), as_array(b)
     if not x.ndim or not y.ndim:
         return FUNCTIONS[np.multiply](x, y)
-    return tensordot(x, y, axes=((-1,), (-1,)))
+    return tensordot(x, y, axes=((-1,), (-1,)))[()]
 
 
 @implements(np.vdot)
@@ -105,8 +105,8 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """As `numpy.tensordot`."""
-    x, y = as_traced(a), as_traced(b)
+    """As `numpy.tensordot`; a Python number has a dtype here, as in NumPy."""
+    x, y = as_array(a), as_array(b)
     if isinstance(axes, (int, np.integer)):
         axes = (range(x.ndim - int(axes), x.ndim), range(int(axes)))
     first, second = (normalize_axes(tuple(each) if not isinstance(each, (int, np.integer)) else each, side.ndim)
@@ -119,4 +119,5 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     rows, columns = [x.shape[i] for i in rest_x], [y.shape[i] for i in rest_y]
     left = lowering.reshape(lowering.transpose(lowering.convert(x.value, loops[0]), (*rest_x, *first)), (math.prod(rows), summed))
     right = lowering.reshape(lowering.transpose(lowering.convert(y.value, loops[1]), (*second, *rest_y)), (summed, math.prod(columns)))
-    return wrap(lowering.reshape(contract(left, right), (*rows, *columns)))
+    shape = (*rows, *columns)
+    return wrap(lowering.reshape(contract(left, right), shape), scalar=False, strides=contiguous_strides(shape))

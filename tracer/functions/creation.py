@@ -13,7 +13,7 @@ from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.entry import entry_point, implements
-from adjit.tracer.functions.shapes import as_shape
+from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
 
@@ -76,7 +76,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
 def _like(number: int | None) -> Any:
     def function(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
         x = as_traced(a)
-        return _filled(number or 0, x.dtype if dtype is None else dtype_argument(dtype), x.shape if shape is None else as_shape(shape))
+        kind = x.dtype if dtype is None else dtype_argument(dtype)
+        return in_order_of(_filled(number or 0, kind, x.shape if shape is None else as_shape(shape)), order)
 
     name = {0: "zeros_like", 1: "ones_like", None: "empty_like"}[number]
     function.__name__, function.__doc__ = name, f"As `numpy.{name}`{', filled with zeros' if number is None else ''}."
@@ -103,7 +104,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) 
     array([1, 2])
     """
     x = as_traced(object) if not isinstance(object, (list, tuple)) or contains_traced(object) else as_traced(np.asarray(object))
-    result = FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype)
+    result = as_array(FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype))
     return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
 
 
@@ -114,7 +115,7 @@ def asarray(a: Any, dtype: Any = None) -> TracedArray:
     >>> asarray([1, 2], dtype="float64")
     array([1., 2.])
     """
-    x = as_traced(a)
+    x = as_array(a)
     return x if dtype is None or x.dtype == np.dtype(dtype) else FUNCTIONS["astype"](x, dtype)
 
 

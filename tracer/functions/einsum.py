@@ -17,6 +17,7 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.contraction import contract
+from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, dtype_argument
 from adjit.tracer.source import find_user_location
@@ -44,7 +45,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
         terms.append(result)
     value, labels = _sum_out(terms[0], set(output))
     value = lowering.transpose(value, [labels.index(label) for label in output])
-    return store(wrap(value), out, name="einsum")
+    return store(in_order_of(wrap(value), "A"), out, name="einsum")
 
 
 def _parse(operands: Sequence[Any]) -> tuple[list[str], str, list[TracedArray]]:

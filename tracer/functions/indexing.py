@@ -15,7 +15,7 @@ from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, scalar_refused, view_of, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.registry import FUNCTIONS
@@ -39,21 +39,27 @@ class _Basic:
 def getitem(x: TracedArray, index: Any) -> TracedArray:
     """`x[index]`: a view for basic indices, a new array for integer arrays; a new scalar where every axis is given an integer."""
     entries = _expand(x, index)
+    kept = any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))      # then NumPy makes no scalars
     if not any(_is_array(entry) for entry in entries):
-        view = _basic_view(x, entries)
-        return wrap(view.value) if _is_copied(index, view.shape) else view
+        view = _basic_view(wrap(x.value, scalar=False) if x.immutable and kept else x, entries)
+        return wrap(view.value, scalar=not view.shape and not kept) if _is_copied(index, view.shape) else view
     view, indices, in_front = _split(x, entries)
     read, write = _advanced(view.shape, indices, in_front)
     numbers = all(isinstance(entry, TracedArray) and entry.scalar for entry in entries if _is_array(entry))
     if numbers and view.ndim > len(indices):        # at a traced integer NumPy gives a view, too
         strides = tuple(stride for axis, stride in enumerate(view.strides) if axis not in indices)
         return view_of(view, read, write, strides, _integer_key(entries))
-    return wrap(read(view.value))
+    chosen = wrap(read(view.value), scalar=False if kept else None)
+    if sum(size > 1 for size in chosen.shape) > 1 and view.ndim > len(indices) and (0 not in indices or not view.in_order):
+        chosen.layout_known = False     # NumPy puts the axes of the indices first in memory, wherever they are in the shape
+    return chosen
 
 
 @implements("setitem")
 def setitem(x: TracedArray, index: Any, new: Any) -> None:
     """`x[index] = new`, converted to the dtype of `x`; a traced bool mask takes one number, or an array of the shape of `x`."""
+    if x.immutable:
+        raise scalar_refused(f"'numpy.{x.dtype.type.__name__}' object does not support item assignment")
     if isinstance(index, TracedArray) and index.dtype == BOOL:
         _set_masked(x, index, new)
         return
@@ -316,4 +322,6 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
     """As `numpy.copyto`."""
+    if isinstance(dst, TracedArray) and dst.immutable:
+        raise scalar_refused(f"copyto() argument 1 must be a numpy.ndarray, not numpy.{dst.dtype.type.__name__}")
     FUNCTIONS[np.positive](FUNCTIONS[np.broadcast_to](src, np.shape(dst)), out=dst, casting=casting, where=where)

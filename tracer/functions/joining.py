@@ -151,8 +151,8 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> TracedArray:
     """As `numpy.repeat`; the numbers of repeats are static."""
     x = as_traced(a)
-    if axis is None:
-        x, axis = ravel(x), 0
+    if axis is None or not x.ndim:
+        x, axis = ravel(x), 0 if axis is None else axis
     if isinstance(repeats, TracedArray):
         raise UnsupportedError("np.repeat with traced repeats has a shape that depends on values", find_user_location(),
                                hint="give repeats as an integer or an ordinary array")
@@ -208,14 +208,14 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
         if any(pair):
             places = np.pad(np.arange(x.shape[axis]), pair, mode=mode)        # type: ignore[call-overload]
             x = FUNCTIONS[np.take](x, fixed(places), axis=axis)
-    return wrap(x.value)
+    return wrap(x.value, scalar=False)
 
 
 def _pad_constant(x: TracedArray, pairs: Sequence[tuple[int, int]], values: Any) -> TracedArray:
     if isinstance(values, (bool, int, float, np.generic)):
         low, high = zip(*pairs, strict=True) if pairs else ((), ())
         number = np.asarray(values).astype(x.dtype).item()
-        return wrap(ops.pad(x.value, low=low, high=high, interior=(0,) * x.ndim, value=number))
+        return wrap(ops.pad(x.value, low=low, high=high, interior=(0,) * x.ndim, value=number), scalar=False)
     table = FUNCTIONS[np.broadcast_to](values, (x.ndim, 2))
     value: Value = x.value
     for axis, pair in enumerate(pairs):

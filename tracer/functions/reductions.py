@@ -14,7 +14,7 @@ from adjit.ir.types import BOOL, F64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import entry_point, implements
-from adjit.tracer.functions.shapes import expand_dims, normalize_axes, normalize_axis
+from adjit.tracer.functions.shapes import expand_dims, normalize_axes, normalize_axis, normalize_reduced
 from adjit.tracer.functions.ufuncs import broadcast_shapes, store, where
 from adjit.tracer.promotion import dtype_argument, sum_dtype
 from adjit.tracer.registry import FUNCTIONS
@@ -30,7 +30,7 @@ def given(argument: Any) -> bool:
 
 def reduce(op: Reduce, x: TracedArray, value: Value, axis: Any, keepdims: Any, out: Any, name: str) -> Any:
     """`op` over the axes of `value`, which has the shape of `x`."""
-    axes = tuple(sorted(normalize_axes(axis, x.ndim)))
+    axes = tuple(sorted(normalize_reduced(axis, x.ndim)))
     result = op(value, axes=axes) if axes else value
     if keepdims is True or (given(keepdims) and keepdims):
         result = lowering.reshape(result, [1 if i in axes else size for i, size in enumerate(x.shape)])
@@ -70,7 +70,7 @@ def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
             limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype) if x.dtype != BOOL else None
             neutral = (-np.inf * sign if x.dtype.kind == "f" else sign < 0 if limits is None else limits.min if sign > 0 else limits.max)
             x = masked(x, where, neutral)
-        axes = normalize_axes(axis, x.ndim)
+        axes = normalize_reduced(axis, x.ndim)
         if axes and not np.prod([x.shape[i] for i in axes]) and given(initial):
             rest = [1 if i in axes and keepdims is True else size for i, size in enumerate(x.shape) if i not in axes or keepdims is True]
             return store(wrap(lowering.constant(initial, x.dtype, tuple(rest))), out)
@@ -155,7 +155,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
         count = _element_count(x, axis, keepdims, True)
-        return (result, FUNCTIONS[np.full_like](result, count)) if returned else result
+        return (result, FUNCTIONS[np.full_like](result, count)[()]) if returned else result
     w = as_traced(weights)
     if w.shape != x.shape:
         axes = normalize_axes(axis, x.ndim)
@@ -185,7 +185,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 def _place(op: Callable[..., Value], name: str) -> Callable[..., Any]:
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         x = as_traced(a)
-        flat = wrap(lowering.reshape(x.value, (x.size,))) if axis is None else x
+        flat = wrap(lowering.reshape(x.value, (x.size,))) if axis is None or not x.ndim else x
         place = normalize_axis(0 if axis is None else axis, flat.ndim)
         if not flat.shape[place]:
             raise ShapeError(f"attempt to get {name} of an empty sequence", find_user_location())
@@ -205,7 +205,7 @@ def _cumulative(op: Callable[..., Value], name: str) -> Callable[..., Any]:
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         x = as_traced(a)
         target = dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
-        value = lowering.reshape(x.value, (x.size,)) if axis is None else x.value
+        value = lowering.reshape(x.value, (x.size,)) if axis is None or not x.ndim else x.value
         place = normalize_axis(0 if axis is None else axis, value.type.rank)
         return store(wrap(op(lowering.convert(value, target), axis=place, reverse=False)), out, name=name)
 
@@ -266,6 +266,8 @@ def _extremum_method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _accumulate_method(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        if not np.ndim(a):
+            raise TypeError("cannot accumulate on a scalar")
         return function(a, axis, dtype, out)
 
     return entry_point(call)

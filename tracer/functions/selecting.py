@@ -29,8 +29,8 @@ def _index_array(indices: Any) -> TracedArray | np.ndarray:
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """As `numpy.take`, modes raise, wrap and clip."""
     x = as_traced(a)
-    if axis is None:
-        x, axis = ravel(x), 0
+    if axis is None or not x.ndim:
+        x, axis = ravel(x), 0 if axis is None else axis
     place = normalize_axis(axis, x.ndim)
     size = x.shape[place]
     if mode == "raise":
@@ -71,8 +71,8 @@ def argsort(a: Any, axis: int | None = -1, kind: str | None = None, order: Any =
     """As `numpy.argsort`, always stable."""
     refuse(order is not None, "argsort(order=...)")
     x = as_traced(a)
-    if axis is None:
-        x, axis = ravel(x), 0
+    if axis is None or not x.ndim:
+        x, axis = ravel(x), 0 if axis is None else axis
     return wrap(ops.argsort(x.value, axis=normalize_axis(axis, x.ndim)))
 
 

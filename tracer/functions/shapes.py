@@ -38,6 +38,11 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return axes
 
 
+def normalize_reduced(axis: Any, ndim: int) -> tuple[int, ...]:
+    """As `normalize_axes`, for the functions that take 0 and -1 for an array of no dimension as well."""
+    return () if not ndim and isinstance(axis, (int, np.integer)) and axis in (0, -1) else normalize_axes(axis, ndim)
+
+
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A shape given as an integer or a sequence of them."""
     if isinstance(shape, (tuple, list, np.ndarray)):
@@ -78,12 +83,15 @@ def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -
     """`x` in C order with the full `shape`: a view where NumPy gives one."""
     shape, old = tuple(shape), x.shape
     strides = view_strides(old, x.strides, shape)
-    if strides is None or copy:
+    certain = x.layout_known or [size for size in old if size != 1] == [size for size in shape if size != 1]
+    if copy or (strides is None and certain):
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-        return wrap(lowering.reshape(x.value, shape), scalar=False)
+        return wrap(lowering.reshape(x.value, shape), scalar=False, strides=contiguous_strides(shape))
+    if strides is None:
+        strides = contiguous_strides(shape)
     return view_of(x, lambda value: lowering.reshape(value, shape), lambda base, value: lowering.reshape(value, old), strides,
-                   ("reshape", shape))
+                   ("reshape", shape), certain=certain)
 
 
 def permute(x: TracedArray, permutation: Sequence[int]) -> TracedArray:
@@ -129,6 +137,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 def ravel(a: Any, order: str = "C") -> TracedArray:
     """As `numpy.ravel`: a view where the elements lie one after the other."""
     x = as_traced(a)
+    if not x.layout_known:
+        return reshape(x, -1, order)
     in_order = x if order == "C" else permute(x, range(x.ndim)[::-1])
     packed = all(size == 1 or stride == expected for size, stride, expected
                  in zip(in_order.shape, in_order.strides, contiguous_strides(in_order.shape), strict=True))
@@ -197,14 +207,14 @@ def expand_dims(a: Any, axis: Any) -> TracedArray:
     count = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     axes = normalize_axes(axis, count)
     sizes = iter(x.shape)
-    return reshape_to(x, [1 if position in axes else next(sizes) for position in range(count)])
+    return reshape_to(as_array(x), [1 if position in axes else next(sizes) for position in range(count)])
 
 
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> TracedArray:
     """As `numpy.squeeze`."""
     x = as_traced(a)
-    axes = tuple(i for i, size in enumerate(x.shape) if size == 1) if axis is None else normalize_axes(axis, x.ndim)
+    axes = tuple(i for i, size in enumerate(x.shape) if size == 1) if axis is None else normalize_reduced(axis, x.ndim)
     if any(x.shape[i] != 1 for i in axes):
         raise ShapeError(f"squeeze: an axis of {x.shape} chosen by axis={axis} is not of size 1", find_user_location())
     return reshape_to(x, [size for i, size in enumerate(x.shape) if i not in axes])
@@ -218,7 +228,7 @@ def read_only(x: TracedArray, read: Callable[[Value], Value], strides: Sequence[
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
     """As `numpy.broadcast_to`: a read-only view."""
-    x, sizes = as_traced(array), as_shape(shape)
+    x, sizes = as_array(array), as_shape(shape)
     offset = len(sizes) - x.ndim
     if offset < 0 or any(have not in (1, want) for have, want in zip(x.shape, sizes[offset:], strict=True)):
         raise ShapeError(f"broadcast_to: an array of shape {x.shape} cannot be broadcast to {sizes}", find_user_location())
@@ -229,7 +239,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ...]:
     """As `numpy.broadcast_arrays`."""
-    traced = [as_traced(array) for array in arrays]
+    traced = [as_array(array) for array in arrays]
     try:
         shape = np.broadcast_shapes(*(x.shape for x in traced))
     except ValueError as error:
@@ -256,7 +266,7 @@ def flip(m: Any, axis: Any = None) -> TracedArray:
     x = as_traced(m)
     axes = tuple(sorted(normalize_axes(axis, x.ndim)))
     if not axes:
-        return x
+        return x[()]
 
     def turn(value: Value) -> Value:
         return ops.flip(value, axes=axes)
@@ -317,7 +327,22 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedA
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> TracedArray:
     """As `numpy.copy`: a new array that can be written to."""
-    return wrap(as_traced(a).value, scalar=False)
+    return in_order_of(wrap(as_traced(a).value, scalar=False), order)
+
+
+def in_order_of(new: TracedArray, order: str) -> TracedArray:
+    """A new array whose elements lie as `order` says; K is settled by what it was made of."""
+    if order == "C":
+        new._strides = contiguous_strides(new.shape)
+    elif order != "K" and sum(size > 1 for size in new.shape) > 1:
+        new.layout_known = False
+    return new
+
+
+def as_array(x: Any) -> TracedArray:
+    """As `as_traced`; a scalar becomes an array of no dimension."""
+    x = as_traced(x)
+    return wrap(x.value, scalar=False) if x.immutable else x
 
 
 @implements(np.shape)

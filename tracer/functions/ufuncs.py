@@ -13,8 +13,9 @@ from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, is_float
-from adjit.tracer.array import TracedArray, as_traced, wrap, write_refused
+from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
 from adjit.tracer.entry import implements
+from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.promotion import (
     Casting,
@@ -53,6 +54,8 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
         return result
     if isinstance(out, tuple):
         (out,) = out
+    if isinstance(out, TracedArray) and out.immutable:
+        raise scalar_refused(f"{name}: out= is a scalar; return arrays must be of ArrayType")
     target = np.shape(out) if isinstance(out, np.ndarray) else out.shape
     if target != result.shape:
         raise ShapeError(f"{name}: out= has the shape {target}, the result {result.shape}", find_user_location())
@@ -282,7 +285,8 @@ def where(condition: Any, *choices: Any) -> TracedArray:
     dtype = common_dtype(operands)
     mask = as_traced(condition)
     shape = broadcast_shapes("where", mask, *operands)
-    return wrap(ops.select(broadcast(convert(mask.value, BOOL), shape), *(to_value(x, dtype, shape) for x in operands)))
+    chosen = ops.select(broadcast(convert(mask.value, BOOL), shape), *(to_value(x, dtype, shape) for x in operands))
+    return wrap(chosen, scalar=False)
 
 
 @implements(np.clip)
@@ -321,12 +325,12 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 @implements("astype")
-def astype(x: Any, dtype: Any, casting: Casting = "unsafe") -> TracedArray:
+def astype(x: Any, dtype: Any, casting: Casting = "unsafe", order: str = "K") -> TracedArray:
     """`x` in another dtype, always as a new array."""
     x, target = as_traced(x), dtype_argument(dtype)
     if not np.can_cast(x.dtype, target, casting):
         raise DTypeError(f"cannot cast from {x.dtype} to {target} with casting rule {casting!r}", find_user_location())
-    return wrap(convert(x.value, target))
+    return in_order_of(wrap(convert(x.value, target), scalar=x.immutable), order)
 
 
 if hasattr(np, "astype"):
