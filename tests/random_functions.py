@@ -58,6 +58,10 @@ UPDATES = (
     "np.maximum({t}, {y}, out={t})")
 BLOCKS = (
     "for i in range({small}):\n    {t} = np.tanh({t} + i)", "for row in {x}:\n    {t} = {t} + row.sum()",
+    "{s} = {t}\n{s} += 1", "{s} = {t}.reshape(-1)\n{s} *= 2", "{s} = np.ravel({t})\n{t} -= {y}", "{s} = {t}[..., None]\n{s}[0] = 3",
+    "{s} = {t}.T.reshape(-1)\n{s}[0] = {scalar}", "{s} = {t}.copy()\n{t} = {s}\n{s} += {y}", "{s} = {t}[...]\n{s} *= 2",
+    "{s} = np.copy({t})\n{t} = {s}\n{s} -= 1", "{s} = {t}[:, ::2].reshape(-1)\n{s}[-1] = 0", "{s} = {t}.squeeze()\n{s} += 2",
+    "{s} = np.zeros_like({t})\n{t} = {s}.reshape(-1)\n{t} += {y}", "{s} = {t}[0]\n{s} += 1", "{t}.fill(2)", "{s} = {t}[0, ...]\n{s} += 1",
     "if {x}.ndim > 1:\n    {t} = {x} * 2\nelse:\n    {t} = {y}", "if {x}.shape and {x}.shape[0] > 2:\n    {t} = {x}[:2]",
     "for i, row in enumerate({x}):\n    {t}[i] = row.mean() * i", "{t} = [{x}, {y}][len({x}.shape) % 2]",
     "while {t}.size > 4:\n    {t} = {t}[::2].reshape(-1)[1:]", "{t}, {s} = {x} + 1, {t} * 2", "{s} = {t}[{i}]\n{s} += 1",
@@ -70,10 +74,8 @@ TEMPLATES = (*[f"{{t}} = np.{name}({{x}})" for name in UNARY], *[f"{{t}} = np.{n
              *[f"{{t}} = {{x}}.{name}({more})" for name in ("sum", "mean", "max") for more in ("", "axis={axis}", "keepdims=True")],
              *["{t} = {x}[{i}]"] * 15, *UPDATES * 3, *BLOCKS * 3)
 
-NEEDS_AXES = frozenset((
-    *(f"{{t}} = {text}" for text in SHAPING), *UPDATES, *BLOCKS,
-    *(text for text in TEMPLATES if "axis" in text or "[{i}]" in text or "sort" in text)))
-"""Not for 0-d values, which NumPy makes scalars: they are copied where an array is viewed, and have an axis 0 for some functions."""
+VIEWING = frozenset((*(f"{{t}} = {text}" for text in SHAPING), *UPDATES, *BLOCKS, *(text for text in TEMPLATES if "[{i}]" in text)))
+"""Not for arguments without dimensions: one trace serves NumPy's scalars, of which views are copies, and arrays."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Source:
         return names["function"]
 
     def copies(self) -> list[Any]:
-        return [array.copy() if isinstance(array, np.ndarray) else array for array in self.arguments]
+        return [array.copy(order="K") if isinstance(array, np.ndarray) else array for array in self.arguments]
 
 
 def random_source(choose: Random, size: int) -> Source:
@@ -111,8 +113,8 @@ def random_source(choose: Random, size: int) -> Source:
                 "i": choose.choice(INDICES), "j": choose.choice(INDICES)}
         template = choose.choice(TEMPLATES)
         text = template.format(**pick)
-        of_scalars = any(np.ndim(names.get(pick[which], np.zeros(1))) == 0 for which in "xyet")
-        if not (of_scalars and template in NEEDS_AXES) and _runs(text, names):
+        plain = any(names.get(pick[which]) is argument for argument in arguments if not np.ndim(argument) for which in "xyet")
+        if not (plain and template in VIEWING) and _runs(text, names):
             lines += text.split("\n")
             local = sorted(name for name in names if name[0] == "v")
     results = choose.sample([*local, *exact], min(len(local) + 1, 3)) if local else exact[:1]

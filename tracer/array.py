@@ -75,7 +75,7 @@ class TracedArray:
         self.scalar = not value.type.shape if scalar is None else scalar
         self.view = view
         self._strides = strides
-        self.layout_known = view is None or view.base.layout_known
+        self.layout_known: bool = view is None or view.base.layout_known
 
     @property
     def strides(self) -> Strides:
@@ -113,11 +113,13 @@ class TracedArray:
         """Put another value of the same type in; what views show of it, or it of its base, follows."""
         if not self.scope.open:
             raise self._escaped()
+        view = self.view
+        if view is not None and not view.certain:
+            raise self._uncertain("a reshaped array is written to")
         if not self.writable:
             raise self._read_only()
         if self.immutable:
             raise scalar_refused(f"a scalar ({self.dtype}) is written to, which NumPy does not allow")
-        view = self.view
         if view is None:
             if self.scope is not active_scope():
                 raise TraceError("an array made outside of a differentiated or control-flow function is written to inside of it",
@@ -125,8 +127,6 @@ class TracedArray:
                                  hint="return the new array from the function instead, or write to a copy (x = x.copy())")
             self._version += 1
         else:
-            if not view.certain:
-                raise self._uncertain("a reshaped array is written to")
             view.base.assign(view.write(view.base.value, value))
             self._version = view.owner._version
         self._value = value
@@ -331,6 +331,7 @@ def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[
     """A view of `base`, see `View`; of a scalar, which has no views, a new array or scalar."""
     if base.immutable:
         return wrap(read(base.value))
+    certain = certain and (base.view is None or base.view.certain)
     return wrap(read(base.value), view=View(base, read, write, key, certain), strides=strides,
                 writable=base.writable and writable, scalar=False)
 
