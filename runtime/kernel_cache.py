@@ -8,13 +8,11 @@ note for `explain()`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import stat
 import sys
-import tempfile
 import time
 import weakref
 from contextlib import suppress
@@ -44,17 +42,23 @@ def environment() -> str:
     from importlib.metadata import version  # as slow to import as all of adjit
 
     features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
-    generator = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py")))).hexdigest()
+    generator = _sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py"))))
     packages = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     compiler = [f"{name}={os.environ[name]}" for name in _COMPILER_VARIABLES if name in os.environ]
     return "\n".join([*packages, generator, *compiler, python, platform.machine(), binding.get_host_cpu_name(), features])
 
 
+def _sha256(content: bytes) -> str:
+    import hashlib  # loads OpenSSL: not at `import adjit`
+
+    return hashlib.sha256(content).hexdigest()
+
+
 def kernel_key(source: KernelSource) -> str:
     """The name of a kernel in the cache: 64 hexadecimal digits."""
     types = [argument.dtype for argument in source.arguments]
-    return hashlib.sha256(json.dumps([environment(), source.text, types, source.helpers]).encode()).hexdigest()
+    return _sha256(json.dumps([environment(), source.text, types, source.helpers]).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,8 @@ class DiskCache:
         content = _encode(compiled, key)
         assert self.folder is not None
         try:
-            handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)      # mode 0600
+            name = self.folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
+            handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(content)
@@ -180,13 +185,13 @@ def _read_private(path: Path) -> tuple[bytes, str]:
 def _encode(compiled: CompiledObject, key: str) -> bytes:
     header = json.dumps({"key": key, "symbol": compiled.symbol})
     body = header.encode() + b"\n" + compiled.object_code
-    return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return _MAGIC + _sha256(body).encode() + b"\n" + body
 
 
 def _decode(content: bytes, key: str) -> CompiledObject | None:
     """The object, or None where the content is not what `_encode` wrote for `key`."""
     digest, _, body = content[len(_MAGIC):].partition(b"\n")
-    if not content.startswith(_MAGIC) or hashlib.sha256(body).hexdigest().encode() != digest:
+    if not content.startswith(_MAGIC) or _sha256(body).encode() != digest:
         return None
     header, _, object_code = body.partition(b"\n")
     fields = json.loads(header)
