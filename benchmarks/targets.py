@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -159,8 +158,8 @@ def start_rows(starts: int, folder: Path, environment: Mapping[str, str]) -> lis
     for _ in range(starts + 1):     # the first ones write bytecode and fill the file cache
         for module, found in seconds.items():
             code = f"import time; begin = time.perf_counter(); import {module}; print(time.perf_counter() - begin)"
-            run = subprocess.run([sys.executable, "-c", code], env=dict(environment), cwd=folder, check=True, capture_output=True, text=True)
-            found.append(float(run.stdout))
+            printed = subprocess.check_output([sys.executable, "-c", code], env=dict(environment), cwd=folder)
+            found.append(float(printed))
     numpy, adjit = (statistics.median(found[1:]) for found in seconds.values())
     measured = f"{milliseconds(adjit)}; of it numpy {milliseconds(numpy)}"
     return [*rows, Row("import adjit", f"<= {milliseconds(IMPORT_SECONDS)}", measured, adjit <= IMPORT_SECONDS, seconds)]
