@@ -6,6 +6,8 @@ product with n is exact (Muller, Elementary Functions). Where 2^n itself is no n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from adjit.codegen.vector_math.building_blocks import Pair, at_least, at_most, is_tiny, nearest, polynomial, power_of_two, two_powers
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
 from adjit.codegen.vector_math.language import Value, fma, select
@@ -34,23 +36,34 @@ def exp_of_reduced(code: Value, r: Value) -> Value:
     return fma(expm1_of_reduced(r), a, a) * b
 
 
+def zero_below(x: Value, least: float, function: Callable[[Value], Value]) -> Value:
+    """function(x), and 0 where x < least.
+
+    Such an x is not looked at: a product that underflows takes some processors a hundred cycles, and masks are full of them.
+    """
+    below = x < least
+    return select(below, 0.0, function(select(below, 0.0, x)))
+
+
 def exp(x: Value) -> Value:
     low, high = EXP_RANGE[x.bits]
-    return exp_of_reduced(*reduce_ln2(at_most(at_least(x, low), high)))
+    return zero_below(x, low, lambda x: exp_of_reduced(*reduce_ln2(at_most(x, high))))
 
 
 def exp_of_minus_abs(x: Value) -> Value:
     """e^-|x|"""
-    return exp_of_reduced(*reduce_ln2(at_least(-abs(x), EXP_RANGE[x.bits][0])))
+    return zero_below(-abs(x), EXP_RANGE[x.bits][0], lambda x: exp_of_reduced(*reduce_ln2(x)))
 
 
 def exp2(x: Value) -> Value:
     low, high = _EXP2_RANGE[x.bits]
-    x = at_most(at_least(x, low), high)
-    n, code = nearest(x)
-    r = x - n
-    a, b = two_powers(code)
-    return fma(r * polynomial(r, "EXP2"), a, a) * b
+
+    def power(x: Value) -> Value:
+        n, code = nearest(x)
+        r = x - n
+        a, b = two_powers(code)
+        return fma(r * polynomial(r, "EXP2"), a, a) * b
+    return zero_below(x, low, lambda x: power(at_most(x, high)))
 
 
 def expm1(x: Value) -> Value:
