@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from adjit.codegen.kernel_source import KernelSource
+from adjit.codegen.link import LoadedKernel
 from adjit.runtime.threads import POOL
-
-if TYPE_CHECKING:
-    from adjit.codegen.kernel_source import KernelSource
-    from adjit.codegen.link import LoadedKernel
 
 SPLIT_NANOSECONDS = 200_000.0
 """Estimated work from which a kernel is split over threads: some times what waking a sleeping thread takes."""
