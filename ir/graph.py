@@ -75,10 +75,6 @@ class Op:
     def with_operands(self, operands: Sequence[Value]) -> Op:
         return replace(self, operands=tuple(operands))
 
-    def with_attrs(self, **attrs: Any) -> Op:
-        """The op with some attributes set anew."""
-        return replace(self, attrs={**self.attrs, **attrs})
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:

@@ -26,6 +26,7 @@ from adjit import codegen
 from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.numba_compiler import compile_source
+from adjit.codegen.python_kernels import load_python
 from adjit.runtime import settings
 from adjit.runtime.kernel_step import Kernel
 
@@ -202,7 +203,12 @@ _loaded: weakref.WeakValueDictionary[str, LoadedKernel] = weakref.WeakValueDicti
 
 
 def obtain_kernel(source: KernelSource) -> Kernel:
-    """`source` as loaded code: of this process, else of the disk cache, else compiled and kept there."""
+    """`source` as loaded code: of this process, else of the disk cache, else compiled and kept there.
+
+    With Numba's compiler switched off, the text itself runs, as Python.
+    """
+    if settings.DISABLE_JIT.get():
+        return Kernel(source, load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
     key = kernel_key(source)
     loaded = _loaded.get(key)
     if loaded is not None:

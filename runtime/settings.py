@@ -88,5 +88,6 @@ THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a kernel ma
 CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
 CACHE_SIZE = Setting("ADJIT_CACHE_SIZE", _bytes, lambda: 256 << 20, "bytes the folder of compiled kernels may take; 0: no disk cache")
 SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
+DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False, "1: kernels run as plain Python, to step through them")
 
-SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, SIGNATURES)
+SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, SIGNATURES, DISABLE_JIT)

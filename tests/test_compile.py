@@ -531,3 +531,20 @@ def test_dump(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     function(X[:1], W, B)
     compile(lambda x: x + 1.0)(X)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000-layer", "001-layer", "002-_lambda_"]
+
+
+def test_kernels_run_as_python_where_numbas_compiler_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    x, b = np.linspace(-1, 1, 12).reshape(3, 4), np.arange(4.0)
+
+    @compile
+    def function(x, b):
+        h = np.exp(x + b)
+        p = h / h.sum(axis=1, keepdims=True)
+        return p, p.sum(axis=0), (p > 0.5).any()
+
+    h = np.exp(x + b)
+    p = h / h.sum(axis=1, keepdims=True)
+    for found, wanted in zip(function(x, b), (p, p.sum(axis=0), (p > 0.5).any()), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-15)
+    assert "runs as Python" in function.explain()

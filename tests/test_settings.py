@@ -53,4 +53,4 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_table_is_complete() -> None:
     found = {value.variable for value in vars(settings).values() if isinstance(value, Setting)}
     assert found == {setting.variable for setting in SETTINGS}
-    assert all(setting.variable.startswith("ADJIT_") and setting.doc for setting in SETTINGS)
+    assert all(setting.variable.startswith(("ADJIT_", "NUMBA_")) and setting.doc for setting in SETTINGS)      # Numba's own switch too
