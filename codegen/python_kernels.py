@@ -38,4 +38,4 @@ def load_python(source: KernelSource) -> LoadedKernel:
 
 
 def _elements(address: int, dtype: np.dtype) -> np.ndarray:
-    return np.frombuffer((ctypes.c_byte * _ENDLESS).from_address(address), dtype)
+    return np.frombuffer(memoryview((ctypes.c_byte * _ENDLESS).from_address(address)), dtype)
