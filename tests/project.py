@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION = re.search(r'^VERSION = "(.+)"$', (ROOT / "ir/version.py").read_text(), re.MULTILINE)[1]  # type: ignore[index]
-ROOMS = ("ir", "tracer", "passes", "codegen", "runtime", "api")
+ROOMS = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:

@@ -16,7 +16,8 @@ ALLOWED = {
     "tracer": {"tracer", "ir"},
     "passes": {"passes", "ir"},
     "codegen": {"codegen", "ir"},
-    "runtime": {"runtime", "ir", "tracer", "passes", "codegen"},
+    "eager": {"eager", "ir", "tracer", "passes", "codegen"},
+    "runtime": {"runtime", "eager", "ir", "tracer", "passes", "codegen"},
     "api": set(ROOMS),
 }
 LIGHT = {"adjit", "numpy", "llvmlite", "optree"}

@@ -19,6 +19,7 @@ from adjit.ir.errors import DTypeError, Location, TraceError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
+from adjit.tracer.box import ArrayBox
 from adjit.tracer.lowering import constant, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope
@@ -342,9 +343,12 @@ def unwrap(x: Any) -> Value:
 
 
 def as_traced(x: Any) -> TracedArray:
-    """`x` as a traced array: plain arrays are captured by reference, numbers become constants, lists are stacked."""
+    """`x` as a traced array: plain arrays are captured by reference, numbers become constants, lists are stacked, boxes opened."""
     if isinstance(x, TracedArray):
         return x
+    if isinstance(x, ArrayBox):
+        boxed: TracedArray = x.traced()
+        return boxed
     if isinstance(x, np.ndarray):
         scope = active_scope()
         if scope is None:

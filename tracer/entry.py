@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adjit.tracer.array import TracedArray
+from adjit.tracer.box import find_box
 from adjit.tracer.registry import FUNCTIONS, Function
 from adjit.tracer.scope import active_scope, entered, evaluating
 
@@ -14,11 +15,14 @@ from adjit.tracer.scope import active_scope, entered, evaluating
 def entry_point(function: Function) -> Function:
     """`function`, written over traced arrays, for callers anywhere.
 
-    Outside of a trace plain arrays go in, and ndarrays and NumPy scalars come out.
+    Outside of a trace plain arrays go in, and ndarrays and NumPy scalars come out. Boxed arrays are asked to make the call.
     """
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        box = find_box(args, kwargs)
+        if box is not None:
+            return box.apply_boxed(function, args, kwargs)
         scope = active_scope()
         if scope is not None:
             result = function(*args, **kwargs)

@@ -1,0 +1,103 @@
+"""Cuts a joint graph in two: what computes the results, and what computes the gradients from what the first half keeps.
+
+The eager tensors run the halves at different times, and so does a compiled function whose backward half is called later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.definition import Kind
+from adjit.ir.errors import VerificationError
+from adjit.ir.graph import Graph, Op, Value, producers
+
+FREE = frozenset({"reshape", "transpose", "broadcast", "slice", "flip", "stop_gradient"})
+"""Ops that the backward half runs again rather than that their result is kept: they move nothing, or next to nothing."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Saved:
+    """One value that the backward half takes: parameter or result number `index` of the forward half. Parameters sort first."""
+
+    is_result: bool
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """A joint graph in two.
+
+    `forward` has the inputs as parameters; its first results are those of the joint graph, the others are kept for `backward`
+    only. `backward` takes the values of `saved`, in their order, then the cotangents; it gives the gradients.
+    """
+
+    forward: Graph
+    backward: Graph
+    saved: tuple[Saved, ...]
+
+
+def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] | None = None) -> Halves:
+    """Split a joint graph: its first `inputs` parameters are those of the function (the others are cotangents), its first `results`
+    results are those of the function (the others are gradients).
+
+    Without `saved`, what crosses over is saved, but for constants and what `FREE` ops make. With `saved` the backward half makes do
+    with these values and computes the others again; raises `VerificationError` where that is impossible.
+    """
+    params, gradients = joint.params[:inputs], joint.results[results:]
+    made_by = producers(joint)
+    forward_ops = _needed(joint, joint.results[:results])
+    known = {value: Saved(True, index) for index, value in reversed([*enumerate(joint.results[:results])])}
+    known.update((value, Saved(False, index)) for index, value in enumerate(params))
+    if saved is not None:
+        known = {value: place for value, place in known.items() if place in saved}
+    hidden: list[Value] = []
+    used: dict[Saved, Value] = {}
+    again: set[Op] = set()
+    stack, seen = list(gradients), set(joint.params[inputs:])
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = made_by.get(value)
+        if value in known:
+            used[known[value]] = value
+        elif op is None:
+            raise VerificationError(f"the gradient of {joint.name} needs an input that is not kept")
+        elif saved is None and op in forward_ops and op.name not in FREE and op.definition.kind is not Kind.CREATION:
+            used[Saved(True, results + len(hidden))] = value
+            hidden.append(value)
+        else:
+            again.add(op)
+            stack.extend(op.operands)
+    places = tuple(sorted(used)) if saved is None else tuple(saved)
+    results_of_both = (*joint.results[:results], *hidden)
+    forward = Graph(joint.name, params, tuple(op for op in joint.ops if op in forward_ops), results_of_both, joint.param_roles[:inputs])
+    kept = [(results_of_both if place.is_result else params)[place.index] for place in places]
+    return Halves(forward, _backward_half(joint, kept, joint.params[inputs:], [op for op in joint.ops if op in again], gradients), places)
+
+
+def _needed(graph: Graph, results: Sequence[Value]) -> set[Op]:
+    """The ops that lead to `results`."""
+    wanted, ops = set(results), set()
+    for op in reversed(graph.ops):
+        if not wanted.isdisjoint(op.results):
+            ops.add(op)
+            wanted.update(op.operands)
+    return ops
+
+
+def _backward_half(joint: Graph, kept: Sequence[Value], cotangents: Sequence[Value], ops: Sequence[Op],
+                   gradients: Sequence[Value]) -> Graph:
+    builder = GraphBuilder(f"{joint.name}_backward")
+    values: dict[Value, Value] = {}
+    for value in (*kept, *cotangents):
+        values[value] = builder.param(value.type, value.name)
+    for op in ops:
+        results = tuple(Value(value.type, value.name) for value in op.results)
+        builder.append(Op(op.definition, tuple(values[value] for value in op.operands), results, op.attrs, op.regions, op.loc, op.role))
+        for value, result in zip(op.results, results, strict=True):
+            values.setdefault(value, result)
+    return builder.build([values[value] for value in gradients])

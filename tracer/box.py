@@ -1,0 +1,41 @@
+"""Objects of other rooms that hold an array and that NumPy's functions of ours are to understand: eager tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+class ArrayBox:
+    """Holds an array: `payload`, an ndarray, or a traced array while a function is captured.
+
+    A function of ours that is called with a box among its arguments hands the call to `apply_boxed`.
+    """
+
+    payload: Any
+
+    def traced(self) -> Any:
+        """The payload as a traced array of the trace under way."""
+        raise NotImplementedError
+
+    @classmethod
+    def apply_boxed(cls, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call `function`, which is written over traced arrays, with boxes among its arguments."""
+        raise NotImplementedError
+
+
+def find_box(args: Sequence[Any], kwargs: Mapping[str, Any]) -> ArrayBox | None:
+    """The first box among the arguments, also within lists and tuples."""
+    for arg in args:
+        if isinstance(arg, ArrayBox):
+            return arg
+        if isinstance(arg, (list, tuple)) and (found := find_box(arg, {})) is not None:
+            return found
+    for arg in kwargs.values():
+        if isinstance(arg, ArrayBox):
+            return arg
+        if isinstance(arg, (list, tuple)) and (found := find_box(arg, {})) is not None:
+            return found
+    return None
