@@ -58,6 +58,11 @@ def _matmul(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int
     return step
 
 
+def _relu(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    (x,), (out,), zero = operands, results, op.result.type.dtype.type(0)
+    return lambda: np.maximum(r[x], zero, out=r[out])
+
+
 # -- creation
 
 
@@ -254,7 +259,7 @@ def _arg_extremum(function: Callable[..., Any]) -> Binder:
 
 
 _BINDERS: dict[str, Binder] = {
-    "matmul": _matmul, "constant": _constant, "iota": _iota,
+    "matmul": _matmul, "relu": _relu, "constant": _constant, "iota": _iota,
     "reshape": _moved(_reshape), "transpose": _moved(_transpose), "broadcast": _moved(_broadcast), "slice": _moved(_slice),
     "flip": _moved(_flip), "pad": _pad, "concatenate": _concatenate, "update_slice": _update_slice,
     "take": _take, "take_along_axis": _take_along_axis, "scatter_add_along_axis": _scatter_along_axis,

@@ -24,7 +24,8 @@ from adjit.ir.types import F64, TensorType
 
 SHAPES = ((), (1,), (4,), (3, 4), (3, 4), (4, 3), (2, 3, 4), (1, 4), (3, 1))
 UNARY = (ops.sin, ops.cos, ops.tanh, ops.exp, ops.sigmoid, ops.erf, ops.arctan, ops.arcsinh, ops.square, ops.negative, ops.expm1,
-         ops.sqrt, ops.log, ops.log1p, ops.reciprocal, ops.cbrt, ops.arcsin, ops.arctanh, ops.arccosh, ops.tan, ops.abs, ops.sinh, ops.log2)
+         ops.sqrt, ops.log, ops.log1p, ops.reciprocal, ops.cbrt, ops.arcsin, ops.arctanh, ops.arccosh, ops.tan, ops.abs, ops.sinh, ops.log2,
+         ops.relu)
 BINARY = (
     ops.add, ops.multiply, ops.subtract, ops.divide, ops.maximum, ops.minimum, ops.fmax, ops.logaddexp, ops.hypot, ops.arctan2, ops.power,
     ops.strong_multiply, ops.strong_divide)
@@ -35,7 +36,7 @@ DOMAINS = {
     "arccosh": lambda x: x > 1.3,
     "reciprocal": lambda x: abs(x) > 0.3, "cbrt": lambda x: abs(x) > 0.3,
     "arcsin": lambda x: abs(x) < 0.8, "arctanh": lambda x: abs(x) < 0.8,
-    "tan": lambda x: abs(x) < 1.2, "abs": lambda x: abs(x) > GAP,
+    "tan": lambda x: abs(x) < 1.2, "abs": lambda x: abs(x) > GAP, "relu": lambda x: abs(x) > GAP,
     "divide": lambda x, y: abs(y) > 0.3, "strong_divide": lambda x, y: (abs(y) > 0.3) & (abs(x) > GAP),
     "strong_multiply": lambda x, y: abs(x) > GAP, "maximum": lambda x, y: abs(x - y) > GAP, "minimum": lambda x, y: abs(x - y) > GAP,
     "fmax": lambda x, y: abs(x - y) > GAP, "hypot": lambda x, y: abs(x) + abs(y) > 0.3, "arctan2": lambda x, y: y > 0.3,

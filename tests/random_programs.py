@@ -35,7 +35,7 @@ REDUCTIONS = tuple(record for record in DEFINITIONS.values() if record.kind is K
 EXACT = frozenset({
     "negative", "abs", "sign", "square", "reciprocal", "add", "subtract", "multiply", "divide", "strong_multiply", "strong_divide", "sqrt",
     "floor", "ceil", "trunc", "rint", "floor_divide", "remainder", "maximum", "minimum", "fmax", "fmin", "select", "convert",
-    "stop_gradient", "reduce_max", "reduce_min", "update_slice", "take", "take_along_axis", "scatter_set",
+    "stop_gradient", "relu", "reduce_max", "reduce_min", "update_slice", "take", "take_along_axis", "scatter_set",
     *(record.name for record in DEFINITIONS.values() if record.kind in (Kind.MOVEMENT, Kind.CREATION))})
 """Ops on floats that IEEE 754 rounds in one way only, or that compute nothing."""
 

@@ -118,6 +118,7 @@ def test_reduced_extrema_share_ties() -> None:
 def test_kinks() -> None:
     assert gradients(ops.abs, [-2.0, -0.0, 0.0, 2.0]) == [[-1, 0, 0, 1]]
     assert gradients(ops.sign, [-2.0, 0.0]) == [[0, 0]]
+    assert gradients(ops.relu, [-2.0, -0.0, 0.0, 5e-324, 2.0, INF, -INF, NAN]) == [[0, 0, 0, 1, 1, 1, 0, 1]]
     assert gradients(ops.hypot, [0.0, 3.0], [0.0, 4.0]) == [[0, 0.6], [0, 0.8]]
     assert gradients(ops.arctan2, [0.0, 0.0], [0.0, 2.0]) == [[0, 0.5], [0, 0]]
     assert gradients(ops.arctan2, [1.0, INF, -INF], [-INF, 1.0, INF]) == [[0, 0, 0], [0, 0, 0]]

@@ -102,6 +102,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
         f"...{'ji' if transpose_a else 'ij'},...{'kj' if transpose_b else 'jk'}->...ik", a, b),
     "pad": padded,
     "philox": random_bits,
+    "relu": lambda x: np.where(x > 0, x, np.where(x <= 0, 0, x)),
     "reshape": lambda x, shape: np.array([x[place] for place in np.ndindex(x.shape)], x.dtype).reshape(shape),
     "scatter_add": lambda base, indices, updates, axis: scattered(base, indices, updates, axis, adding=True),
     "scatter_add_along_axis": scattered_along,

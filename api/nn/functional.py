@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit import random
+from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import I64
 from adjit.tracer.array import as_traced, wrap
@@ -36,8 +37,7 @@ def relu(x: Array) -> Array:
     >>> relu(np.array([-1.0, 0.0, 2.0]))
     array([0., 0., 2.])
     """
-    x = _floating(x, "relu")
-    return np.where(x <= 0, 0.0, x)
+    return wrap(ops.relu(_floating(x, "relu").value))
 
 
 @entry_point

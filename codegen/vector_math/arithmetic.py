@@ -47,6 +47,11 @@ def sign(x: Value) -> Value:
     return select(x > 0, 1, select(x < 0, -1, select(x.equals(0), 0, x)))
 
 
+def relu(x: Value) -> Value:
+    """The larger of x and 0; NaN for NaN."""
+    return select(x <= 0.0, 0.0, x)
+
+
 def larger(a: Value, b: Value) -> Value:
     """The larger; NaN if either is."""
     return maximum(a, b) if a.kind == "f" else select(a > b, a, b)

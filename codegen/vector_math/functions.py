@@ -22,7 +22,7 @@ from adjit.codegen.vector_math.philox import philox
 Definition = Callable[..., Value]
 
 UNARY: dict[str, Definition] = {
-    "negative": a.negative, "abs": a.absolute, "sign": a.sign, "square": a.square, "reciprocal": a.reciprocal,
+    "negative": a.negative, "abs": a.absolute, "sign": a.sign, "square": a.square, "reciprocal": a.reciprocal, "relu": a.relu,
     "floor": language.floor, "ceil": language.ceil, "trunc": language.trunc, "rint": language.rint, "sqrt": language.sqrt,
     "exp": exponential.exp, "exp2": exponential.exp2, "expm1": exponential.expm1,
     "log": logarithmic.log, "log2": logarithmic.log2, "log10": logarithmic.log10, "log1p": logarithmic.log1p,

@@ -72,7 +72,7 @@ from adjit.ir.ops.random import philox
 from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
 from adjit.ir.ops.region import checkpoint, custom_call, fused, vjp
 from adjit.ir.ops.scan import argmax, argmin, argsort, cumprod, cumsum
-from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, select, stop_gradient
+from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 
 __all__ = [
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
@@ -82,7 +82,7 @@ __all__ = [
     "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logical_and",
     "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad",
     "philox", "power", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
-    "remainder", "reshape", "right_shift", "rint", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid",
+    "relu", "remainder", "reshape", "right_shift", "rint", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid",
     "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product",
     "subtract", "take",
     "take_along_axis", "tan", "tanh", "transpose", "trunc", "update_slice", "vjp",

@@ -1,4 +1,4 @@
-"""Elementwise ops that choose or convert: `select`, `convert`, `stop_gradient`, and the extrema of two operands."""
+"""Elementwise ops that choose or convert: `select`, `convert`, `stop_gradient`, `relu`, and the extrema of two operands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import multiply
-from adjit.ir.ops.comparison import equal, greater, less
+from adjit.ir.ops.comparison import equal, greater, less, less_equal
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.rules import ANY, require_same, same_as_operands
+from adjit.ir.ops.rules import ANY, FLOAT, require_same, same_as_operands
 from adjit.ir.ops.sampling import FLOATS, INTEGERS, binary_samples, edge_pairs, edges, unary_samples, uniform
 from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, TensorType, is_float
 
@@ -81,6 +81,23 @@ stop_gradient: OpDefinition = define(
     "stop_gradient", Kind.ELEMENTWISE, arity=1, doc="The operand, as a constant for differentiation: its derivative counts as 0.",
     infer=same_as_operands(ANY), evaluate=lambda x: x, scalar="{0}", vjp=lambda ct, operands, results, attrs: (None,),
     samples=lambda: unary_samples(-2, 2, differentiable=False, others=(*INTEGERS, BOOL)))
+
+
+def _relu_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    """Written with the result, which the next layer keeps for itself anyway: the operand need not be kept."""
+    zero = full_like(ct, 0.0)
+    return (select(less_equal(results[0], zero), zero, ct),)
+
+
+def _relu_samples() -> Iterator[Sample]:
+    yield from unary_samples(0.5, 2, differentiable=True)
+    yield from unary_samples(-2, -0.5, differentiable=True)
+
+
+relu: OpDefinition = define(
+    "relu", Kind.ELEMENTWISE, arity=1, doc="The larger of x and 0; NaN for NaN. Its derivative at 0 is 0.",
+    infer=same_as_operands(FLOAT), evaluate=lambda x: np.maximum(x, x.dtype.type(0)), scalar="relu({0})", vjp=_relu_vjp,
+    samples=_relu_samples)
 
 
 # -- extrema of two operands
