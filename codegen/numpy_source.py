@@ -1,0 +1,409 @@
+"""Turns a graph into one straight-line Python function over ndarrays: what eager tensors run.
+
+A text holds names only, no shapes, axes or numbers: those are bound when the function is made, so that all graphs of one
+structure share one compiled text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.numpy_ops import (
+    EXPRESSIONS,
+    FUNCTIONS,
+    MAKES_ARRAYS,
+    OPERATORS,
+    PLAIN_OF_STRONG,
+    REDUCTIONS,
+    ROUNDED_ONE_WAY,
+)
+from adjit.ir.definition import Kind
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Graph, Op, Value, last_uses
+from adjit.ir.ops.movement import strided
+from adjit.ir.types import Shape
+
+_SMALL = 1 << 14
+"""Bytes up to which a repeated result is copied: quicker than the view, and a caller may write to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumpyFunction:
+    """A graph as a Python function.
+
+    `run(*arrays)` gives the tuple of results, ndarrays all; `text` is its source. `fresh[i]` says that result i is certainly a new
+    array that shares memory with no parameter, no constant and no other result.
+    """
+
+    run: Callable[..., tuple[np.ndarray, ...]]
+    text: str
+    fresh: tuple[bool, ...]
+
+
+def compile_graph(graph: Graph, weak: frozenset[int] = frozenset()) -> NumpyFunction:
+    """The function of a graph without region ops. The parameters `weak` (f64[]) are Python floats.
+
+    Results are those of `interpret`, bit for bit but for the signs of zeros of strong products, and for the last bits of sums and
+    products of matrices over repeated or transposed values, whose layouts may differ. Floating-point warnings are the caller's to silence.
+    """
+    writer = _Writer(graph, weak)
+    text, bound = writer.write()
+    make = _compiled(text, tuple(bound))
+    return NumpyFunction(make(*bound.values()), text, writer.fresh)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., tuple[np.ndarray, ...]]]:
+    """The function that binds these names in a text and gives its `run`. Cells are read faster than globals."""
+    lines = "\n    ".join(text.splitlines())
+    namespace: dict[str, Any] = {}
+    exec(compile(f"def make({', '.join(names)}):\n    {lines}\n    return run", "<adjit numpy>", "exec"), namespace)
+    return namespace["make"]     # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a value is at hand: `text` is an array, a NumPy scalar or, where `weak`, a Python float, and has `shape`.
+
+    That shape may be smaller than the value's: it broadcasts to it. `viewed` says that the value is such a view of something that
+    is there as a whole. `roots` are the numbers of the arrays that may share memory with it, negative for those made elsewhere.
+    """
+
+    text: str
+    shape: Shape
+    roots: frozenset[int] = frozenset()
+    number: float | None = None
+    weak: bool = False
+    viewed: bool = False
+
+
+class _Writer:
+    """Writes the lines of one function. Local names are used again when their values are dead, which releases those."""
+
+    def __init__(self, graph: Graph, weak: frozenset[int]):
+        self.graph = graph
+        self.ops = _live_ops(graph)
+        self.last = last_uses(graph.with_ops(self.ops))
+        self.lines: list[str] = []
+        self.bound: dict[str, Any] = dict(FUNCTIONS)
+        self.constants = 0
+        self.roots = 0
+        self.forms: dict[Value, _Form] = {}
+        self.sharing: dict[str, int] = {}       # how many living values a local name holds
+        self.names = 0
+        self.unused: list[str] = []
+        self.dying: list[Value] = []
+        self.fresh: tuple[bool, ...] = ()
+        self.elsewhere = frozenset({-1 - len(graph.params)})
+        for index, param in enumerate(graph.params):
+            self.forms[param] = _Form(f"a{index}", () if index in weak else param.type.shape, frozenset({-1 - index}), weak=index in weak)
+
+    def write(self) -> tuple[str, dict[str, Any]]:
+        """The text, and what its names stand for."""
+        for index, op in enumerate(self.ops):
+            self.dying = [value for value in dict.fromkeys((*op.operands, *op.results)) if self.last[value] == index]
+            self.forms[op.result] = self.op(op)
+            self.clear(self.dying)
+        while self.lines and self.lines[-1].endswith(" = None"):
+            self.lines.pop()
+        results = self.results()
+        params = ", ".join(f"a{index}" for index in range(len(self.graph.params)))
+        body = "".join(f"    {line}\n" for line in (*self.lines, f"return ({results})"))
+        return f"def run({params}):\n{body}", self.bound
+
+    # -- names
+
+    def constant(self, value: Any) -> str:
+        name = f"k{self.constants}"
+        self.constants += 1
+        self.bound[name] = value
+        return name
+
+    def function(self, name: str, function: Any) -> str:
+        assert self.bound.setdefault(name, function) == function
+        return name
+
+    def new_root(self) -> frozenset[int]:
+        self.roots += 1
+        return frozenset({self.roots})
+
+    def keep(self, name: str) -> None:
+        if name[0] == "v":
+            self.sharing[name] = self.sharing.get(name, 0) + 1
+
+    def clear(self, values: Sequence[Value]) -> None:
+        """Drop values whose last use has been written."""
+        for value in values:
+            form = self.forms.pop(value, None)
+            if form is not None and self.release(form.text):
+                self.lines.append(f"{form.text} = None")
+
+    def release(self, name: str) -> bool:
+        """Take one value from a name; whether it is free now."""
+        if name[0] != "v":
+            return False
+        self.sharing[name] -= 1
+        if self.sharing[name]:
+            return False
+        self.unused.append(name)
+        return True
+
+    def new_name(self) -> str:
+        if self.unused:
+            return self.unused.pop()
+        self.names += 1
+        return f"v{self.names - 1}"
+
+    def assign(self, expression: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> _Form:
+        """Give an expression a name, that of a value that dies with it if there is one."""
+        name = None
+        for value in [value for value in self.dying if value in self.forms]:
+            if self.release(self.forms[value].text):
+                del self.forms[value]
+                name = self.unused.pop()
+                break
+            self.sharing_back(self.forms[value].text)
+        name = name or self.new_name()
+        self.keep(name)
+        self.lines.append(f"{name} = {expression}")
+        return _Form(name, shape, roots, viewed=viewed)
+
+    def sharing_back(self, name: str) -> None:
+        if name[0] == "v":
+            self.sharing[name] += 1
+
+    def alias(self, form: _Form) -> _Form:
+        self.keep(form.text)
+        return form
+
+    # -- operands
+
+    def firm(self, value: Value) -> str:
+        """The text of a value as an array or NumPy scalar that broadcasts to it."""
+        form = self.forms[value]
+        return f"{value.type.dtype.name}({form.text})" if form.weak else form.text
+
+    def whole(self, value: Value) -> str:
+        """The text of a value as an array of its full shape; without dimensions it may be a NumPy scalar."""
+        form, type = self.forms[value], value.type
+        if form.shape == type.shape:
+            return self.firm(value)
+        shape, dtype = self.constant(type.shape), self.constant(type.dtype)
+        if form.viewed:
+            return f"broadcast_to({form.text}, {shape})"
+        if form.number == 0 and math.copysign(1, form.number) > 0:
+            return f"zeros({shape}, {dtype})"
+        return f"filled({form.text}, {shape}, {dtype})"
+
+    def array(self, value: Value) -> str:
+        """The text of a value as an ndarray of its full shape."""
+        text = self.whole(value)
+        return text if value.type.shape or self.forms[value].text[0] == "a" and not self.forms[value].weak else f"asarray({text})"
+
+    def roots_of_whole(self, value: Value) -> frozenset[int]:
+        """What the array of the full shape may share memory with. A repeated view cannot be written to: it counts as made elsewhere."""
+        form = self.forms[value]
+        if form.shape == value.type.shape:
+            return form.roots
+        return form.roots | self.elsewhere if form.viewed else self.new_root()
+
+    def overwritten(self, op: Op, shape: Shape) -> Value | None:
+        """An operand whose memory the result may take: it dies here, and nothing else lives in that memory."""
+        for value in op.operands:
+            form = self.forms[value]
+            if value in self.dying and shape and form.shape == value.type.shape == shape and value.type == op.result.type \
+                    and form.text[0] == "v" and self.sharing[form.text] == 1 and min(form.roots) >= 0 \
+                    and not any(other.roots & form.roots for other in self.forms.values() if other is not form):
+                return value
+        return None
+
+    # -- ops
+
+    def op(self, op: Op) -> _Form:
+        special: Callable[[Op], _Form] | None = getattr(self, "_" + op.name, None)
+        if special is not None:
+            return special(op)
+        if op.name in PLAIN_OF_STRONG:
+            return self.strong(op)
+        if op.name in EXPRESSIONS or isinstance(op.definition.evaluate, np.ufunc):
+            return self.elementwise(op, op.name, op.definition.evaluate)
+        if op.name in REDUCTIONS:
+            return self.reduction(op)
+        return self.other(op)
+
+    def other(self, op: Op) -> _Form:
+        """The meaning of an op of which nothing else is known."""
+        if op.definition.kind in (Kind.REGION, Kind.MEMORY):
+            raise ValueError(f"{op.name} has no place in a NumPy function")
+        function = self.constant(partial(op.definition.evaluate, **op.attrs) if op.attrs else op.definition.evaluate)
+        expression = f"{function}({', '.join(self.array(value) for value in op.operands)})"
+        roots = self.new_root()
+        if op.name not in MAKES_ARRAYS and op.operands:
+            roots = self.elsewhere.union(*(self.forms[value].roots for value in op.operands))
+        return self.assign(expression, op.result.type.shape, roots)
+
+    def elementwise(self, op: Op, name: str, function: Any) -> _Form:
+        """Operands that are repeated are left to NumPy's broadcasting; where all are, so is the result."""
+        forms = [self.forms[value] for value in op.operands]
+        shape = np.broadcast_shapes(*(form.shape for form in forms))
+        texts = [form.text for form in forms]
+        if shape != op.result.type.shape and op.name not in ROUNDED_ONE_WAY:
+            texts[0], shape = self.whole(op.operands[0]), op.result.type.shape
+        elif op.name in EXPRESSIONS or all(form.weak for form in forms):
+            texts = [self.firm(value) for value in op.operands]
+        if op.name in EXPRESSIONS:
+            return self.assign(EXPRESSIONS[op.name].format(*texts), shape, self.new_root())
+        if not shape and name in OPERATORS and op.result.type.dtype.kind == "f":
+            return self.assign(f"{texts[0]} {OPERATORS[name]} {texts[1]}", shape, self.new_root())
+        target = self.overwritten(op, shape)
+        if target is None:
+            return self.assign(f"{self.function(name, function)}({', '.join(texts)})", shape, self.new_root())
+        form = self.forms.pop(target)
+        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, out={form.text})")
+        return form
+
+    def strong(self, op: Op) -> _Form:
+        """Where the plain product is finite it is right; its norm tells so in one pass."""
+        function = PLAIN_OF_STRONG[op.name]
+        numbers = [self.forms[value].number for value in op.operands]
+        if op.name == "strong_product":
+            finite = any(number is not None and math.isfinite(number) for number in numbers)
+        else:
+            finite = numbers[1] is not None and math.isfinite(numbers[1]) and not (op.name == "strong_divide" and numbers[1] == 0)
+        if finite:
+            return self.elementwise(op, function.__name__, function)
+        shape = np.broadcast_shapes(*(self.forms[value].shape for value in op.operands))
+        operands = ", ".join(self.firm(value) for value in op.operands)
+        name = self.new_name()
+        self.keep(name)
+        self.lines.append(f"{name} = {self.function(function.__name__, function)}({operands})")
+        self.lines.append(f"if not is_finite({f'vdot({name}, {name})' if shape else name}):")
+        self.lines.append(f"    {name} = {self.constant(op.definition.evaluate)}({operands})")
+        return _Form(name, shape, self.new_root())
+
+    def reduction(self, op: Op) -> _Form:
+        (x,) = op.operands
+        function, axes, dtype = REDUCTIONS[op.name], op.attrs["axes"], x.type.dtype
+        text, name = self.whole(x), self.function(op.name, function.reduce)
+        needed = f", {self.constant(dtype)}" if dtype.kind in "iu" and op.name in ("reduce_sum", "reduce_prod") else ""
+        return self.assign(f"{name}({text}, {self.constant(axes)}{needed})", op.result.type.shape, self.new_root())
+
+    def _matmul(self, op: Op) -> _Form:
+        texts = [self.whole(value) for value in op.operands]
+        plain = op.result.type.rank == 2
+        for index, key in enumerate(("transpose_a", "transpose_b")):
+            if op.attrs[key]:
+                texts[index] += ".T" if plain else ".swapaxes(-1, -2)"
+        return self.assign(f"{'dot' if plain else 'matmul'}({', '.join(texts)})", op.result.type.shape, self.new_root())
+
+    def _constant(self, op: Op) -> _Form:
+        value = op.attrs["value"]
+        return _Form(self.constant(op.attrs["dtype"].type(value)), (), number=value)
+
+    def _iota(self, op: Op) -> _Form:
+        """The numbers along the axis, once; they are repeated along the others."""
+        shape, axis = op.attrs["shape"], op.attrs["axis"]
+        along = np.arange(shape[axis], dtype=op.attrs["dtype"]).reshape([shape[axis]] + [1] * (len(shape) - axis - 1))
+        along.flags.writeable = False
+        return _Form(self.constant(along), along.shape, self.elsewhere, viewed=True)
+
+    def _convert(self, op: Op) -> _Form:
+        (x,), dtype = op.operands, op.attrs["dtype"]
+        form = self.forms[x]
+        if x.type.dtype == dtype or form.weak and x.type.dtype == np.float64 and dtype.kind == "f":
+            return self.alias(form)
+        if form.number is not None:
+            (array,) = evaluate(op.definition, [np.asarray(self.bound[form.text])], op.attrs)
+            return _Form(self.constant(array[()]), (), number=array.item())
+        return self.assign(f"{self.firm(x)}.astype({self.constant(dtype)})", form.shape, self.new_root())
+
+    def _stop_gradient(self, op: Op) -> _Form:
+        return self.alias(self.forms[op.operands[0]])
+
+    def _broadcast(self, op: Op) -> _Form:
+        (x,), shape, axes = op.operands, op.attrs["shape"], op.attrs["axes"]
+        form = self.forms[x]
+        sizes = (1,) * (x.type.rank - len(form.shape)) + form.shape
+        aligned = [1] * len(shape)
+        for axis, size in zip(axes, sizes, strict=True):
+            aligned[axis] = size
+        first = next((axis for axis, size in enumerate(aligned) if size != 1 or axis in axes), len(shape))
+        target = tuple(aligned[first:])
+        viewed = form.viewed or form.shape == x.type.shape and form.number is None
+        if not form.shape or target == form.shape:
+            return self.alias(_Form(form.text, form.shape, form.roots, form.number, form.weak, viewed and not form.weak))
+        if len(shape) == len(target) or tuple(aligned) == shape:
+            target = tuple(aligned)
+        return self.assign(f"{form.text}.reshape({self.constant(target)})", target, form.roots, viewed)
+
+    def _reshape(self, op: Op) -> _Form:
+        (x,), shape = op.operands, op.attrs["shape"]
+        form = self.forms[x]
+        if form.number is not None or form.weak or x.type.shape == shape or not form.shape and x.type.shape:
+            return self.alias(form)
+        return self.assign(f"{self.whole(x)}.reshape({self.constant(shape)})", shape, self.roots_of_whole(x))
+
+    def _transpose(self, op: Op) -> _Form:
+        (x,), permutation = op.operands, op.attrs["permutation"]
+        form = self.forms[x]
+        if not form.shape or permutation == tuple(range(x.type.rank)):
+            return self.alias(form)
+        moved = ".T" if permutation == (1, 0) else f".transpose({self.constant(permutation)})"
+        return self.assign(f"{self.whole(x)}{moved}", op.result.type.shape, self.roots_of_whole(x))
+
+    def _slice(self, op: Op) -> _Form:
+        (x,) = op.operands
+        form = self.forms[x]
+        if not form.shape or op.result.type == x.type:
+            return self.alias(form)
+        index = self.constant(strided(op.attrs["start"], op.attrs["stop"], op.attrs["step"]))
+        return self.assign(f"{self.whole(x)}[{index}]", op.result.type.shape, self.roots_of_whole(x))
+
+    def _concatenate(self, op: Op) -> _Form:
+        parts = "".join(f"{self.whole(value)}, " for value in op.operands)
+        return self.assign(f"concatenate(({parts}), {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
+
+    # -- results
+
+    def results(self) -> str:
+        texts, roots = [], []
+        for value in self.graph.results:
+            form, type = self.forms[value], value.type
+            roots.append(form.roots)
+            if form.shape == type.shape:
+                texts.append(self.array(value))
+                if form.weak:
+                    roots[-1] = self.new_root()
+            elif form.viewed and type.nbytes > _SMALL:
+                texts.append(f"broadcast_to({form.text}, {self.constant(type.shape)})")
+            else:
+                texts.append(self.copied(value))
+                roots[-1] = self.new_root()
+        self.fresh = tuple(
+            all(root >= 0 for root in own) and not any(own & other for j, other in enumerate(roots) if i != j)
+            for i, own in enumerate(roots))
+        return "".join(f"{text}, " for text in texts).rstrip() if texts else ""
+
+    def copied(self, value: Value) -> str:
+        form, type = self.forms[value], value.type
+        shape, dtype = self.constant(type.shape), self.constant(type.dtype)
+        if form.number == 0 and math.copysign(1, form.number) > 0:
+            return f"zeros({shape}, {dtype})"
+        return f"filled({form.text}, {shape}, {dtype})"
+
+
+def _live_ops(graph: Graph) -> list[Op]:
+    """The ops that results depend on."""
+    needed: set[Value] = set(graph.results)
+    live: list[Op] = []
+    for op in reversed(graph.ops):
+        if any(value in needed for value in op.results):
+            needed.update(op.operands)
+            live.append(op)
+    return live[::-1]
