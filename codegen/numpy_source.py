@@ -204,7 +204,7 @@ class _Writer:
     def array(self, value: Value) -> str:
         """The text of a value as an ndarray of its full shape."""
         text = self.whole(value)
-        return text if value.type.shape or self.forms[value].text[0] == "a" and not self.forms[value].weak else f"asarray({text})"
+        return text if value.type.shape or (self.forms[value].text[0] == "a" and not self.forms[value].weak) else f"asarray({text})"
 
     def roots_of_whole(self, value: Value) -> frozenset[int]:
         """What the array of the full shape may share memory with. A repeated view cannot be written to: it counts as made elsewhere."""
@@ -316,7 +316,7 @@ class _Writer:
     def _convert(self, op: Op) -> _Form:
         (x,), dtype = op.operands, op.attrs["dtype"]
         form = self.forms[x]
-        if x.type.dtype == dtype or form.weak and x.type.dtype == np.float64 and dtype.kind == "f":
+        if x.type.dtype == dtype or (form.weak and x.type.dtype == np.float64 and dtype.kind == "f"):
             return self.alias(form)
         if form.number is not None:
             (array,) = evaluate(op.definition, [np.asarray(self.bound[form.text])], op.attrs)
@@ -335,7 +335,7 @@ class _Writer:
             aligned[axis] = size
         first = next((axis for axis, size in enumerate(aligned) if size != 1 or axis in axes), len(shape))
         target = tuple(aligned[first:])
-        viewed = form.viewed or form.shape == x.type.shape and form.number is None
+        viewed = form.viewed or (form.shape == x.type.shape and form.number is None)
         if not form.shape or target == form.shape:
             return self.alias(_Form(form.text, form.shape, form.roots, form.number, form.weak, viewed and not form.weak))
         if len(shape) == len(target) or tuple(aligned) == shape:
@@ -345,7 +345,7 @@ class _Writer:
     def _reshape(self, op: Op) -> _Form:
         (x,), shape = op.operands, op.attrs["shape"]
         form = self.forms[x]
-        if form.number is not None or form.weak or x.type.shape == shape or not form.shape and x.type.shape:
+        if form.number is not None or form.weak or x.type.shape == shape or (not form.shape and x.type.shape):
             return self.alias(form)
         return self.assign(f"{self.whole(x)}.reshape({self.constant(shape)})", shape, self.roots_of_whole(x))
 

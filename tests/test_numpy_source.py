@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from random import Random
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_cases import for_each_sample, sample_graph
 from random_programs import random_program
 
 from adjit.codegen.numpy_source import NumpyFunction, compile_graph
-from adjit.ir.definition import Kind, OpDefinition, Sample
+from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
 
