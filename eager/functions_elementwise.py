@@ -1,0 +1,148 @@
+"""Elementwise functions in the forms that tensor methods need and NumPy lacks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import ShapeError
+from adjit.ir.types import F64
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.functions import creation
+from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.source import find_user_location
+
+Array = Any
+
+
+def floating(x: Array) -> Array:
+    """`x` with integers and bools as float64, as NumPy's functions of floats take them."""
+    x = as_traced(x)
+    return x if x.dtype.kind == "f" else x.astype(F64)
+
+
+def add(x: Array, other: Array, alpha: Array = 1) -> Array:
+    """`x + alpha * other`."""
+    return as_traced(x) + alpha * as_traced(other)
+
+
+def subtract(x: Array, other: Array, alpha: Array = 1) -> Array:
+    """`x - alpha * other`."""
+    return as_traced(x) - alpha * as_traced(other)
+
+
+def divide(x: Array, other: Array, rounding_mode: Literal["floor", "trunc"] | None = None) -> Array:
+    """`x / other`; with `rounding_mode` "floor" or "trunc" rounded down or towards 0, in the dtype of the operands."""
+    if rounding_mode is None:
+        return np.divide(x, other)
+    down = np.floor_divide(x, other)
+    if rounding_mode == "floor":
+        return down
+    if rounding_mode != "trunc":
+        raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
+    if down.dtype.kind == "f":
+        return np.trunc(np.divide(x, other))
+    return np.where((down < 0) & (down * other != x), down + 1, down)
+
+
+def square(x: Array) -> Array:
+    """`x * x`."""
+    return np.square(as_traced(x))
+
+
+def rsqrt(x: Array) -> Array:
+    """`1 / sqrt(x)`."""
+    return np.reciprocal(np.sqrt(floating(x)))
+
+
+def relu(x: Array) -> Array:
+    """The larger of `x` and 0; the derivative at 0 is 0."""
+    x = as_traced(x)
+    return wrap(ops.relu(x.value)) if x.dtype.kind == "f" else np.maximum(x, 0)
+
+
+def frac(x: Array) -> Array:
+    """What is left of `x` without its whole part."""
+    x = as_traced(x)
+    return x - np.trunc(x)
+
+
+def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
+    """`x` no smaller than `min` and no larger than `max`. The derivative is 1 between the bounds and at them, else 0."""
+    x = as_traced(x)
+    if min is None and max is None:
+        raise ValueError("clamp: at least one of min and max is given")
+    for bound, outside in ((min, np.less), (max, np.greater)):
+        if bound is not None:
+            x = np.where(outside(x, bound), bound, x)
+    return x
+
+
+def lerp(x: Array, end: Array, weight: Array) -> Array:
+    """`x + weight * (end - x)`."""
+    x = as_traced(x)
+    return x + weight * (end - x)
+
+
+def addcmul(x: Array, first: Array, second: Array, value: Array = 1) -> Array:
+    """`x + value * first * second`."""
+    return x + value * (as_traced(first) * second)
+
+
+def addcdiv(x: Array, first: Array, second: Array, value: Array = 1) -> Array:
+    """`x + value * first / second`."""
+    return x + value * (as_traced(first) / second)
+
+
+def where(x: Array, condition: Array, other: Array) -> Array:
+    """`x` where the condition holds, else `other`: the order of arguments of the method."""
+    return np.where(as_traced(condition), x, other)
+
+
+def masked_fill(x: Array, mask: Array, value: Array) -> Array:
+    """`x` with `value` where the mask holds, in the dtype of `x`."""
+    x = as_traced(x)
+    return np.where(as_traced(mask), creation.full((), value, dtype=x.dtype), x)
+
+
+def clone(x: Array) -> Array:
+    """A copy, connected to the graph."""
+    return np.copy(as_traced(x))
+
+
+def to_dtype(x: Array, dtype: Any) -> Array:
+    """The elements converted, with NumPy's `astype` meaning."""
+    return as_traced(x).astype(dtype_argument(dtype))
+
+
+# -- new contents for writes in place: of the shape and dtype of `x`
+
+
+def copy_from(x: Array, source: Array) -> Array:
+    """`source`, broadcast to the shape of `x` and in its dtype."""
+    x, source = as_traced(x), as_traced(source)
+    return np.copy(np.broadcast_to(source.astype(x.dtype), x.shape))
+
+
+def fill(x: Array, value: Array) -> Array:
+    """`value` everywhere; one number, or an array of no dimension."""
+    x, number = as_traced(x), as_traced(value)
+    if number.ndim:
+        raise ShapeError(f"fill_ takes one number, got an array of shape {number.shape}", find_user_location(), hint="copy_ broadcasts arrays")
+    return copy_from(x, number)
+
+
+def zero(x: Array) -> Array:
+    """Zeros."""
+    x = as_traced(x)
+    return wrap(lowering.constant(0, x.dtype, x.shape), scalar=False)
+
+
+def set_item(x: TracedArray, index: Any, value: Array) -> Array:
+    """`x` after `x[index] = value`."""
+    written = np.copy(as_traced(x))
+    written[index] = value
+    return written
