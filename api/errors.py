@@ -8,19 +8,22 @@ True
 
 from adjit.ir.errors import (
     AdjitError,
+    AnomalyError,
     CacheError,
     DonationError,
     DTypeError,
     ExportError,
     GraphFreedError,
+    InPlaceError,
     Location,
     NonDifferentiableError,
+    RenderError,
     ShapeError,
     TraceError,
     UnsupportedError,
 )
 
 __all__ = [
-    "AdjitError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError", "Location",
-    "NonDifferentiableError", "ShapeError", "TraceError", "UnsupportedError",
+    "AdjitError", "AnomalyError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError", "InPlaceError", "Location",
+    "NonDifferentiableError", "RenderError", "ShapeError", "TraceError", "UnsupportedError",
 ]

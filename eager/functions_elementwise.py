@@ -131,7 +131,8 @@ def fill(x: Array, value: Array) -> Array:
     """`value` everywhere; one number, or an array of no dimension."""
     x, number = as_traced(x), as_traced(value)
     if number.ndim:
-        raise ShapeError(f"fill_ takes one number, got an array of shape {number.shape}", find_user_location(), hint="copy_ broadcasts arrays")
+        raise ShapeError(f"fill_ takes one number, got an array of shape {number.shape}", find_user_location(),
+                         hint="copy_ takes an array and broadcasts it")
     return copy_from(x, number)
 
 

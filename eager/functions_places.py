@@ -64,7 +64,7 @@ def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     x, index = as_traced(x), as_traced(index)
     place = _check_places("scatter_add", x, dim, index)
     corner = _corner(index.shape, place)
-    updates = np.broadcast_to(_sources("scatter_add", src, index, x), index.shape)
+    updates: Array = np.broadcast_to(_sources("scatter_add", src, index, x), index.shape)
     indices = lowering.wrapped_index(index.value, x.shape[place])
     added = wrap(ops.scatter_add_along_axis(x[corner].value, indices, updates.value, axis=place))
     if added.shape == x.shape:
@@ -79,8 +79,8 @@ def _check_places(name: str, x: Array, dim: int, index: Array) -> int:
     if index.dtype.kind not in "iu":
         raise IndexError(f"{name}: the index has to be of integer dtype, got {index.dtype}")
     if index.ndim != x.ndim or any(index.shape[axis] > x.shape[axis] for axis in range(x.ndim) if axis != place):
-        raise ShapeError(f"{name}: an index of shape {index.shape} for a tensor of shape {x.shape}: it has as many dimensions, and no larger "
-                         f"ones but dimension {place}", find_user_location())
+        raise ShapeError(f"{name}: an index of shape {index.shape} for a tensor of shape {x.shape}: it has as many dimensions, and no "
+                         f"larger ones but dimension {place}", find_user_location())
     return place
 
 

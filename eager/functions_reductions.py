@@ -42,7 +42,7 @@ def prod(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) ->
     return np.prod(as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
 
 
-def var(x: Array, dim: Dim = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
+def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
     """The variance over `dim`: the sum of squares around the mean over n - `correction`.
 
     `correction` is 1 where it is not given (0 with `unbiased=False`). `var(False)` means `unbiased`, as in PyTorch.
@@ -53,7 +53,7 @@ def var(x: Array, dim: Dim = None, unbiased: bool = True, keepdim: bool = False,
     return np.var(as_traced(x), axis=_axes(dim), keepdims=keepdim, ddof=divisor)
 
 
-def std(x: Array, dim: Dim = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
+def std(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
     """The square root of `var`; its derivative is 0 where that is 0."""
     return _root(var(x, dim, unbiased, keepdim, correction=correction))
 

@@ -93,7 +93,8 @@ def t(x: Array) -> Array:
 
 def movedim(x: Array, source: int | Sizes, destination: int | Sizes) -> Array:
     """Dimensions moved to other places, the others in their order."""
-    return np.moveaxis(as_traced(x), source, destination)
+    moved: Array = as_traced(x)
+    return np.moveaxis(moved, source, destination)
 
 
 def expand(x: Array, sizes: Sizes) -> Array:
@@ -110,7 +111,7 @@ def repeat(x: Array, sizes: Sizes) -> Array:
     """The tensor repeated as a whole along each dimension (`np.tile`); more `sizes` than dimensions make new ones in front."""
     x = as_traced(x)
     if len(sizes) < x.ndim:
-        raise ShapeError(f"repeat: {len(sizes)} numbers for {x.ndim} dimensions", find_user_location(), hint="give at least one a dimension")
+        raise ShapeError(f"repeat: {len(sizes)} numbers for {x.ndim} dimensions", find_user_location(), hint="give one a dimension, or more")
     return np.tile(x, tuple(sizes))
 
 
@@ -146,7 +147,7 @@ def unbind_piece(x: Array, dim: int, index: int) -> Array:
     return select(x, dim, index)
 
 
-def split_bounds(shape: Sizes, split_size: int | Sizes, dim: int) -> list[tuple[int, int]]:
+def split_bounds(shape: Sizes, split_size: Any, dim: int) -> list[tuple[int, int]]:
     """Start and length of the pieces of dimension `dim`: all of one size but the last, or of these sizes."""
     place = normalize_axis(dim, len(shape))
     size = shape[place]
@@ -178,7 +179,7 @@ def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
     return np.stack([as_traced(x) for x in tensors], axis=dim)
 
 
-def flip(x: Array, dims: int | Sizes) -> Array:
+def flip(x: Array, dims: Any) -> Array:
     """The order of elements along `dims` turned round."""
     return np.flip(as_traced(x), tuple(dims) if isinstance(dims, (tuple, list)) else dims)
 

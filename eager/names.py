@@ -74,8 +74,8 @@ def _power(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def _product(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    dimensions = tuple(np.ndim(arg.payload if isinstance(arg, ArrayBox) else arg) for arg in args[:2])
-    return {(2, 2): "Mm", (2, 1): "Mv", (1, 2): "Mv", (1, 1): "Dot"}.get(dimensions, "Bmm") + "Backward0"
+    left, right = (np.ndim(arg.payload if isinstance(arg, ArrayBox) else arg) for arg in args[:2])
+    return {(2, 2): "Mm", (2, 1): "Mv", (1, 2): "Mv", (1, 1): "Dot"}.get((left, right), "Bmm") + "Backward0"
 
 
 def _index(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -105,7 +105,8 @@ _NAMES: dict[str, Name] = {
     "arcsin": "AsinBackward0", "arccos": "AcosBackward0", "arctan": "AtanBackward0", "arcsinh": "AsinhBackward0",
     "arccosh": "AcoshBackward0", "arctanh": "AtanhBackward0", "arctan2": "Atan2Backward0", "log1p": "Log1PBackward0",
     "rint": "RoundBackward0", "round": "RoundBackward0", "clamp": _clamp, "clip": _clamp, "lerp": _numbered("Lerp", 2, "weight", 1, 0),
-    "to_dtype": "ToCopyBackward0", "astype": "ToCopyBackward0", "copy": "CloneBackward0", "copy_from": "CopyBackwards", "fill": _numbered("Fill", 1, "value", 2, 1),
+    "to_dtype": "ToCopyBackward0", "astype": "ToCopyBackward0",
+    "copy": "CloneBackward0", "copy_from": "CopyBackwards", "fill": _numbered("Fill", 1, "value", 2, 1),
     "set_item": "CopySlices",
     "sum": _reduction("Sum", 0, 1), "mean": _reduction("Mean", 0, 1), "prod": _reduction("Prod", 0, 1),
     "max": _reduction("Max", 1, 0), "min": _reduction("Min", 1, 0), "norm": "LinalgVectorNormBackward0",

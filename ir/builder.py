@@ -57,6 +57,11 @@ class GraphBuilder:
         self.lifted[value] = param
         return param
 
+    @property
+    def role(self) -> Role:
+        """The role in which ops are emitted now."""
+        return self._role
+
     def location(self) -> Location | None:
         return self._loc if self._loc is not None else self._locate()
 
@@ -92,13 +97,14 @@ class GraphBuilder:
     def inline(self, graph: Graph, arguments: Sequence[Value], role: Role | None = None) -> tuple[Value, ...]:
         """Append copies of the ops of `graph`, its parameters replaced by `arguments`; the results.
 
-        Locations are kept; roles too, unless `role` replaces them.
+        Locations are kept, and roles unless `role` replaces them; ops without a location get that of this call.
         """
         mapping = dict(zip(graph.params, (self.resolve(value) for value in arguments), strict=True))
+        here = self.location() if any(op.loc is None for op in graph.ops) else None
         for op in graph.ops:
             results = tuple(Value(value.type, value.name) for value in op.results)
             self.append(Op(op.definition, tuple(mapping[v] for v in op.operands), results, op.attrs, op.regions,
-                           op.loc, role or op.role))
+                           op.loc or here, role or op.role))
             mapping.update(zip(op.results, results, strict=True))
         return tuple(mapping[value] for value in graph.results)
 

@@ -85,6 +85,14 @@ class GraphFreedError(AdjitError, RuntimeError):
     """A second backward pass through a graph whose saved tensors were freed."""
 
 
+class InPlaceError(AdjitError, RuntimeError):
+    """A write in place that would make a gradient wrong."""
+
+
+class AnomalyError(AdjitError, RuntimeError):
+    """NaN in a backward pass, found by anomaly detection."""
+
+
 class ExportError(AdjitError, RuntimeError):
     """An exported file that cannot be written, read or trusted."""
 
@@ -95,6 +103,14 @@ class CacheError(AdjitError, RuntimeError):
 
 class DonationError(AdjitError, ValueError):
     """A donated argument whose buffer cannot be taken."""
+
+
+class RenderError(AdjitError, RuntimeError):
+    """A picture that cannot be drawn; `source` is its text in the DOT language."""
+
+    def __init__(self, message: str, source: str, location: Location | None = None, hint: str | None = None):
+        super().__init__(message, location, hint)
+        self.source = source
 
 
 class VerificationError(AdjitError, AssertionError):

@@ -107,7 +107,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
         result = _call(fun, traced_args, traced_kwargs)
         _check_arguments((traced_args, traced_kwargs), leaves, result)
-        values, out_tree, out_leaves = _collect(result)
+        values, out_tree, out_leaves = collect_results(result)
         captures = tuple(scope.captures.values())
         sources = make_sources(before, find_sources(roots), captures, tuple(scope.frozen.values()))
         for index, source in reversed(sources.captured):
@@ -149,7 +149,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
                 argument_leaves.append(StaticLeaf(leaf))
                 inner.append(leaf)
         inner_args, inner_kwargs = unflatten(tree, inner)
-        values, out_tree, out_leaves = _collect(fun(*inner_args, **inner_kwargs))
+        values, out_tree, out_leaves = collect_results(fun(*inner_args, **inner_kwargs))
         graph = builder.build(values)
     return RegionTrace(graph, (*operands, *builder.lifted), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
 
@@ -173,7 +173,7 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> No
                              find_user_location(), hint="return the new container: a compiled function does not change its arguments")
 
 
-def _collect(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
+def collect_results(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
     """The values that a function returned, and how its result is made of them."""
     leaves, tree = flatten(result)
     values: list[Value] = []

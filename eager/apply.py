@@ -1,0 +1,152 @@
+"""Runs functions of ours on tensors: at once and by NumPy, or into the graph of a capture; and records them for the derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats, replaced
+from adjit.eager.capture import current_capture, traced
+from adjit.eager.modes import modes
+from adjit.eager.names import VIEW_FUNCTIONS
+from adjit.eager.node import Edge, Kept, Node, edge_of
+from adjit.eager.operation import Operation
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.views import View, root_of, view_operation
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.graph import Value
+from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.source import find_user_location
+
+Function = Callable[..., Any]
+_NONE: dict[str, Any] = {}
+
+
+def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = _NONE) -> Any:
+    """`function(*args, **kwargs)`, which is written over traced arrays, on tensors (and arrays, numbers, lists of these).
+
+    Results are tensors. Where gradients are on and an operand requires grad, they get a node of the dynamic graph.
+    """
+    key: list[Any] = [function]
+    operands: list[Any] = []
+    dynamic = function in DYNAMIC_FLOATS
+    if dynamic:
+        args = integers_as_floats(args)
+    for arg in args:
+        describe(arg, operands, key, dynamic)
+    if kwargs:
+        for name, arg in kwargs.items():
+            key.append(name)
+            describe(arg, operands, key, dynamic)
+    wanted = tuple([i for i, operand in enumerate(operands) if differentiable(operand)]) if modes.grad else ()
+    key.append(wanted)
+    call = find_call(function, args, kwargs, operands, tuple(key), wanted, dynamic, function in VIEW_FUNCTIONS)
+    if call.constants:
+        operands += call.constants
+    scope = active_scope()
+    if scope is not None and not scope.evaluates:
+        return call.rebuild(_emit(function, args, kwargs, call, operands, scope, dynamic))
+    return call.rebuild(run(call.operation, operands, call.is_view))
+
+
+def execute(operation: Operation, operands: Sequence[Any]) -> list[Tensor]:
+    """Run an operation on tensors, arrays and numbers: at once, or into the trace under way. Results are new memory."""
+    scope = active_scope()
+    if scope is None or scope.evaluates:
+        return run(operation, operands)
+    arrays = [traced(operand).value for operand in operands]
+    values = emit(operation, arrays, scope)
+    return finish(operation, operands, [wrap(value, scalar=False) for value in values[:operation.results]], arrays, values, False)
+
+
+def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) -> list[Tensor]:
+    """Run an operation on tensors, arrays and numbers, at once."""
+    arrays = [operand.payload if isinstance(operand, Tensor) else operand for operand in operands]
+    outs = run_arrays(operation, arrays)
+    count = operation.results
+    fresh = operation.function.fresh
+    results: list[Tensor] = []
+    for i in range(count):
+        array = outs[i]
+        made = new_tensor(array)
+        if not fresh[i]:
+            base = operands[0]
+            if is_view and isinstance(base, Tensor) and np.may_share_memory(array, base.payload):
+                made._version = base._version
+                made._view = View(base, operation.name, operation.graph, i, root_of(base)._history)
+            else:
+                made.payload = array.copy()
+        results.append(made)
+    if operation.wanted:
+        _record(operation, operands, results, arrays, outs, None)
+    return results
+
+
+def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """The results of an operation, hidden ones too; NumPy's floating-point warnings are silent."""
+    with np.errstate(all="ignore"):
+        return operation.run(*arrays)
+
+
+def _record(operation: Operation, operands: Sequence[Any], results: Sequence[Tensor], inputs: Sequence[Any], outputs: Sequence[Any],
+            trace: object) -> None:
+    """Give the results a node. `inputs` and `outputs` hold what may have to be kept: arrays, or values of the graph `trace`."""
+    edges: list[Edge | None] = [None] * len(operands)
+    wanted = operation.wanted
+    for i in wanted:
+        edges[i] = edge_of(operands[i])
+    saved: list[Kept | None] = []
+    for place in operation.saved:
+        index = place.index
+        if place.is_result:
+            counter = results[index]._version if index < len(results) and trace is None else None
+            array = outputs[index] if counter is None else results[index].payload
+        else:
+            operand = operands[index]
+            counter = operand._version if isinstance(operand, Tensor) and trace is None else None
+            array = inputs[index]
+        saved.append(Kept(array, counter, 0 if counter is None else counter[0]))
+    node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly or trace is not None else None, trace)
+    active = operation.active
+    for i, result in enumerate(results):
+        if active[i]:
+            result._node, result._index, result._requires_grad = node, i, True
+
+
+def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], call: Call, operands: Sequence[Any], scope: Scope,
+          dynamic: bool) -> list[Tensor]:
+    """Emit a call into the trace under way."""
+    arrays = [traced(operand) for operand in operands]
+    if call.is_view:        # the traced array is a view too, so that writes reach what it is a view of
+        given = iter(arrays)
+        view = function(*replaced(args, given, dynamic), **{name: replaced(arg, given, dynamic) for name, arg in kwargs.items()})
+        payloads = [view] if isinstance(view, TracedArray) else list(view)
+        values = emit(call.operation, [array.value for array in arrays], scope) if call.operation.wanted else ()
+    else:
+        values = emit(call.operation, [array.value for array in arrays], scope)
+        payloads = [wrap(value, scalar=False) for value in values[:call.operation.results]]
+    return finish(call.operation, operands, payloads, [array.value for array in arrays], values, call.is_view)
+
+
+def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[Value, ...]:
+    """Append the ops of an operation to the graph of a trace, at the user's line."""
+    builder = scope.builder
+    assert isinstance(builder, GraphBuilder)
+    return builder.inline(operation.graph, values, builder.role)
+
+
+def finish(operation: Operation, operands: Sequence[Any], payloads: Sequence[TracedArray], inputs: Sequence[Value], outputs: Sequence[Value],
+           is_view: bool) -> list[Tensor]:
+    """Tensors of a capture around their traced content, with their node."""
+    results = [new_tensor(payload) for payload in payloads]
+    base = operands[0] if operands else None
+    if is_view and isinstance(base, Tensor):
+        for index, result in enumerate(results):
+            result._version = base._version
+            result._view = View(base, operation.name, operation.graph, index, root_of(base)._history)
+    if operation.wanted:
+        _record(operation, operands, results, inputs, outputs, current_capture())
+    return results

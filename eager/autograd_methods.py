@@ -1,0 +1,288 @@
+"""What tensors can do about gradients: `backward`, `grad_fn`, `detach`, hooks; and `grad`, which returns gradients."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.apply import apply
+from adjit.eager.capture import current_capture, traced
+from adjit.eager.engine import backward as run_backward
+from adjit.eager.formatting import tensor_repr
+from adjit.eager.modes import modes
+from adjit.eager.node import AccumulateGrad, Edge, Handle, Node, edge_of, follow_writes
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.views import root_of
+from adjit.ir.errors import DTypeError, GraphFreedError, NonDifferentiableError, ShapeError, TraceError
+from adjit.ir.types import is_float
+from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.source import find_user_location
+
+
+def _grad_fn(self: Tensor) -> Node | None:
+    """The node that made the tensor; None for a leaf."""
+    if self._view is not None:
+        follow_writes(self)
+    return self._node
+
+
+def _get_requires_grad(self: Tensor) -> bool:
+    """Whether operations on the tensor are recorded. May be set for leaves."""
+    if self._view is not None:
+        follow_writes(self)
+    return self._requires_grad
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    value = bool(value)
+    if value and not is_float(self.dtype):
+        raise DTypeError(f"only floating-point tensors can require grad, this one is {self.dtype}", find_user_location(),
+                         hint="convert it first: x.float() or x.double()")
+    if not value and not _is_leaf(self):
+        raise NonDifferentiableError("requires_grad of a tensor that was computed cannot be switched off", find_user_location(),
+                                     hint="use x.detach()")
+    if self._node is None:
+        self._requires_grad = value
+
+
+def _is_leaf(self: Tensor) -> bool:
+    """Whether the tensor was made by the user, or by operations on tensors that do not require grad."""
+    return _grad_fn(self) is None
+
+
+def _get_grad(self: Tensor) -> Tensor | None:
+    """The gradient that backward passes have accumulated; None before the first. Of leaves, and after `retain_grad()` of others."""
+    capture = current_capture()
+    if capture is not None:
+        capture.read_gradient(self)
+    return self._grad
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise DTypeError(f"a gradient is a tensor or None, got a {type(value).__name__}", find_user_location())
+        if value.shape != self.shape or value.dtype != self.dtype:
+            raise ShapeError(f"the gradient of a tensor of shape {self.shape} and dtype {self.dtype} has the same shape and dtype, got "
+                             f"{value.shape} and {value.dtype}", find_user_location())
+    capture = current_capture()
+    if capture is not None:
+        capture.write_gradient(self)
+    self._grad = value
+
+
+def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Set `requires_grad`, of a leaf; the tensor."""
+    _set_requires_grad(self, requires_grad)
+    return self
+
+
+def _detach(self: Tensor) -> Tensor:
+    """A tensor on the same memory that is no part of the graph."""
+    payload = self.payload
+    made = new_tensor(payload)
+    made._version = self._version
+    return made
+
+
+def _detach_(self: Tensor) -> Tensor:
+    """Take the tensor out of the graph: it becomes a leaf that does not require grad."""
+    if self._view is not None:
+        raise NonDifferentiableError("a view cannot be detached in place", find_user_location(), hint="use x.detach()")
+    self._node, self._index, self._requires_grad = None, 0, False
+    return self
+
+
+def _get_data(self: Tensor) -> Tensor:
+    """The content as a tensor that is no part of the graph; writes to it are not seen by the graph. May be set."""
+    made = new_tensor(self.payload)
+    return made
+
+
+def _set_data(self: Tensor, value: Any) -> None:
+    payload = value.payload if isinstance(value, Tensor) else np.asarray(value)
+    if not isinstance(payload, TracedArray) and payload.dtype != self.dtype:
+        raise DTypeError(f"the data of a tensor of dtype {self.dtype} is set to {payload.dtype}", find_user_location(),
+                         hint="convert it first")
+    self.payload = payload
+
+
+def _retain_grad(self: Tensor) -> None:
+    """Let backward passes accumulate the gradient of this tensor in `.grad`, though it is no leaf."""
+    if not _get_requires_grad(self):
+        raise NonDifferentiableError("retain_grad() of a tensor that does not require grad", find_user_location())
+    node = _grad_fn(self)
+    if node is None or self._retains_grad:
+        return
+    self._retains_grad = True
+    reference = weakref.ref(self)
+
+    def retain(gradient: Tensor) -> None:
+        tensor = reference()
+        if tensor is not None:
+            known = tensor._grad
+            tensor._grad = gradient if known is None else apply(np.add, (known, gradient))
+
+    _result_hooks(node, self._index).append(retain)
+
+
+def _retains(self: Tensor) -> bool:
+    """Whether `retain_grad()` was called on it."""
+    return self._retains_grad
+
+
+def _register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+    """Call `hook(gradient)` whenever the gradient of this tensor was computed; what it returns, if not None, takes its place."""
+    if not _get_requires_grad(self):
+        raise NonDifferentiableError("register_hook() on a tensor that does not require grad", find_user_location())
+    node = _grad_fn(self)
+    if node is None:
+        self._hooks = hooks = self._hooks if self._hooks is not None else []
+    else:
+        hooks = _result_hooks(node, self._index)
+    hooks.append(hook)
+    return Handle(hooks, hook)
+
+
+def _result_hooks(node: Node, index: int) -> list[Callable[..., Any]]:
+    if node.result_hooks is None:
+        node.result_hooks = {}
+    return node.result_hooks.setdefault(index, [])
+
+
+def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+              inputs: Tensor | Sequence[Tensor] | None = None) -> None:
+    """Compute the gradient of this tensor with respect to all leaves it was computed from, and add it to their `.grad`.
+
+    `gradient` is the cotangent, a tensor of this one's shape; it can be left out for a tensor of one element. The saved tensors of the
+    graph are freed on the way unless `retain_graph`. With `create_graph` the gradients can be differentiated. `inputs` names the only
+    leaves that get a gradient.
+
+    Raises `NonDifferentiableError` for a tensor that does not require grad, `ShapeError` for a missing or unfit `gradient`,
+    `GraphFreedError` for a graph that was freed, `InPlaceError` where a saved tensor was written to.
+    """
+    backward([self], [gradient], retain_graph, create_graph, inputs)
+
+
+def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             inputs: Tensor | Sequence[Tensor] | None = None) -> None:
+    """`tensor.backward` of several tensors at once.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> backward([(x * x).sum(), x.sum()])
+    >>> x.grad
+    tensor([3., 5.])
+    """
+    outputs = _as_list(tensors)
+    roots = _roots(outputs, grad_tensors, "backward()")
+    targets = None
+    if inputs is not None:
+        targets = {}
+        for index, tensor in enumerate(_as_list(inputs)):
+            if not _is_leaf(tensor):
+                raise NonDifferentiableError(f"backward(inputs=): input {index} is no leaf", find_user_location(),
+                                             hint="use adjit.autograd.grad(outputs, inputs)")
+            targets[edge_of(tensor)] = index
+    run_backward(roots, create_graph if retain_graph is None else retain_graph, create_graph, targets)
+
+
+def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
+         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` (summed) with respect to each of `inputs`, which need not be leaves; `.grad` is left alone.
+
+    Arguments and errors are those of `tensor.backward`; an input that the outputs do not depend on raises `NonDifferentiableError`, or
+    with `allow_unused` gives None.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> (first,) = grad(x ** 3, x, create_graph=True)
+    >>> (second,) = grad(first, x)
+    >>> first.item(), second.item()
+    (27.0, 18.0)
+    """
+    wanted = _as_list(inputs)
+    targets: dict[Edge, int] = {}
+    for index, tensor in enumerate(wanted):
+        if not _get_requires_grad(tensor):
+            raise NonDifferentiableError(f"grad: input {index} does not require grad", find_user_location())
+        targets.setdefault(edge_of(tensor), index)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = run_backward(_roots(_as_list(outputs), grad_outputs, "grad()"), keep, create_graph, targets, accumulate=False)
+    gradients = tuple(found.get(targets[edge_of(tensor)]) for tensor in wanted)
+    for index, gradient in enumerate(gradients):
+        if gradient is None and not allow_unused:
+            raise NonDifferentiableError(f"grad: the outputs do not depend on input {index}", find_user_location(),
+                                         hint="pass allow_unused=True to get None for it")
+    return gradients
+
+
+def _as_list(tensors: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    items = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    for item in items:
+        if not isinstance(item, Tensor):
+            raise DTypeError(f"expected a tensor or a sequence of tensors, got a {type(item).__name__}", find_user_location())
+    return items
+
+
+def _roots(outputs: Sequence[Tensor], gradients: Any, what: str) -> list[tuple[Edge, Tensor]]:
+    given = [gradients] * len(outputs) if gradients is None else [gradients] if isinstance(gradients, Tensor) else list(gradients)
+    if len(given) != len(outputs):
+        raise ShapeError(f"{what}: {len(outputs)} outputs and {len(given)} gradients", find_user_location())
+    roots = []
+    for output, gradient in zip(outputs, given, strict=True):
+        if not _get_requires_grad(output):
+            raise NonDifferentiableError(
+                f"{what} of a tensor that does not require grad and has no grad_fn", find_user_location(),
+                hint="make a leaf that it is computed from with requires_grad=True; computing under no_grad() or detach() cuts the graph")
+        roots.append((edge_of(output), _cotangent(output, gradient, what)))
+    return roots
+
+
+def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
+    if gradient is None:
+        if output.payload.size != 1:
+            raise ShapeError(f"{what} of a tensor of shape {output.shape}: without a gradient this is possible for a tensor of one element only",
+                             find_user_location(), hint="pass gradient= a tensor of that shape (the vector of a vector-Jacobian product), or "
+                             "reduce the tensor to one number first, e.g. with .sum()")
+        return new_tensor(np.ones(output.shape, output.dtype))
+    tensor = gradient if isinstance(gradient, Tensor) else new_tensor(np.asarray(gradient, output.dtype))
+    if tensor.shape != output.shape:
+        raise ShapeError(f"{what}: the gradient has the shape {tensor.shape}, the tensor {output.shape}", find_user_location())
+    if tensor.dtype != output.dtype:
+        raise DTypeError(f"{what}: the gradient is {tensor.dtype}, the tensor {output.dtype}", find_user_location())
+    return tensor
+
+
+def _repr(self: Tensor) -> str:
+    payload = self.payload
+    if isinstance(payload, TracedArray):
+        return f"<captured {payload!r}>"
+    node = _grad_fn(self)
+    return tensor_repr(payload, None if node is None else node.name(), self._requires_grad and node is None, type(self)._prefix)
+
+
+def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return apply(function, args, kwargs)
+
+
+def install() -> None:
+    """Give `Tensor` what this file defines."""
+    Tensor.apply_boxed = classmethod(_apply_boxed)      # type: ignore[assignment]
+    Tensor.traced = traced      # type: ignore[method-assign]
+    Tensor.grad_fn = property(_grad_fn)         # type: ignore[attr-defined]
+    Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)     # type: ignore[attr-defined]
+    Tensor.is_leaf = property(_is_leaf)         # type: ignore[attr-defined]
+    Tensor.grad = property(_get_grad, _set_grad)        # type: ignore[attr-defined]
+    Tensor.data = property(_get_data, _set_data)        # type: ignore[attr-defined]
+    Tensor.retains_grad = property(_retains)    # type: ignore[attr-defined]
+    for name, method in {"requires_grad_": _requires_grad_, "detach": _detach, "detach_": _detach_, "retain_grad": _retain_grad,
+                         "register_hook": _register_hook, "backward": _backward, "__repr__": _repr}.items():
+        setattr(Tensor, name, method)
+
+
+install()

@@ -1,0 +1,147 @@
+"""What a call of a function with tensors looks like: its operands, a key for the cache of operations, and how one is traced."""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.names import node_name
+from adjit.eager.operation import Operation, without_locations
+from adjit.eager.tensor import Tensor
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.types import F64, TensorType, is_float
+from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.inputs import check_array
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.scope import Scope, entered
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import StaticLeaf, collect_results
+from adjit.tracer.trees import unflatten
+
+Function = Callable[..., Any]
+Key = tuple[Any, ...]
+
+LIMIT = 8192
+"""How many operations are kept; those used least recently go first."""
+
+_ARITHMETIC = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum)
+DYNAMIC_FLOATS: frozenset[Function] = frozenset(_ARITHMETIC) | {inspect.unwrap(FUNCTIONS[function]) for function in _ARITHMETIC}
+"""Functions for which a Python float is an operand, so that a new number needs no new operation. Others are specialised to it."""
+
+
+class Call:
+    """A function for one signature: its operation, and how the results make up what the function returns.
+
+    `constants` are arrays that the function brings itself: operands after those of the call.
+    """
+
+    __slots__ = ("constants", "is_view", "leaves", "operation", "single", "tree")
+
+    def __init__(self, operation: Operation, tree: Any, leaves: Sequence[Any], is_view: bool, constants: tuple[np.ndarray, ...]):
+        self.operation = operation
+        self.constants = constants
+        self.tree = tree
+        self.leaves = leaves
+        self.single = tree.num_leaves == 1 and tree.is_leaf() and leaves == (0,)
+        self.is_view = is_view
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """What the function returns, of its results."""
+        if self.single:
+            return results[0]
+        return unflatten(self.tree, (leaf.value if isinstance(leaf, StaticLeaf) else results[leaf] for leaf in self.leaves))
+
+
+_calls: OrderedDict[Key, Call] = OrderedDict()
+
+
+def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> None:
+    """Add what an argument is to the key, and the arrays in it to the operands."""
+    if isinstance(arg, Tensor) or isinstance(arg, TracedArray):
+        operands.append(arg)
+        key.append((arg.dtype.char, arg.shape))
+    elif type(arg) is float:
+        if dynamic:
+            operands.append(arg)
+            key.append(float)
+        else:
+            key.append((float, arg.hex()))
+    elif arg is None or isinstance(arg, (int, str)):
+        key.append((type(arg), arg))
+    elif isinstance(arg, (list, tuple)):
+        key.append((type(arg), len(arg)))
+        for item in arg:
+            describe(item, operands, key, dynamic)
+    elif isinstance(arg, (np.ndarray, np.generic)):
+        check_array(np.asarray(arg), "an operand", find_user_location)
+        operands.append(arg)
+        key.append((arg.dtype.char, arg.shape))
+    elif isinstance(arg, slice):
+        key.append(slice)
+        for item in (arg.start, arg.stop, arg.step):
+            key.append(item if item is None or type(item) is int else int(item.__index__()))
+    else:
+        key.append(arg)
+
+
+def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
+    """`arg` with the next of `arrays` for each operand in it: the walk of `describe` again."""
+    if isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)):
+        return next(arrays)
+    if type(arg) is float and dynamic:
+        return next(arrays)
+    if isinstance(arg, (list, tuple)):
+        items = [replaced(item, arrays, dynamic) for item in arg]
+        return type(arg)(*items) if hasattr(arg, "_fields") else type(arg)(items)
+    return arg
+
+
+def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], key: Key,
+              wanted: tuple[int, ...], dynamic: bool, is_view: bool, named: Function | None = None) -> Call:
+    """The call for a key, traced where it is new; its node has the name of `named` (or `function`)."""
+    call = _calls.get(key)
+    if call is None:
+        name = node_name(named or function, args, dict(kwargs))
+        call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view)
+        _calls[key] = call
+        if len(_calls) > LIMIT:
+            _calls.popitem(last=False)
+    return call
+
+
+def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], wanted: tuple[int, ...],
+           dynamic: bool, is_view: bool) -> Call:
+    builder = GraphBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
+    scope = Scope(builder)
+    with entered(scope):
+        params = []
+        for operand in operands:
+            if type(operand) is float:
+                params.append(wrap(builder.param(TensorType(F64, ())), weak=True))
+            else:
+                scalar = isinstance(operand, np.generic)
+                params.append(wrap(builder.param(TensorType(operand.dtype, tuple(operand.shape))), scalar=scalar, writable=False))
+        arrays = iter(params)
+        new_args = replaced(args, arrays, dynamic)
+        new_kwargs = {name: replaced(arg, arrays, dynamic) for name, arg in kwargs.items()}
+        values, tree, leaves = collect_results(function(*new_args, **new_kwargs))
+        region = without_locations(builder.build(values))
+    weak = frozenset(index for index, operand in enumerate(operands) if type(operand) is float)
+    operation = Operation(name, region, len(values), wanted, weak)
+    return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
+
+
+def differentiable(operand: Any) -> bool:
+    """Whether a derivative with respect to this operand is wanted."""
+    return isinstance(operand, Tensor) and operand._requires_grad and is_float(operand.dtype)
+
+
+def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of arithmetic; beside a float tensor a Python integer is a Python float, and so no part of the key."""
+    if any(type(arg) is int for arg in args) and any(isinstance(arg, (Tensor, TracedArray)) and arg.dtype.kind == "f" for arg in args):
+        return tuple(float(arg) if type(arg) is int else arg for arg in args)
+    return args

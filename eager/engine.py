@@ -1,0 +1,289 @@
+"""The backward pass: walks the dynamic graph from the newest node to the oldest, and sums cotangents on the way.
+
+On arrays it is NumPy calls and nothing else. Where the pass itself has to be recorded (`create_graph`), or is captured, the
+same walk is done on tensors.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+
+from adjit.eager import tensor_arithmetic
+from adjit.eager.capture import current_capture
+from adjit.eager.modes import enable_grad, modes, no_grad
+from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError
+from adjit.tracer.scope import active_scope, is_tracing
+from adjit.tracer.source import find_user_location
+
+Cotangent = tuple[Any, bool]
+"""An array or a tensor, and whether nobody else has it: then it may be added to in place."""
+
+
+class Arithmetic(Protocol):
+    """What the walk does with cotangents."""
+
+    def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
+        """The sum of two cotangents."""
+
+    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
+        """The cotangents of the wanted operands of a node, from those of its results `given`."""
+
+    def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
+        """Add to a variable's gradient."""
+
+    def to_tensor(self, cotangent: Any) -> Tensor:
+        """For hooks."""
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        """From hooks."""
+
+
+class Arrays:
+    """On arrays: nothing is recorded."""
+
+    def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
+        if first[1]:
+            return np.add(first[0], second[0], out=first[0]), True
+        if second[1]:
+            return np.add(first[0], second[0], out=second[0]), True
+        return np.asarray(np.add(first[0], second[0])), True
+
+    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
+        backward = node.operation.backward(given)
+        outs = backward.run(*[item.array for item in node.kept()], *cotangents)
+        fresh = backward.function.fresh
+        return [None if slot is None else (outs[slot], fresh[slot]) for slot in backward.slots]
+
+    def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
+        array, fresh = cotangent
+        known = variable._grad
+        if known is None:
+            variable._grad = new_tensor(array if fresh else np.array(array))
+        elif known._requires_grad:
+            variable._grad = tensor_arithmetic.add(known, new_tensor(array))
+        else:
+            np.add(known.payload, array, out=known.payload)
+            known._version[0] += 1
+
+    def to_tensor(self, cotangent: Any) -> Tensor:
+        return new_tensor(np.array(cotangent))
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        return tensor.payload
+
+
+class Tensors:
+    """On tensors: what is done is recorded, where gradients are on, or captured."""
+
+    def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
+        return tensor_arithmetic.add(first[0], second[0]), False
+
+    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
+        backward = node.operation.backward(given)
+        saved = [item.array if type(item.array) is float else unpack(node, place, item)
+                 for place, item in zip(node.operation.saved, node.kept(), strict=True)]
+        scope = active_scope()
+        role = scope.builder.at(node.location, Role.ADJOINT) if scope is not None and is_tracing() else nullcontext()   # type: ignore[union-attr]
+        with role:
+            outs = tensor_arithmetic.pull_back(backward, [*saved, *cotangents])
+        return [None if slot is None else (outs[slot], False) for slot in backward.slots]
+
+    def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
+        known = variable.grad
+        if known is None:
+            variable.grad = tensor_arithmetic.own(cotangent[0])
+        elif modes.grad:
+            variable.grad = tensor_arithmetic.add(known, cotangent[0])
+        else:
+            tensor_arithmetic.add_to(known, cotangent[0])
+
+    def to_tensor(self, cotangent: Any) -> Tensor:
+        return cotangent        # type: ignore[no-any-return]
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        return tensor
+
+
+def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph: bool,
+             targets: Mapping[Edge, int] | None = None, accumulate: bool = True) -> dict[int, Any]:
+    """Run a backward pass from `roots`, edges with their cotangents (tensors).
+
+    Without `targets` gradients are accumulated in all leaves. With `targets`, edges by number, only what leads to them is run, and
+    their cotangents are the result, as tensors; `accumulate` adds those of leaves to their `.grad`.
+    """
+    on_tensors = create_graph or is_tracing()
+    arithmetic: Arithmetic = Tensors() if on_tensors else Arrays()
+    needed = None if targets is None else _leading_to([edge for edge, _ in roots], targets)
+    found: dict[int, Any] = {}
+    with (enable_grad() if create_graph else no_grad()), np.errstate(all="ignore"):
+        walk = _Walk(arithmetic, needed)
+        for (node, index), cotangent in roots:
+            if node.saved is None and not isinstance(node, AccumulateGrad):
+                raise GraphFreedError(
+                    f"a second backward pass through {node.name()}, whose saved tensors were freed by the first", find_user_location(),
+                    hint="pass retain_graph=True to every backward() or grad() but the last, or run the forward computation again")
+            walk.send(node, index, (arithmetic.from_tensor(cotangent), False))
+        while walk.heap:
+            node, cotangents = walk.next()
+            _check_trace(node)
+            cotangents = _call_result_hooks(arithmetic, node, cotangents)
+            if targets is not None:
+                for index, cotangent in enumerate(cotangents):
+                    if cotangent is not None and (node, index) in targets:
+                        found[targets[node, index]] = arithmetic.to_tensor(cotangent[0])
+            if isinstance(node, AccumulateGrad):
+                if cotangents[0] is not None and (targets is None or (accumulate and (node, 0) in targets)):
+                    arithmetic.accumulate(node.variable, cotangents[0])
+                continue
+            if needed is not None and not needed[node]:
+                continue
+            _run(walk, arithmetic, node, cotangents)
+            if not retain_graph:
+                node.release()
+    return found
+
+
+class _Walk:
+    """The nodes that wait, newest first, with the cotangents that have arrived for their results."""
+
+    def __init__(self, arithmetic: Arithmetic, needed: Mapping[Node, bool] | None):
+        self.heap: list[tuple[int, int, Node]] = []
+        self.cotangents: dict[Node, list[Cotangent | None]] = {}
+        self._arithmetic = arithmetic
+        self._needed = needed
+        self._met = 0
+
+    def send(self, node: Node, index: int, cotangent: Cotangent) -> None:
+        if self._needed is not None and node not in self._needed:
+            return
+        waiting = self.cotangents.get(node)
+        if waiting is None:
+            waiting = self.cotangents[node] = [None] * len(node.operation.active)
+            self._met += 1      # leaves share a number: they go in the order in which they were met
+            heapq.heappush(self.heap, (-node.sequence, self._met, node))
+        known = waiting[index]
+        waiting[index] = cotangent if known is None else self._arithmetic.add(known, cotangent)
+
+    def next(self) -> tuple[Node, list[Cotangent | None]]:
+        node = heapq.heappop(self.heap)[2]
+        return node, self.cotangents.pop(node)
+
+
+def _run(walk: _Walk, arithmetic: Arithmetic, node: Node, cotangents: list[Cotangent | None]) -> None:
+    """Run one node, and send what it gives on."""
+    if node.pre_hooks:
+        cotangents = _call_pre_hooks(arithmetic, node, cotangents)
+    given = tuple([cotangent is not None for cotangent in cotangents])
+    pulled = arithmetic.pull_back(node, given, [cotangent[0] for cotangent in cotangents if cotangent is not None])
+    if node.post_hooks:
+        pulled = _call_post_hooks(arithmetic, node, pulled, cotangents)
+    if modes.anomaly:
+        _find_nan(arithmetic, node, pulled)
+    edges = node.edges
+    for index, cotangent in zip(node.operation.wanted, pulled, strict=True):
+        if cotangent is not None:
+            edge = edges[index]
+            assert edge is not None
+            walk.send(*edge, cotangent)
+
+
+def _leading_to(roots: Sequence[Edge], targets: Mapping[Edge, int]) -> dict[Node, bool]:
+    """The nodes on the way from `roots` to `targets`; for each whether it has to be run, or only looked at."""
+    ends = {node for node, _ in targets}
+    leads: dict[Node, bool] = {}
+    stack = [(node, False) for node, _ in roots]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            leads[node] = any(edge is not None and (edge[0] in ends or leads.get(edge[0], False)) for edge in node.edges)
+        elif node not in leads:
+            leads[node] = False
+            stack.append((node, True))
+            stack.extend((edge[0], False) for edge in node.edges if edge is not None and edge[0] not in leads)
+    return {node: run for node, run in leads.items() if run or node in ends}
+
+
+def _check_trace(node: Node) -> None:
+    capture = current_capture() if is_tracing() else None
+    if capture is not None and not isinstance(node, AccumulateGrad) and node.trace is not capture:
+        raise TraceError(f"a backward pass inside of a compiled function reaches {node.name()}, which was run outside of it",
+                         node.location or find_user_location(),
+                         hint="call backward() outside of the compiled function, or detach() the tensor before it is passed in")
+
+
+def _call_result_hooks(arithmetic: Arithmetic, node: Node, cotangents: list[Cotangent | None]) -> list[Cotangent | None]:
+    """The hooks of tensors: those of a leaf are kept on the variable, those of a result on its node."""
+    hooks = ({0: node.variable._hooks} if node.variable._hooks else None) if isinstance(node, AccumulateGrad) else node.result_hooks
+    if not hooks:
+        return cotangents
+    changed = list(cotangents)
+    for index, functions in hooks.items():
+        for hook in list(functions):
+            cotangent = changed[index]
+            if cotangent is not None:
+                given = arithmetic.to_tensor(cotangent[0])
+                returned = hook(given)
+                if returned is not None:
+                    changed[index] = (arithmetic.from_tensor(_checked(returned, given, "a hook")), False)
+    return changed
+
+
+def _call_pre_hooks(arithmetic: Arithmetic, node: Node, cotangents: list[Cotangent | None]) -> list[Cotangent | None]:
+    for hook in list(node.pre_hooks or ()):
+        given = _as_tensors(arithmetic, cotangents)
+        returned = hook(given)
+        if returned is not None:
+            cotangents = _as_cotangents(arithmetic, returned, given, "a hook before a node")
+    return cotangents
+
+
+def _call_post_hooks(arithmetic: Arithmetic, node: Node, pulled: list[Cotangent | None],
+                     cotangents: list[Cotangent | None]) -> list[Cotangent | None]:
+    """Hooks of nodes see one gradient for each operand, None for those that require none."""
+    wanted = node.operation.wanted
+    every: list[Cotangent | None] = [None] * len(node.edges)
+    for index, cotangent in zip(wanted, pulled, strict=True):
+        every[index] = cotangent
+    for hook in list(node.post_hooks or ()):
+        given = _as_tensors(arithmetic, every)
+        returned = hook(given, _as_tensors(arithmetic, cotangents))
+        if returned is not None:
+            every = _as_cotangents(arithmetic, returned, given, "a hook of a node")
+    return [every[index] for index in wanted]
+
+
+def _as_tensors(arithmetic: Arithmetic, cotangents: Sequence[Cotangent | None]) -> tuple[Tensor | None, ...]:
+    return tuple(None if cotangent is None else arithmetic.to_tensor(cotangent[0]) for cotangent in cotangents)
+
+
+def _as_cotangents(arithmetic: Arithmetic, returned: Any, given: Sequence[Tensor | None], what: str) -> list[Cotangent | None]:
+    items = returned if isinstance(returned, (tuple, list)) else (returned,)
+    if len(items) != len(given):
+        raise ShapeError(f"{what} returned {len(items)} gradients, it was given {len(given)}", find_user_location())
+    return [None if item is None else (arithmetic.from_tensor(_checked(item, old, what)), False)
+            for item, old in zip(items, given, strict=True)]
+
+
+def _checked(returned: Any, given: Tensor | None, what: str) -> Tensor:
+    if not isinstance(returned, Tensor):
+        raise ShapeError(f"{what} returned a {type(returned).__name__}, expected a tensor or None", find_user_location())
+    if given is not None and (returned.shape != given.shape or returned.dtype != given.dtype):
+        raise ShapeError(f"{what} returned a gradient of shape {returned.shape} and dtype {returned.dtype} for one of shape {given.shape} "
+                         f"and dtype {given.dtype}", find_user_location())
+    return returned
+
+
+def _find_nan(arithmetic: Arithmetic, node: Node, pulled: Sequence[Cotangent | None]) -> None:
+    for index, cotangent in zip(node.operation.wanted, pulled, strict=True):
+        payload = None if cotangent is None else arithmetic.to_tensor(cotangent[0]).payload
+        if isinstance(payload, np.ndarray) and np.isnan(payload).any():
+            raise AnomalyError(f"{node.name()} gives NaN in the gradient of operand {index}", node.location,
+                               hint="the line is where the operation was run; its operands there are node.saved_tensors" if node.location
+                               else "run the forward computation within adjit.autograd.detect_anomaly() too, to see its line")

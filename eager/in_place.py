@@ -1,0 +1,146 @@
+"""Writes in place: the memory changes, its version counts up, and the graph knows the new content."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.apply import emit, run_arrays
+from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats
+from adjit.eager.capture import current_capture, traced
+from adjit.eager.modes import modes
+from adjit.eager.node import Edge, Kept, Node, edge_of
+from adjit.eager.operation import Operation
+from adjit.eager.tensor import Tensor
+from adjit.eager.views import copy_slices, root_of
+from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.source import find_user_location
+
+Function = Callable[..., Any]
+_NONE: dict[str, Any] = {}
+
+
+def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE) -> Tensor:
+    """Write `function(target, *args, **kwargs)` into the memory of `target`; the target.
+
+    Raises `InPlaceError` for a leaf that requires grad, where gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
+    """
+    check_writable(target)
+    key: list[Any] = [_stored, function]
+    operands: list[Any] = []
+    dynamic = function in DYNAMIC_FLOATS
+    everything = (target, *args)
+    if dynamic:
+        everything = integers_as_floats(everything)
+    for arg in everything:
+        describe(arg, operands, key, dynamic)
+    for name, arg in kwargs.items():
+        key.append(name)
+        describe(arg, operands, key, dynamic)
+    wanted = tuple([i for i, operand in enumerate(operands) if differentiable(operand)]) if modes.grad else ()
+    key.append(wanted)
+    call = find_call(_stored(function), everything, kwargs, operands, tuple(key), wanted, dynamic, False, named=function)
+    operands += call.constants
+    scope = active_scope()
+    if scope is not None and not scope.evaluates:
+        _write_traced(call, target, operands, scope)
+    else:
+        _write(call, target, operands)
+    return target
+
+
+def check_writable(target: Tensor) -> None:
+    """Raise `InPlaceError` where a write in place would be lost to the gradient."""
+    if not modes.grad:
+        return
+    root = root_of(target)
+    if root._requires_grad and root._node is None:
+        what = "a leaf that requires grad" if root is target else "a view of a leaf that requires grad"
+        raise InPlaceError(f"{what} is written to in place", find_user_location(),
+                           hint="update it within adjit.no_grad(), or write to a copy: x = x.clone()")
+
+
+@functools.lru_cache(maxsize=1024)
+def _stored(function: Function) -> Function:
+    """`function`, its result in the shape and dtype of the first argument, or an error."""
+
+    @functools.wraps(function)
+    def store(target: Any, *args: Any, **kwargs: Any) -> Any:
+        result = function(target, *args, **kwargs)
+        if result.shape != target.shape:
+            raise ShapeError(f"the result of a write in place has the shape {result.shape}, the tensor {target.shape}", find_user_location())
+        if result.dtype == target.dtype:
+            return result
+        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+            raise DTypeError(f"the result of a write in place is {result.dtype}, the tensor {target.dtype}", find_user_location(),
+                             hint="write to a tensor of that dtype: x = x.to(...)")
+        return FUNCTIONS["astype"](result, target.dtype)
+
+    return store
+
+
+def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
+    operation = call.operation
+    arrays = [operand.payload if isinstance(operand, Tensor) else operand for operand in operands]
+    outs = run_arrays(operation, arrays)
+    memory = target.payload
+    keeps_old = any(not place.is_result and arrays[place.index] is memory for place in operation.saved)
+    old = memory.copy() if keeps_old else memory
+    memory[...] = outs[0]
+    target._version[0] += 1
+    if not modes.grad:
+        return
+    saved = []
+    for place in operation.saved:
+        if place.is_result:
+            item = (memory, target._version) if place.index == 0 else (outs[place.index], None)
+        else:
+            array, operand = arrays[place.index], operands[place.index]
+            item = (old, None) if array is memory else (array, operand._version if isinstance(operand, Tensor) else None)
+        saved.append(Kept(item[0], item[1], 0 if item[1] is None else item[1][0]))
+    _connect(operation, target, operands, saved, None)
+
+
+def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope) -> None:
+    operation = call.operation
+    arrays = [traced(operand) for operand in operands]
+    inputs = [array.value for array in arrays]
+    values = emit(operation, inputs, scope)
+    arrays[0].assign(values[0])
+    target._version[0] += 1
+    if modes.grad:
+        saved = [Kept((values if place.is_result else inputs)[place.index], None, 0) for place in operation.saved]
+        _connect(operation, target, operands, saved, current_capture())
+
+
+def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: list[Kept], trace: object) -> None:
+    """Give `target` the node of its new content."""
+    if not operation.wanted:
+        if target._requires_grad:
+            _rebase(target, None, trace)
+        return
+    edges: list[Edge | None] = [None] * len(operands)
+    for i in operation.wanted:
+        edges[i] = edge_of(operands[i])
+    node = Node(operation, tuple(edges), list(saved), find_user_location() if modes.anomaly or trace is not None else None, trace)
+    _rebase(target, node, trace)
+
+
+def _rebase(target: Tensor, node: Node | None, trace: object) -> None:
+    """The new content of `target` was made by `node`; what it is a view of is made of it, and of its old content elsewhere."""
+    view = target._view
+    if view is None:
+        target._node, target._index, target._requires_grad = node, 0, node is not None
+        target._history += 1
+        return
+    parent = view.parent
+    edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if parent._requires_grad else None, None if node is None else (node, 0))
+    wanted = tuple(i for i, edge in enumerate(edges) if edge is not None)
+    above = Node(copy_slices(view.graph, view.index, wanted), edges, [], None, trace) if wanted else None
+    assert above is None or not above.operation.saved
+    _rebase(parent, above, trace)

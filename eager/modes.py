@@ -1,0 +1,130 @@
+"""What the dynamic graph records in this thread: gradients on or off, anomaly detection."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Modes(threading.local):
+    grad = True
+    anomaly = False
+
+
+modes = _Modes()
+"""`modes.grad`: whether operations are recorded. `modes.anomaly`: whether nodes keep the user's line, and backward looks for NaN."""
+
+
+class _Mode:
+    """Sets one mode for a block, or for every call of a function."""
+
+    mode: str
+    value: bool
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> _Mode:
+        self._before.append(getattr(modes, self.mode))
+        setattr(modes, self.mode, self.value)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        setattr(modes, self.mode, self._before.pop())
+
+    def __call__(self, fun: F) -> F:
+        kind = type(self)
+
+        @functools.wraps(fun)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with self._again():
+                return fun(*args, **kwargs)
+
+        within.__adjit_mode__ = kind        # type: ignore[attr-defined]
+        return within       # type: ignore[return-value]
+
+    def _again(self) -> _Mode:
+        return type(self)()
+
+
+class no_grad(_Mode):
+    """Within the block, or the decorated function, nothing is recorded: results do not require grad. Holds for this thread only.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    mode, value = "grad", False
+
+
+class enable_grad(_Mode):
+    """Within the block, or the decorated function, operations are recorded, also inside of `no_grad`.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with no_grad(), enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
+
+    mode, value = "grad", True
+
+
+class set_grad_enabled(_Mode):
+    """Records operations or not, as `mode` says: at once, and until the end of the block where it is used as one.
+
+    >>> with set_grad_enabled(False):
+    ...     is_grad_enabled()
+    False
+    """
+
+    mode = "grad"
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.value = bool(mode)
+        self._before.append(modes.grad)
+        modes.grad = self.value
+
+    def __enter__(self) -> _Mode:
+        return self
+
+    def __call__(self, fun: F) -> F:
+        self.__exit__()
+        return super().__call__(fun)
+
+    def _again(self) -> _Mode:
+        return set_grad_enabled(self.value)
+
+
+class detect_anomaly(_Mode):
+    """Within the block operations remember the user's line, and a NaN in a backward pass raises `AnomalyError` that names the operation
+    and that line. Costs time: for debugging.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> x = tensor([0.0], requires_grad=True)
+    >>> with detect_anomaly():      # doctest: +IGNORE_EXCEPTION_DETAIL
+    ...     (x / x).sum().backward()
+    Traceback (most recent call last):
+    adjit.errors.AnomalyError: DivBackward0 gives NaN in the gradient of operand 1
+    """
+
+    mode, value = "anomaly", True
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded now.
+
+    >>> is_grad_enabled()
+    True
+    """
+    return modes.grad

@@ -1,0 +1,192 @@
+"""The nodes of the dynamic graph: what was run, on what, and what is kept for its derivative."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from adjit.eager.operation import Operation
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.views import view_operation
+from adjit.ir.errors import GraphFreedError, InPlaceError, Location
+from adjit.passes.split_joint import Saved
+from adjit.tracer.source import find_user_location
+
+Edge = tuple["Node", int]
+Hook = Callable[..., Any]
+_sequence = itertools.count()
+
+
+class Kept(NamedTuple):
+    """A saved array (or value of a trace), with the version counter of its memory and what that said when it was saved."""
+
+    array: Any
+    counter: list[int] | None
+    version: int
+
+
+class Handle:
+    """What registering a hook gives: `remove()` takes the hook back."""
+
+    def __init__(self, hooks: list[Hook], hook: Hook):
+        self._hooks, self._hook = hooks, hook
+
+    def remove(self) -> None:
+        """Take the hook back; once more does nothing."""
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+
+
+class Node:
+    """One operation that was run. `next_functions` leads to where its operands came from.
+
+    A node has a higher `sequence` than all nodes that it leads to, so a backward pass goes by that number.
+    """
+
+    __slots__ = ("__weakref__", "_metadata", "edges", "location", "operation", "post_hooks", "pre_hooks", "result_hooks", "saved", "sequence",
+                 "trace")
+
+    def __init__(self, operation: Operation, edges: tuple[Edge | None, ...], saved: list[Kept | None] | None, location: Location | None,
+                 trace: object = None):
+        self.operation = operation
+        self.edges = edges
+        self.saved = saved
+        self.location = location
+        self.trace = trace
+        self.sequence = next(_sequence)
+        self.pre_hooks: list[Hook] | None = None
+        self.post_hooks: list[Hook] | None = None
+        self.result_hooks: dict[int, list[Hook]] | None = None      # by result: those of tensors
+        self._metadata: dict[str, Any] | None = None
+
+    def name(self) -> str:
+        """The operation's name: `MulBackward0`."""
+        return self.operation.name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """For each operand the node that made it and which of its results it is; `(None, 0)` for one that does not require grad."""
+        return tuple((None, 0) if edge is None else edge for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for the user's own notes."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]:
+        """What the node keeps for its derivative, as tensors. Raises `GraphFreedError` after it was freed."""
+        return tuple(self.unpack())
+
+    @property
+    def saved_names(self) -> tuple[str, ...]:
+        """What each of `saved_tensors` is: `operand 0`, `result`, or `intermediate 0`."""
+        results = self.operation.results
+        return tuple(
+            f"operand {place.index}" if not place.is_result else f"intermediate {place.index - results}" if place.index >= results
+            else "result" if results == 1 else f"result {place.index}" for place in self.operation.saved)
+
+    def register_hook(self, hook: Hook) -> Handle:
+        """Call `hook(grad_inputs, grad_outputs)`, tuples of tensors or None, after the node was run in a backward pass; it may return
+        other `grad_inputs`."""
+        self.post_hooks = self.post_hooks if self.post_hooks is not None else []
+        self.post_hooks.append(hook)
+        return Handle(self.post_hooks, hook)
+
+    def register_prehook(self, hook: Hook) -> Handle:
+        """Call `hook(grad_outputs)` before the node is run in a backward pass; it may return other `grad_outputs`."""
+        self.pre_hooks = self.pre_hooks if self.pre_hooks is not None else []
+        self.pre_hooks.append(hook)
+        return Handle(self.pre_hooks, hook)
+
+    def kept(self) -> list[Kept]:
+        """What is saved, checked: raises `GraphFreedError` where it is gone, `InPlaceError` where it was written to."""
+        saved = self.saved
+        if saved is None:
+            raise GraphFreedError(
+                f"{self.name()} has no saved tensors any more: a backward pass through it has freed them", find_user_location(),
+                hint="pass retain_graph=True to every backward() or grad() but the last, or run the forward computation again")
+        for place, item in zip(self.operation.saved, saved, strict=True):
+            assert item is not None
+            if item.counter is not None and item.counter[0] != item.version:
+                what = "its result" if place.is_result else f"its operand {place.index}"
+                raise InPlaceError(
+                    f"{self.name()} needs {what}, which was written to in place after it was saved (it is at version "
+                    f"{item.counter[0]}, saved at {item.version}; shape {tuple(item.array.shape)})", self.location or find_user_location(),
+                    hint="write to a copy (x = x.clone()), or write x = x + y for x += y; adjit.autograd.detect_anomaly() shows where the "
+                         "operation was run")
+        return saved        # type: ignore[return-value]
+
+    def unpack(self) -> list[Tensor]:
+        """What is saved, as tensors that are connected to the graph."""
+        return [unpack(self, place, item) for place, item in zip(self.operation.saved, self.kept(), strict=True)]
+
+    def release(self) -> None:
+        """Free what is saved."""
+        self.saved = None if self.operation.saved else self.saved
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class AccumulateGrad(Node):
+    """Where the graph ends: adds what arrives to `variable.grad`."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Tensor):
+        super().__init__(_ACCUMULATE, (), [], None)
+        self.sequence = -1      # after all others: a hook of the variable sees the whole gradient
+        self.variable = variable
+
+    def name(self) -> str:
+        return "AccumulateGrad"
+
+
+_ACCUMULATE: Any = type("_Accumulate", (), {"name": "AccumulateGrad", "saved": (), "results": 1, "wanted": (), "active": (True,)})()
+
+
+def edge_of(tensor: Tensor) -> Edge:
+    """Where a tensor that requires grad came from: the node that made it, or the one that accumulates its gradient."""
+    if tensor._view is not None:
+        follow_writes(tensor)
+    node = tensor._node
+    if node is not None:
+        return node, tensor._index
+    accumulator = None if tensor._accumulator is None else tensor._accumulator()
+    if accumulator is None:
+        accumulator = AccumulateGrad(tensor)
+        tensor._accumulator = weakref.ref(accumulator)
+    return accumulator, 0
+
+
+def follow_writes(tensor: Tensor) -> None:
+    """Bring the node of a view up to date, where the graph of what it is a view of was changed by a write in place."""
+    view = tensor._view
+    assert view is not None
+    root = view.root
+    if view.history == root._history:
+        return
+    view.history = root._history
+    tensor._requires_grad = root._requires_grad
+    tensor._node, tensor._index = None, 0
+    if root._requires_grad:
+        tensor._node = Node(view_operation(view.name, view.graph, view.index), (edge_of(view.parent),), [], None, None if root._node is None else root._node.trace)
+
+
+def unpack(node: Node, place: Saved, item: Kept) -> Tensor:
+    """A saved array as a tensor that is connected to the graph, so that the derivative can be differentiated."""
+    edge = (node, place.index) if place.is_result else node.edges[place.index]
+    if edge is not None and isinstance(edge[0], AccumulateGrad):
+        return edge[0].variable
+    made = new_tensor(item.array)
+    if item.counter is not None:
+        made._version = item.counter
+    if edge is not None and (not place.is_result or node.operation.active[place.index]):
+        made._node, made._index = edge
+        made._requires_grad = True
+    return made

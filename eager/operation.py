@@ -1,0 +1,157 @@
+"""One differentiable operation of the dynamic graph: a graph of ops, run by NumPy, and the graph of its derivative.
+
+The derivative is the one that compiled functions have: `passes.reverse_ad` over the same op records. What the backward half needs
+and the forward half has is saved: arguments, results, or *hidden* results, which no user sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.numpy_source import NumpyFunction, compile_graph
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import Role
+from adjit.ir.graph import Graph, Value
+from adjit.ir.types import is_float
+from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.options import Options
+from adjit.passes.remove_stop_gradients import remove_stop_gradients
+from adjit.passes.reverse_ad import find_path, run_backward, run_forward
+from adjit.passes.simplify import simplify
+from adjit.passes.split_joint import Saved, split_joint
+
+_OPTIONS = Options()
+_CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
+
+
+class Operation:
+    """A function for operands of known types, some of which are differentiated.
+
+    graph       its parameters are the operands; its first `results` results are those of the function, the others are hidden.
+    weak        numbers of operands that are Python floats.
+    wanted      numbers of operands that are differentiated.
+    saved       what a node keeps for the backward half.
+    active      for each result, hidden ones too, whether a cotangent of it can matter.
+    """
+
+    def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset()):
+        self.name = name
+        self.results = results
+        self.weak = weak
+        self.wanted: tuple[int, ...] = ()
+        self.saved: tuple[Saved, ...] = ()
+        self.active: tuple[bool, ...] = ()
+        self._backward: dict[tuple[bool, ...], Backward] = {}
+        self.graph = _clean(region)
+        active = _active(self.graph, wanted)
+        if any(active):
+            self.wanted = wanted
+            self._derive(active)
+
+    @cached_property
+    def function(self) -> NumpyFunction:
+        """The operation on ndarrays."""
+        return compile_graph(remove_stop_gradients(self.graph, _OPTIONS), self.weak)
+
+    @cached_property
+    def run(self) -> Callable[..., tuple[np.ndarray, ...]]:
+        """`function.run`, found in one step."""
+        return self.function.run
+
+    def backward(self, given: tuple[bool, ...]) -> Backward:
+        """The backward half for cotangents of these results (hidden ones too)."""
+        found = self._backward.get(given)
+        if found is None:
+            joint, slots = _join(self.graph, self.wanted, given)
+            halves = split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved)
+            found = self._backward[given] = Backward(self, halves.backward, slots, given)
+        return found
+
+    def _derive(self, active: tuple[bool, ...]) -> None:
+        """Find out what the backward half needs, with cotangents of all results that can have one."""
+        joint, slots = _join(self.graph, self.wanted, active)
+        halves = split_joint(joint, len(self.graph.params), self.results)
+        self.graph, self.saved = halves.forward, halves.saved
+        hidden = len(self.graph.results) - self.results
+        self.active = _active(self.graph, self.wanted)
+        given = (*active, *(False,) * hidden)
+        self._backward[given] = Backward(self, halves.backward, slots, given)
+
+
+class Backward:
+    """The backward half of an operation, for cotangents of the results `given`.
+
+    Its graph takes what is saved, then these cotangents; it gives the gradients. `slots` says for each wanted operand which result of
+    the graph is its gradient; None where it is zero.
+    """
+
+    def __init__(self, operation: Operation, graph: Graph, slots: tuple[int | None, ...], given: tuple[bool, ...]):
+        self.name = operation.name
+        self.graph = graph
+        self.slots = slots
+        self.given = given
+        self.weak = frozenset(number for number, place in enumerate(operation.saved)
+                              if not place.is_result and place.index in operation.weak)
+        self._operations: dict[tuple[int, ...], Operation] = {}
+
+    @cached_property
+    def function(self) -> NumpyFunction:
+        """The backward half on ndarrays."""
+        return compile_graph(remove_stop_gradients(self.graph, _OPTIONS), self.weak)
+
+    @cached_property
+    def run(self) -> Callable[..., tuple[np.ndarray, ...]]:
+        """`function.run`, found in one step."""
+        return self.function.run
+
+    def operation(self, wanted: tuple[int, ...]) -> Operation:
+        """The backward half as an operation that can be differentiated itself."""
+        found = self._operations.get(wanted)
+        if found is None:
+            name = self.name if self.name.endswith("Backward") else f"{self.name.removesuffix('0')}Backward0"
+            found = self._operations[wanted] = Operation(name, self.graph, len(self.graph.results), wanted, self.weak)
+        return found
+
+
+def _clean(graph: Graph) -> Graph:
+    for step in _CLEANING:
+        graph = step(graph, _OPTIONS)
+    return graph
+
+
+def _active(graph: Graph, wanted: Sequence[int]) -> tuple[bool, ...]:
+    """Which results depend on the wanted parameters in a way that has a derivative."""
+    if not wanted:
+        return (False,) * len(graph.results)
+    floats = [index for index, value in enumerate(graph.results) if is_float(value.type.dtype)]
+    path = find_path(graph, wanted, floats)
+    return tuple(value in path for value in graph.results)
+
+
+def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool]) -> tuple[Graph, tuple[int | None, ...]]:
+    """The graph with its gradients: cotangents of the results `given` are parameters too. And which result is whose gradient."""
+    builder = GraphBuilder(graph.name)
+    params: list[Value] = [builder.param(value.type, value.name) for value in graph.params]
+    seeds = {index: builder.param(graph.results[index].type, "cotangent") for index, is_given in enumerate(given) if is_given}
+    with emitting(builder), builder.at(role=Role.ADJOINT):
+        forward = run_forward(builder, graph, params, wanted, seeds)
+        cotangents = run_backward(builder, forward, seeds)
+    gradients: list[Value] = []
+    slots: list[int | None] = []
+    for index in wanted:
+        value = cotangents[index]
+        slots.append(None if value is None else len(gradients))
+        gradients += [] if value is None else [value]
+    return _clean(builder.build((*forward.results, *gradients))), tuple(slots)
+
+
+def without_locations(graph: Graph) -> Graph:
+    """The graph as it is anywhere: an operation is traced once, and called from many places."""
+    return graph.with_ops([replace(op, loc=None) for op in graph.ops])

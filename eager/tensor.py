@@ -1,0 +1,140 @@
+"""The eager tensor: an array, and where it came from.
+
+This file holds what a tensor *is*. What it can do is in `autograd_methods` (gradients) and `methods` (arithmetic, shapes, ...).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjit.tracer.array import as_traced, contains_traced
+from adjit.tracer.box import ArrayBox
+from adjit.tracer.inputs import check_array
+from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.source import find_user_location
+
+if TYPE_CHECKING:
+    from adjit.eager.node import Node
+    from adjit.eager.views import View
+
+DEFAULT_FLOAT = np.dtype(np.float32)
+"""What `tensor([1.0])` is, as in PyTorch; arrays keep their dtype."""
+
+
+class Tensor(ArrayBox):
+    """An n-dimensional array that remembers how it was computed, so that derivatives can be taken. Made by `adjit.tensor`.
+
+    payload         its content: an ndarray, or a traced array while a function is captured.
+    _requires_grad  whether derivatives with respect to it are wanted, or follow from what it was made of.
+    _node, _index   the node that made it, and which of its results it is; no node for a leaf.
+    _version        one number in a list: how often the memory was written to. Shared with views, and with what is detached.
+    _view           what it is a view of, where that matters to the graph.
+    _history        how often the graph of it was changed by writes in place: views of it follow.
+    """
+
+    payload: Any
+    _version: list[int]
+    _requires_grad: bool = False
+    _node: Node | None = None
+    _index: int = 0
+    _grad: Tensor | None = None
+    _view: View | None = None
+    _history: int = 0
+    _accumulator: weakref.ref[Any] | None = None
+    _hooks: list[Callable[..., Any]] | None = None      # of a leaf
+    _retains_grad: bool = False
+
+    _prefix = "tensor"          # of its repr
+
+    __hash__ = object.__hash__
+    __array_priority__ = 1000
+
+    if TYPE_CHECKING:       # what `autograd_methods` and `methods` install
+        def __getattr__(self, name: str) -> Any: ...
+        def _operator(self, other: Any) -> Any: ...
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __matmul__ = _operator
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dimensions."""
+        return self.payload.shape       # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy dtype of the elements."""
+        return self.payload.dtype       # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.payload.shape)
+
+
+def new_tensor(payload: Any) -> Tensor:
+    """A tensor around this array, which requires no grad."""
+    made = Tensor.__new__(Tensor)
+    made.payload = payload
+    made._version = [0]
+    return made
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of `data`: a number, an array, a tensor, or nested lists of numbers.
+
+    Without `dtype`, Python floats become float32 (as in PyTorch), ints int64, bools bool; arrays and tensors keep their dtype. Raises
+    `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point.
+
+    >>> tensor([1.0, 2.0])
+    tensor([1., 2.])
+    >>> tensor(np.array([1.0, 2.0]), requires_grad=True)
+    tensor([1., 2.], dtype=float64, requires_grad=True)
+    """
+    made = new_tensor(_content(data, dtype, copy=True))
+    made.requires_grad = requires_grad      # type: ignore[attr-defined]
+    return made
+
+
+def as_tensor(data: Any, dtype: Any = None) -> Tensor:
+    """As `tensor`, on the memory of `data` where it is an array of that dtype; a tensor is given back as it is.
+
+    >>> array = np.zeros(2)
+    >>> as_tensor(array).fill_(1.0)
+    tensor([1., 1.], dtype=float64)
+    >>> array
+    array([1., 1.])
+    """
+    if isinstance(data, Tensor) and (dtype is None or data.dtype == np.dtype(dtype)):
+        return data
+    return new_tensor(_content(data, dtype, copy=False))
+
+
+def _content(data: Any, dtype: Any, copy: bool) -> Any:
+    data = _opened(data)
+    if contains_traced(data):
+        traced = as_traced(data)
+        return FUNCTIONS["astype"](traced, traced.dtype if dtype is None else dtype)
+    array = np.asarray(data)
+    if dtype is not None:
+        wanted = dtype_argument(dtype)
+    elif isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "f" or _holds_arrays(data):
+        wanted = check_array(array, "tensor(data)", find_user_location())
+    else:
+        wanted = DEFAULT_FLOAT
+    return np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
+
+
+def _opened(data: Any) -> Any:
+    """Nested lists with the content of tensors in place of them."""
+    if isinstance(data, Tensor):
+        return data.payload
+    return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+
+def _holds_arrays(data: Any) -> bool:
+    """Whether nested lists hold arrays or NumPy scalars, which have a dtype of their own."""
+    return isinstance(data, (np.ndarray, np.generic)) or (isinstance(data, (list, tuple)) and any(map(_holds_arrays, data)))

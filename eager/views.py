@@ -1,0 +1,65 @@
+"""Views in the dynamic graph: after a write in place, a view and what it is a view of still know how they were computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from adjit.eager.operation import Operation
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.graph import Graph, Value
+from adjit.passes.reverse_ad import run_backward, run_forward
+
+if TYPE_CHECKING:
+    from adjit.eager.tensor import Tensor
+
+
+@dataclass(slots=True)
+class View:
+    """What a tensor is a view of: result number `index` of `graph` on `parent`; its node is up to date while `history` is the root's."""
+
+    parent: Tensor
+    name: str
+    graph: Graph
+    index: int
+    history: int
+
+    @property
+    def root(self) -> Tensor:
+        """The tensor at the end of the chain of views."""
+        return root_of(self.parent)
+
+
+def root_of(tensor: Tensor) -> Tensor:
+    """The tensor whose memory this one is a view of; itself where it is none."""
+    while tensor._view is not None:
+        tensor = tensor._view.parent
+    return tensor
+
+
+@lru_cache(maxsize=4096)
+def view_operation(name: str, graph: Graph, index: int) -> Operation:
+    """The operation that takes a view of its only operand, to be differentiated."""
+    return Operation(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,))
+
+
+@lru_cache(maxsize=4096)
+def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
+    """The operation (parent, new content of the view) -> new content of the parent, for a view that is result `index` of `graph`.
+
+    The elements to replace are those of which the view has a part: where its derivative, for a cotangent of ones, is not 0.
+    """
+    builder = GraphBuilder("copy_slices")
+    parent = builder.param(graph.params[0].type)
+    content = builder.param(graph.results[index].type)
+    with emitting(builder):
+        forward = run_forward(builder, graph, [parent], (0,), (index,))
+        (moved,) = run_backward(builder, forward, {index: content})
+        (touched,) = run_backward(builder, forward, {index: ops.full_like(content, 1.0)})
+        assert isinstance(moved, Value)
+        assert isinstance(touched, Value)
+        result = ops.select(ops.not_equal(touched, ops.full_like(touched, 0.0)), moved, parent)
+    return Operation("CopySlices", builder.build([result]), 1, wanted)
