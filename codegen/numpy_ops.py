@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import Shape
 
 REDUCTIONS: dict[str, np.ufunc] = {
@@ -36,8 +37,7 @@ ROUNDED_ONE_WAY = frozenset({
 """Elementwise ops that give the same bits for one element as for many: what is repeated may be computed once."""
 
 MAKES_ARRAYS = frozenset({
-    "power", "erf", "philox", "pad", "update_slice", "concatenate", "take", "take_along_axis", "scatter_add", "scatter_set",
-    "scatter_add_along_axis", "cumsum", "cumprod", "argsort", "argmax", "argmin"})
+    "power", "erf", "philox", "cumsum", "cumprod", "argsort", "argmax", "argmin"})
 """Ops that are no ufunc and yet give arrays that share no memory with their operands."""
 
 
@@ -48,9 +48,56 @@ def filled(value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
     return array
 
 
+def take(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """`x` at the indices along `axis`; raises `IndexError` as the op does."""
+    if indices.size and np.minimum.reduce(indices, None) < 0:
+        check_indices(indices, x.shape[axis], axis)
+    try:
+        return x.take(indices, axis)
+    except IndexError:
+        check_indices(indices, x.shape[axis], axis)
+        raise
+
+
+def take_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]) -> np.ndarray:
+    """`x` at the indices along `axis`, and at `before` and `after` along the other dimensions."""
+    check_indices(indices, x.shape[axis], axis)
+    return np.asarray(x[(*before, indices, *after)])
+
+
+_WIDE = 64
+"""Elements of a row from which on adding one row after the other is quickest."""
+
+
+def add_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
+    """Add updates to the slices of `base` along `axis`, in their order."""
+    check_indices(indices, base.shape[axis], axis)
+    if axis == 0 and base.ndim > 1 and base[0:1].size >= _WIDE:
+        for row, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1, *base.shape[1:]), strict=True):
+            base[row] += update
+    else:
+        np.add.at(base, (slice(None),) * axis + (indices,), updates)
+
+
+def set_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
+    """Write updates to the slices of `base` along `axis`."""
+    check_indices(indices, base.shape[axis], axis)
+    base[(slice(None),) * axis + (indices,)] = updates
+
+
+def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, before: tuple[np.ndarray, ...],
+              after: tuple[np.ndarray, ...]) -> None:
+    """Add each update to the element of `base` at its index along `axis`; indices that cannot meet need no special addition."""
+    check_indices(indices, base.shape[axis], axis)
+    if indices.shape[axis] == 1:
+        base[(*before, indices, *after)] += updates
+    else:
+        np.add.at(base, (*before, indices, *after), updates)
+
+
 FUNCTIONS: dict[str, Any] = {
     "where": np.where, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
     "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "asarray": np.asarray, "broadcast_to": np.broadcast_to,
-    "filled": filled, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
+    "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along, "filled": filled, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
 }
 """What a text may name; ufuncs and their reductions are added under the names of their ops."""

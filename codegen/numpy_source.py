@@ -26,8 +26,8 @@ from adjit.codegen.numpy_ops import (
 from adjit.ir.definition import Kind
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value, last_uses
-from adjit.ir.ops.movement import strided
-from adjit.ir.types import Shape
+from adjit.ir.ops.movement import inside, strided
+from adjit.ir.types import Shape, TensorType
 
 _SMALL = 1 << 14
 """Bytes up to which a repeated result is copied: quicker than the view, and a caller may write to it."""
@@ -191,15 +191,21 @@ class _Writer:
 
     def whole(self, value: Value) -> str:
         """The text of a value as an array of its full shape; without dimensions it may be a NumPy scalar."""
-        form, type = self.forms[value], value.type
-        if form.shape == type.shape:
+        form = self.forms[value]
+        if form.shape == value.type.shape:
             return self.firm(value)
+        return f"broadcast_to({form.text}, {self.constant(value.type.shape)})" if form.viewed else self.copied(value)
+
+    def copied(self, value: Value) -> str:
+        """The text of a value repeated to a new array."""
+        form = self.forms[value]
+        return self.repeated(form.text, form.number, value.type)
+
+    def repeated(self, text: str, number: float | None, type: TensorType) -> str:
         shape, dtype = self.constant(type.shape), self.constant(type.dtype)
-        if form.viewed:
-            return f"broadcast_to({form.text}, {shape})"
-        if form.number == 0 and math.copysign(1, form.number) > 0:
+        if number == 0 and math.copysign(1, number) > 0:
             return f"zeros({shape}, {dtype})"
-        return f"filled({form.text}, {shape}, {dtype})"
+        return f"filled({text}, {shape}, {dtype})"
 
     def array(self, value: Value) -> str:
         """The text of a value as an ndarray of its full shape."""
@@ -213,11 +219,11 @@ class _Writer:
             return form.roots
         return form.roots | self.elsewhere if form.viewed else self.new_root()
 
-    def overwritten(self, op: Op, shape: Shape) -> Value | None:
-        """An operand whose memory the result may take: it dies here, and nothing else lives in that memory."""
-        for value in op.operands:
+    def overwritten(self, values: Sequence[Value], type: TensorType) -> Value | None:
+        """One of the values whose memory a result of this type may take: it dies here, and nothing else lives in that memory."""
+        for value in values:
             form = self.forms[value]
-            if value in self.dying and shape and form.shape == value.type.shape == shape and value.type == op.result.type \
+            if value.type == type and type.shape == form.shape != () and value in self.dying \
                     and form.text[0] == "v" and self.sharing[form.text] == 1 and min(form.roots) >= 0 \
                     and not any(other.roots & form.roots for other in self.forms.values() if other is not form):
                 return value
@@ -261,7 +267,7 @@ class _Writer:
             return self.assign(EXPRESSIONS[op.name].format(*texts), shape, self.new_root())
         if not shape and name in OPERATORS and op.result.type.dtype.kind == "f":
             return self.assign(f"{texts[0]} {OPERATORS[name]} {texts[1]}", shape, self.new_root())
-        target = self.overwritten(op, shape)
+        target = self.overwritten(op.operands, op.result.type) if shape == op.result.type.shape else None
         if target is None:
             return self.assign(f"{self.function(name, function)}({', '.join(texts)})", shape, self.new_root())
         form = self.forms.pop(target)
@@ -280,12 +286,10 @@ class _Writer:
             return self.elementwise(op, function.__name__, function)
         shape = np.broadcast_shapes(*(self.forms[value].shape for value in op.operands))
         operands = ", ".join(self.firm(value) for value in op.operands)
-        name = self.new_name()
-        self.keep(name)
-        self.lines.append(f"{name} = {self.function(function.__name__, function)}({operands})")
-        self.lines.append(f"if not is_finite({f'vdot({name}, {name})' if shape else name}):")
-        self.lines.append(f"    {name} = {self.constant(op.definition.evaluate)}({operands})")
-        return _Form(name, shape, self.new_root())
+        form = self.named(f"{self.function(function.__name__, function)}({operands})", shape)
+        self.lines.append(f"if not is_finite({f'vdot({form.text}, {form.text})' if shape else form.text}):")
+        self.lines.append(f"    {form.text} = {self.constant(op.definition.evaluate)}({operands})")
+        return form
 
     def reduction(self, op: Op) -> _Form:
         (x,) = op.operands
@@ -369,6 +373,66 @@ class _Writer:
         parts = "".join(f"{self.whole(value)}, " for value in op.operands)
         return self.assign(f"concatenate(({parts}), {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
 
+    # -- ops that read or write at places
+
+    def _take(self, op: Op) -> _Form:
+        x, indices = (self.whole(value) for value in op.operands)
+        return self.assign(f"take({x}, {indices}, {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
+
+    def _take_along_axis(self, op: Op) -> _Form:
+        x, indices = (self.whole(value) for value in op.operands)
+        return self.assign(f"take_along({x}, {indices}, {self.grid(op)})", op.result.type.shape, self.new_root())
+
+    def grid(self, op: Op) -> str:
+        """The axis, and the indices of the other dimensions."""
+        axis, shape = op.attrs["axis"], op.operands[1].type.shape
+        grid = np.indices(shape, sparse=True)
+        return f"{self.constant(axis)}, {self.constant(grid[:axis])}, {self.constant(grid[axis + 1:])}"
+
+    def written(self, op: Op, statement: str) -> _Form:
+        """The first operand after `statement` wrote into it; a copy of it unless it dies here."""
+        base = op.operands[0]
+        target = self.overwritten((base,), base.type) if op.operands.count(base) == 1 else None
+        if target is not None:
+            form = self.forms.pop(target)
+        else:
+            whole = base.type.shape and self.forms[base].shape == base.type.shape
+            form = self.named(f"{self.forms[base].text}.copy()" if whole else self.copied(base), base.type.shape)
+        self.lines.append(statement.format(form.text))
+        return form
+
+    def named(self, expression: str, shape: Shape) -> _Form:
+        """A new array under a name that no operand has: there are more lines to come that need those."""
+        name = self.new_name()
+        self.keep(name)
+        self.lines.append(f"{name} = {expression}")
+        return _Form(name, shape, self.new_root())
+
+    def _pad(self, op: Op) -> _Form:
+        (x,), value = op.operands, op.attrs["value"]
+        start, stop, step = inside(x.type.shape, op.attrs["low"], op.attrs["interior"])
+        part, index = self.firm(x), self.constant(strided(start, stop, step))
+        form = self.named(self.repeated(self.constant(value), value, op.result.type), op.result.type.shape)
+        self.lines.append(f"{form.text}[{index}] = {part}")
+        return form
+
+    def _update_slice(self, op: Op) -> _Form:
+        start, step = op.attrs["start"], op.attrs["step"]
+        _, stop, _ = inside(op.operands[1].type.shape, start, tuple(stride - 1 for stride in step))
+        return self.written(op, f"{{0}}[{self.constant(strided(start, stop, step))}] = {self.firm(op.operands[1])}")
+
+    def _scatter_add(self, op: Op) -> _Form:
+        indices, updates = (self.array(value) for value in op.operands[1:])
+        return self.written(op, f"add_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
+
+    def _scatter_set(self, op: Op) -> _Form:
+        indices, updates = (self.array(value) for value in op.operands[1:])
+        return self.written(op, f"set_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
+
+    def _scatter_add_along_axis(self, op: Op) -> _Form:
+        indices, updates = (self.array(value) for value in op.operands[1:])
+        return self.written(op, f"add_along({{0}}, {indices}, {updates}, {self.grid(op)})")
+
     # -- results
 
     def results(self) -> str:
@@ -389,13 +453,6 @@ class _Writer:
             all(root >= 0 for root in own) and not any(own & other for j, other in enumerate(roots) if i != j)
             for i, own in enumerate(roots))
         return "".join(f"{text}, " for text in texts).rstrip() if texts else ""
-
-    def copied(self, value: Value) -> str:
-        form, type = self.forms[value], value.type
-        shape, dtype = self.constant(type.shape), self.constant(type.dtype)
-        if form.number == 0 and math.copysign(1, form.number) > 0:
-            return f"zeros({shape}, {dtype})"
-        return f"filled({form.text}, {shape}, {dtype})"
 
 
 def _live_ops(graph: Graph) -> list[Op]:

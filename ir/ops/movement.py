@@ -142,21 +142,21 @@ def _infer_pad(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value
         before + _spread(size, gap) + after for size, before, after, gap in zip(x.shape, low, high, interior, strict=True))
 
 
-def _inside(shape: Shape, low: Shape, interior: Shape) -> tuple[Shape, Shape, Shape]:
+def inside(shape: Shape, low: Shape, interior: Shape) -> tuple[Shape, Shape, Shape]:
     """Start, stop and step of the operand's elements in the result of `pad`."""
     stop = tuple(before + _spread(size, gap) for size, before, gap in zip(shape, low, interior, strict=True))
     return low, stop, tuple(gap + 1 for gap in interior)
 
 
 def _evaluate_pad(x: np.ndarray, *, low: Shape, high: Shape, interior: Shape, value: float) -> np.ndarray:
-    start, stop, step = _inside(x.shape, low, interior)
+    start, stop, step = inside(x.shape, low, interior)
     out = np.full([last + after for last, after in zip(stop, high, strict=True)], value, x.dtype)
     out[strided(start, stop, step)] = x
     return out
 
 
 def _pad_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attributes) -> Cotangents:
-    start, stop, step = _inside(operands[0].type.shape, attrs["low"], attrs["interior"])
+    start, stop, step = inside(operands[0].type.shape, attrs["low"], attrs["interior"])
     return (slice(ct, start=start, stop=stop, step=step),)
 
 
