@@ -1,0 +1,70 @@
+"""The default generator of random numbers: a key and a counter, tensors, so that a compiled step advances it as an eager one does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.apply import apply
+from adjit.eager.in_place import apply_in_place
+from adjit.eager.modes import no_grad
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.ir import ops
+from adjit.tracer.array import TracedArray, wrap
+
+_MASK = (1 << 64) - 1
+_FIRST = np.uint64(1 << 63)     # counters of keys: apart from those of the numbers drawn with one
+
+
+class Generator:
+    """Makes keys for `adjit.random`, each another one.
+
+    >>> generator = Generator(0)
+    >>> bool(generator.next_key() == generator.next_key())
+    False
+    """
+
+    def __init__(self, seed: int = 0):
+        self.key: Tensor = new_tensor(np.zeros((), np.uint64))
+        self.counter: Tensor = new_tensor(np.zeros((), np.uint64))
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start anew from an integer seed (modulo 2**64); the generator."""
+        with no_grad():
+            apply_in_place(_set, self.key, (np.uint64(int(seed) & _MASK),))
+            apply_in_place(_set, self.counter, (np.uint64(0),))
+        return self
+
+    def next_key(self) -> Any:
+        """A new key: a uint64 array of no dimensions, or a traced one while a function is captured."""
+        with no_grad():
+            key = apply(_word, (self.counter, self.key))
+            apply_in_place(np.add, self.counter, (np.uint64(1),))
+        return key.payload
+
+
+def _set(target: TracedArray, value: TracedArray) -> TracedArray:
+    return value
+
+
+def _word(counter: TracedArray, key: TracedArray) -> TracedArray:
+    return wrap(ops.philox((counter + _FIRST).value, key.value), scalar=False)
+
+
+default_generator = Generator()
+
+
+def next_key() -> Any:
+    """A new key from the default generator, see `Generator.next_key`."""
+    return default_generator.next_key()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator anew: from here on dropout, initialisations and the like give the same numbers again.
+
+    >>> manual_seed(1) is default_generator
+    True
+    """
+    return default_generator.manual_seed(seed)

@@ -1,0 +1,26 @@
+"""Objects that hold tensors and change them: modules, optimisers. Compiled functions take them by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from adjit.eager.capture import current_capture
+
+
+class Stateful:
+    """Base class of objects whose tensors a compiled function reads, and writes, where they are.
+
+    In a compiled function its tensors are part of the program; what else it holds is looked at when the program is made, and compared
+    at every call.
+    """
+
+
+def hyperparameter(group: Mapping[str, Any], name: str) -> Any:
+    """`group[name]`, a number that may change between the steps of an optimiser.
+
+    While a function is captured: a traced scalar in its place, which the program reads from `group` at every call.
+    """
+    capture = current_capture()
+    value = group[name]
+    return value if capture is None or not isinstance(value, float) else capture.read_number(group, name)

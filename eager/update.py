@@ -1,0 +1,51 @@
+"""Updates many tensors at once by one function, in place and outside of the graph: the step of an optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.apply import emit, run_arrays
+from adjit.eager.call import describe, find_call
+from adjit.eager.capture import traced
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor
+from adjit.ir.errors import Role
+from adjit.tracer.scope import active_scope
+
+Update = Callable[..., Sequence[Any]]
+
+
+def update_in_place(function: Update, targets: Sequence[Tensor], operands: Sequence[Any] = (), *statics: Any) -> None:
+    """Set each of `targets` to what `function(targets, operands, *statics)` returns for it.
+
+    `function` is given lists of traced arrays (a Python float among the operands stays a weak scalar, and a new one needs no new trace)
+    and returns one array for each target, of its shape and dtype. It is traced once for each combination of dtypes, shapes and
+    `statics`, which are hashable. Nothing is recorded for derivatives; versions count up.
+    """
+    key: list[Any] = [update_in_place, function]
+    arrays: list[Any] = []
+    describe(list(targets), arrays, key, True)
+    describe(list(operands), arrays, key, True)
+    key += statics
+    before, modes.grad = modes.grad, False
+    try:
+        call = find_call(function, (list(targets), list(operands), *statics), {}, arrays, tuple(key), (), True, False)
+        arrays += call.constants
+        scope = active_scope()
+        if scope is not None and not scope.evaluates:
+            places = [traced(operand) for operand in arrays]
+            with scope.builder.at(role=Role.UPDATE):        # type: ignore[union-attr]
+                values = emit(call.operation, [place.value for place in places], scope)
+            for place, value in zip(places[:len(targets)], values, strict=True):
+                place.assign(value)
+        else:
+            outs = run_arrays(call.operation, [operand.payload if isinstance(operand, Tensor) else operand for operand in arrays])
+            for target, out in zip(targets, outs, strict=True):
+                np.copyto(target.payload, out, casting="no")
+    finally:
+        modes.grad = before
+    for target in targets:
+        target._version[0] += 1
