@@ -32,7 +32,7 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
     key += statics
     before, modes.grad = modes.grad, False
     try:
-        call = find_call(function, (list(targets), list(operands), *statics), {}, arrays, tuple(key), (), True, False)
+        call = find_call(lambda *given: function(*given, *statics), (list(targets), list(operands)), {}, arrays, tuple(key), (), True, False)
         arrays += call.constants
         scope = active_scope()
         if scope is not None and not scope.evaluates:
