@@ -98,6 +98,7 @@ def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: 
 FUNCTIONS: dict[str, Any] = {
     "where": np.where, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
     "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "asarray": np.asarray, "broadcast_to": np.broadcast_to,
-    "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along, "filled": filled, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
+    "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along,
+    "filled": filled, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
 }
 """What a text may name; ufuncs and their reductions are added under the names of their ops."""

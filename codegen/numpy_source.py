@@ -7,13 +7,14 @@ structure share one compiled text.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from adjit.codegen.numpy_forms import Form, FunctionText
 from adjit.codegen.numpy_ops import (
     EXPRESSIONS,
     FUNCTIONS,
@@ -27,7 +28,6 @@ from adjit.ir.definition import Kind
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value, last_uses
 from adjit.ir.ops.movement import inside, strided
-from adjit.ir.types import Shape, TensorType
 
 _SMALL = 1 << 14
 """Bytes up to which a repeated result is copied: quicker than the view, and a caller may write to it."""
@@ -67,47 +67,20 @@ def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., 
     return namespace["make"]     # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """How a value is at hand: `text` is an array, a NumPy scalar or, where `weak`, a Python float, and has `shape`.
-
-    That shape may be smaller than the value's: it broadcasts to it. `viewed` says that the value is such a view of something that
-    is there as a whole. `roots` are the numbers of the arrays that may share memory with it, negative for those made elsewhere.
-    """
-
-    text: str
-    shape: Shape
-    roots: frozenset[int] = frozenset()
-    number: float | None = None
-    weak: bool = False
-    viewed: bool = False
-
-
-class _Writer:
-    """Writes the lines of one function. Local names are used again when their values are dead, which releases those."""
+class _Writer(FunctionText):
+    """Writes the function of a graph, op by op: `write_...` are the ops that are more than one call."""
 
     def __init__(self, graph: Graph, weak: frozenset[int]):
+        super().__init__(graph.params, weak, FUNCTIONS)
         self.graph = graph
-        self.ops = _live_ops(graph)
-        self.last = last_uses(graph.with_ops(self.ops))
-        self.lines: list[str] = []
-        self.bound: dict[str, Any] = dict(FUNCTIONS)
-        self.constants = 0
-        self.roots = 0
-        self.forms: dict[Value, _Form] = {}
-        self.sharing: dict[str, int] = {}       # how many living values a local name holds
-        self.names = 0
-        self.unused: list[str] = []
-        self.dying: list[Value] = []
         self.fresh: tuple[bool, ...] = ()
-        self.elsewhere = frozenset({-1 - len(graph.params)})
-        for index, param in enumerate(graph.params):
-            self.forms[param] = _Form(f"a{index}", () if index in weak else param.type.shape, frozenset({-1 - index}), weak=index in weak)
 
     def write(self) -> tuple[str, dict[str, Any]]:
         """The text, and what its names stand for."""
-        for index, op in enumerate(self.ops):
-            self.dying = [value for value in dict.fromkeys((*op.operands, *op.results)) if self.last[value] == index]
+        ops = _live_ops(self.graph)
+        last = last_uses(self.graph.with_ops(ops))
+        for index, op in enumerate(ops):
+            self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
             self.forms[op.result] = self.op(op)
             self.clear(self.dying)
         while self.lines and self.lines[-1].endswith(" = None"):
@@ -117,122 +90,10 @@ class _Writer:
         body = "".join(f"    {line}\n" for line in (*self.lines, f"return ({results})"))
         return f"def run({params}):\n{body}", self.bound
 
-    # -- names
-
-    def constant(self, value: Any) -> str:
-        name = f"k{self.constants}"
-        self.constants += 1
-        self.bound[name] = value
-        return name
-
-    def function(self, name: str, function: Any) -> str:
-        assert self.bound.setdefault(name, function) == function
-        return name
-
-    def new_root(self) -> frozenset[int]:
-        self.roots += 1
-        return frozenset({self.roots})
-
-    def keep(self, name: str) -> None:
-        if name[0] == "v":
-            self.sharing[name] = self.sharing.get(name, 0) + 1
-
-    def clear(self, values: Sequence[Value]) -> None:
-        """Drop values whose last use has been written."""
-        for value in values:
-            form = self.forms.pop(value, None)
-            if form is not None and self.release(form.text):
-                self.lines.append(f"{form.text} = None")
-
-    def release(self, name: str) -> bool:
-        """Take one value from a name; whether it is free now."""
-        if name[0] != "v":
-            return False
-        self.sharing[name] -= 1
-        if self.sharing[name]:
-            return False
-        self.unused.append(name)
-        return True
-
-    def new_name(self) -> str:
-        if self.unused:
-            return self.unused.pop()
-        self.names += 1
-        return f"v{self.names - 1}"
-
-    def assign(self, expression: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> _Form:
-        """Give an expression a name, that of a value that dies with it if there is one."""
-        name = None
-        for value in [value for value in self.dying if value in self.forms]:
-            if self.release(self.forms[value].text):
-                del self.forms[value]
-                name = self.unused.pop()
-                break
-            self.sharing_back(self.forms[value].text)
-        name = name or self.new_name()
-        self.keep(name)
-        self.lines.append(f"{name} = {expression}")
-        return _Form(name, shape, roots, viewed=viewed)
-
-    def sharing_back(self, name: str) -> None:
-        if name[0] == "v":
-            self.sharing[name] += 1
-
-    def alias(self, form: _Form) -> _Form:
-        self.keep(form.text)
-        return form
-
-    # -- operands
-
-    def firm(self, value: Value) -> str:
-        """The text of a value as an array or NumPy scalar that broadcasts to it."""
-        form = self.forms[value]
-        return f"{value.type.dtype.name}({form.text})" if form.weak else form.text
-
-    def whole(self, value: Value) -> str:
-        """The text of a value as an array of its full shape; without dimensions it may be a NumPy scalar."""
-        form = self.forms[value]
-        if form.shape == value.type.shape:
-            return self.firm(value)
-        return f"broadcast_to({form.text}, {self.constant(value.type.shape)})" if form.viewed else self.copied(value)
-
-    def copied(self, value: Value) -> str:
-        """The text of a value repeated to a new array."""
-        form = self.forms[value]
-        return self.repeated(form.text, form.number, value.type)
-
-    def repeated(self, text: str, number: float | None, type: TensorType) -> str:
-        shape, dtype = self.constant(type.shape), self.constant(type.dtype)
-        if number == 0 and math.copysign(1, number) > 0:
-            return f"zeros({shape}, {dtype})"
-        return f"filled({text}, {shape}, {dtype})"
-
-    def array(self, value: Value) -> str:
-        """The text of a value as an ndarray of its full shape."""
-        text = self.whole(value)
-        return text if value.type.shape or (self.forms[value].text[0] == "a" and not self.forms[value].weak) else f"asarray({text})"
-
-    def roots_of_whole(self, value: Value) -> frozenset[int]:
-        """What the array of the full shape may share memory with. A repeated view cannot be written to: it counts as made elsewhere."""
-        form = self.forms[value]
-        if form.shape == value.type.shape:
-            return form.roots
-        return form.roots | self.elsewhere if form.viewed else self.new_root()
-
-    def overwritten(self, values: Sequence[Value], type: TensorType) -> Value | None:
-        """One of the values whose memory a result of this type may take: it dies here, and nothing else lives in that memory."""
-        for value in values:
-            form = self.forms[value]
-            if value.type == type and type.shape == form.shape != () and value in self.dying \
-                    and form.text[0] == "v" and self.sharing[form.text] == 1 and min(form.roots) >= 0 \
-                    and not any(other.roots & form.roots for other in self.forms.values() if other is not form):
-                return value
-        return None
-
     # -- ops
 
-    def op(self, op: Op) -> _Form:
-        special: Callable[[Op], _Form] | None = getattr(self, "_" + op.name, None)
+    def op(self, op: Op) -> Form:
+        special: Callable[[Op], Form] | None = getattr(self, f"write_{op.name}", None)
         if special is not None:
             return special(op)
         if op.name in PLAIN_OF_STRONG:
@@ -243,7 +104,7 @@ class _Writer:
             return self.reduction(op)
         return self.other(op)
 
-    def other(self, op: Op) -> _Form:
+    def other(self, op: Op) -> Form:
         """The meaning of an op of which nothing else is known."""
         if op.definition.kind in (Kind.REGION, Kind.MEMORY):
             raise ValueError(f"{op.name} has no place in a NumPy function")
@@ -254,7 +115,7 @@ class _Writer:
             roots = self.elsewhere.union(*(self.forms[value].roots for value in op.operands))
         return self.assign(expression, op.result.type.shape, roots)
 
-    def elementwise(self, op: Op, name: str, function: Any) -> _Form:
+    def elementwise(self, op: Op, name: str, function: Any) -> Form:
         """Operands that are repeated are left to NumPy's broadcasting; where all are, so is the result."""
         forms = [self.forms[value] for value in op.operands]
         shape = np.broadcast_shapes(*(form.shape for form in forms))
@@ -274,7 +135,7 @@ class _Writer:
         self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, out={form.text})")
         return form
 
-    def strong(self, op: Op) -> _Form:
+    def strong(self, op: Op) -> Form:
         """Where the plain product is finite it is right; its norm tells so in one pass."""
         function = PLAIN_OF_STRONG[op.name]
         numbers = [self.forms[value].number for value in op.operands]
@@ -291,14 +152,14 @@ class _Writer:
         self.lines.append(f"    {form.text} = {self.constant(op.definition.evaluate)}({operands})")
         return form
 
-    def reduction(self, op: Op) -> _Form:
+    def reduction(self, op: Op) -> Form:
         (x,) = op.operands
         function, axes, dtype = REDUCTIONS[op.name], op.attrs["axes"], x.type.dtype
         text, name = self.whole(x), self.function(op.name, function.reduce)
         needed = f", {self.constant(dtype)}" if dtype.kind in "iu" and op.name in ("reduce_sum", "reduce_prod") else ""
         return self.assign(f"{name}({text}, {self.constant(axes)}{needed})", op.result.type.shape, self.new_root())
 
-    def _matmul(self, op: Op) -> _Form:
+    def write_matmul(self, op: Op) -> Form:
         texts = [self.whole(value) for value in op.operands]
         plain = op.result.type.rank == 2
         for index, key in enumerate(("transpose_a", "transpose_b")):
@@ -306,31 +167,31 @@ class _Writer:
                 texts[index] += ".T" if plain else ".swapaxes(-1, -2)"
         return self.assign(f"{'dot' if plain else 'matmul'}({', '.join(texts)})", op.result.type.shape, self.new_root())
 
-    def _constant(self, op: Op) -> _Form:
+    def write_constant(self, op: Op) -> Form:
         value = op.attrs["value"]
-        return _Form(self.constant(op.attrs["dtype"].type(value)), (), number=value)
+        return Form(self.constant(op.attrs["dtype"].type(value)), (), number=value)
 
-    def _iota(self, op: Op) -> _Form:
+    def write_iota(self, op: Op) -> Form:
         """The numbers along the axis, once; they are repeated along the others."""
         shape, axis = op.attrs["shape"], op.attrs["axis"]
         along = np.arange(shape[axis], dtype=op.attrs["dtype"]).reshape([shape[axis]] + [1] * (len(shape) - axis - 1))
         along.flags.writeable = False
-        return _Form(self.constant(along), along.shape, self.elsewhere, viewed=True)
+        return Form(self.constant(along), along.shape, self.elsewhere, viewed=True)
 
-    def _convert(self, op: Op) -> _Form:
+    def write_convert(self, op: Op) -> Form:
         (x,), dtype = op.operands, op.attrs["dtype"]
         form = self.forms[x]
         if x.type.dtype == dtype or (form.weak and x.type.dtype == np.float64 and dtype.kind == "f"):
             return self.alias(form)
         if form.number is not None:
             (array,) = evaluate(op.definition, [np.asarray(self.bound[form.text])], op.attrs)
-            return _Form(self.constant(array[()]), (), number=array.item())
+            return Form(self.constant(array[()]), (), number=array.item())
         return self.assign(f"{self.firm(x)}.astype({self.constant(dtype)})", form.shape, self.new_root())
 
-    def _stop_gradient(self, op: Op) -> _Form:
+    def write_stop_gradient(self, op: Op) -> Form:
         return self.alias(self.forms[op.operands[0]])
 
-    def _broadcast(self, op: Op) -> _Form:
+    def write_broadcast(self, op: Op) -> Form:
         (x,), shape, axes = op.operands, op.attrs["shape"], op.attrs["axes"]
         form = self.forms[x]
         sizes = (1,) * (x.type.rank - len(form.shape)) + form.shape
@@ -341,19 +202,19 @@ class _Writer:
         target = tuple(aligned[first:])
         viewed = form.viewed or (form.shape == x.type.shape and form.number is None)
         if not form.shape or target == form.shape:
-            return self.alias(_Form(form.text, form.shape, form.roots, form.number, form.weak, viewed and not form.weak))
+            return self.alias(Form(form.text, form.shape, form.roots, form.number, form.weak, viewed and not form.weak))
         if len(shape) == len(target) or tuple(aligned) == shape:
             target = tuple(aligned)
         return self.assign(f"{form.text}.reshape({self.constant(target)})", target, form.roots, viewed)
 
-    def _reshape(self, op: Op) -> _Form:
+    def write_reshape(self, op: Op) -> Form:
         (x,), shape = op.operands, op.attrs["shape"]
         form = self.forms[x]
         if form.number is not None or form.weak or x.type.shape == shape or (not form.shape and x.type.shape):
             return self.alias(form)
         return self.assign(f"{self.whole(x)}.reshape({self.constant(shape)})", shape, self.roots_of_whole(x))
 
-    def _transpose(self, op: Op) -> _Form:
+    def write_transpose(self, op: Op) -> Form:
         (x,), permutation = op.operands, op.attrs["permutation"]
         form = self.forms[x]
         if not form.shape or permutation == tuple(range(x.type.rank)):
@@ -361,7 +222,7 @@ class _Writer:
         moved = ".T" if permutation == (1, 0) else f".transpose({self.constant(permutation)})"
         return self.assign(f"{self.whole(x)}{moved}", op.result.type.shape, self.roots_of_whole(x))
 
-    def _slice(self, op: Op) -> _Form:
+    def write_slice(self, op: Op) -> Form:
         (x,) = op.operands
         form = self.forms[x]
         if not form.shape or op.result.type == x.type:
@@ -369,17 +230,17 @@ class _Writer:
         index = self.constant(strided(op.attrs["start"], op.attrs["stop"], op.attrs["step"]))
         return self.assign(f"{self.whole(x)}[{index}]", op.result.type.shape, self.roots_of_whole(x))
 
-    def _concatenate(self, op: Op) -> _Form:
+    def write_concatenate(self, op: Op) -> Form:
         parts = "".join(f"{self.whole(value)}, " for value in op.operands)
         return self.assign(f"concatenate(({parts}), {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
 
     # -- ops that read or write at places
 
-    def _take(self, op: Op) -> _Form:
+    def write_take(self, op: Op) -> Form:
         x, indices = (self.whole(value) for value in op.operands)
         return self.assign(f"take({x}, {indices}, {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
 
-    def _take_along_axis(self, op: Op) -> _Form:
+    def write_take_along_axis(self, op: Op) -> Form:
         x, indices = (self.whole(value) for value in op.operands)
         return self.assign(f"take_along({x}, {indices}, {self.grid(op)})", op.result.type.shape, self.new_root())
 
@@ -389,7 +250,7 @@ class _Writer:
         grid = np.indices(shape, sparse=True)
         return f"{self.constant(axis)}, {self.constant(grid[:axis])}, {self.constant(grid[axis + 1:])}"
 
-    def written(self, op: Op, statement: str) -> _Form:
+    def written(self, op: Op, statement: str) -> Form:
         """The first operand after `statement` wrote into it; a copy of it unless it dies here."""
         base = op.operands[0]
         target = self.overwritten((base,), base.type) if op.operands.count(base) == 1 else None
@@ -401,14 +262,7 @@ class _Writer:
         self.lines.append(statement.format(form.text))
         return form
 
-    def named(self, expression: str, shape: Shape) -> _Form:
-        """A new array under a name that no operand has: there are more lines to come that need those."""
-        name = self.new_name()
-        self.keep(name)
-        self.lines.append(f"{name} = {expression}")
-        return _Form(name, shape, self.new_root())
-
-    def _pad(self, op: Op) -> _Form:
+    def write_pad(self, op: Op) -> Form:
         (x,), value = op.operands, op.attrs["value"]
         start, stop, step = inside(x.type.shape, op.attrs["low"], op.attrs["interior"])
         part, index = self.firm(x), self.constant(strided(start, stop, step))
@@ -416,20 +270,20 @@ class _Writer:
         self.lines.append(f"{form.text}[{index}] = {part}")
         return form
 
-    def _update_slice(self, op: Op) -> _Form:
+    def write_update_slice(self, op: Op) -> Form:
         start, step = op.attrs["start"], op.attrs["step"]
         _, stop, _ = inside(op.operands[1].type.shape, start, tuple(stride - 1 for stride in step))
         return self.written(op, f"{{0}}[{self.constant(strided(start, stop, step))}] = {self.firm(op.operands[1])}")
 
-    def _scatter_add(self, op: Op) -> _Form:
+    def write_scatter_add(self, op: Op) -> Form:
         indices, updates = (self.array(value) for value in op.operands[1:])
         return self.written(op, f"add_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
 
-    def _scatter_set(self, op: Op) -> _Form:
+    def write_scatter_set(self, op: Op) -> Form:
         indices, updates = (self.array(value) for value in op.operands[1:])
         return self.written(op, f"set_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
 
-    def _scatter_add_along_axis(self, op: Op) -> _Form:
+    def write_scatter_add_along_axis(self, op: Op) -> Form:
         indices, updates = (self.array(value) for value in op.operands[1:])
         return self.written(op, f"add_along({{0}}, {indices}, {updates}, {self.grid(op)})")
 

@@ -1,0 +1,157 @@
+"""How the values of a graph are at hand within a Python function over ndarrays: names, constants, operands, and which memory is whose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adjit.ir.graph import Value
+from adjit.ir.types import Shape, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a value is at hand: `text` is an array, a NumPy scalar or, where `weak`, a Python float, and has `shape`.
+
+    That shape may be smaller than the value's: it broadcasts to it. `viewed` says that the value is such a view of something that
+    is there as a whole. `roots` are the numbers of the arrays that may share memory with it, negative for those made elsewhere.
+    """
+
+    text: str
+    shape: Shape
+    roots: frozenset[int] = frozenset()
+    number: float | None = None
+    weak: bool = False
+    viewed: bool = False
+
+
+class FunctionText:
+    """The lines of one function. Local names are used again when their values are dead, which releases those.
+
+    `bound` is what the names of a text stand for that are neither parameters nor local; `dying` are the values whose last use the
+    present line is.
+    """
+
+    def __init__(self, params: Sequence[Value], weak: frozenset[int], functions: Mapping[str, Any]):
+        self.lines: list[str] = []
+        self.bound: dict[str, Any] = dict(functions)
+        self.forms: dict[Value, Form] = {}
+        self.dying: list[Value] = []
+        self.elsewhere = frozenset({-1 - len(params)})      # the root of arrays that neither the function nor its caller made
+        self._constants = self._roots = self._names = 0
+        self._sharing: dict[str, int] = {}                  # how many living values a local name holds
+        self._unused: list[str] = []
+        for index, param in enumerate(params):
+            self.forms[param] = Form(f"a{index}", () if index in weak else param.type.shape, frozenset({-1 - index}), weak=index in weak)
+
+    # -- names
+
+    def constant(self, value: Any) -> str:
+        """A new name, bound to the value."""
+        name = f"k{self._constants}"
+        self._constants += 1
+        self.bound[name] = value
+        return name
+
+    def function(self, name: str, function: Any) -> str:
+        """`name`, bound to the function."""
+        assert self.bound.setdefault(name, function) == function
+        return name
+
+    def new_root(self) -> frozenset[int]:
+        self._roots += 1
+        return frozenset({self._roots})
+
+    def new_name(self) -> str:
+        if self._unused:
+            name = self._unused.pop()
+        else:
+            name = f"v{self._names}"
+            self._names += 1
+        self._sharing[name] = 1
+        return name
+
+    def clear(self, values: Sequence[Value]) -> None:
+        """Drop values whose last use has been written."""
+        for value in values:
+            form = self.forms.pop(value, None)
+            if form is None or form.text not in self._sharing:
+                continue
+            self._sharing[form.text] -= 1
+            if not self._sharing[form.text]:
+                self._unused.append(form.text)
+                self.lines.append(f"{form.text} = None")
+
+    def assign(self, expression: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Form:
+        """Give an expression a name, that of a value that dies with it if there is one."""
+        for value in self.dying:
+            form = self.forms.get(value)
+            if form is not None and self._sharing.get(form.text) == 1:
+                del self.forms[value]
+                self.lines.append(f"{form.text} = {expression}")
+                return Form(form.text, shape, roots, viewed=viewed)
+        name = self.new_name()
+        self.lines.append(f"{name} = {expression}")
+        return Form(name, shape, roots, viewed=viewed)
+
+    def named(self, expression: str, shape: Shape) -> Form:
+        """A new array under a name that no operand has: there are more lines to come that need those."""
+        name = self.new_name()
+        self.lines.append(f"{name} = {expression}")
+        return Form(name, shape, self.new_root())
+
+    def alias(self, form: Form) -> Form:
+        """The form of one more value that is at hand under the same name."""
+        if form.text in self._sharing:
+            self._sharing[form.text] += 1
+        return form
+
+    # -- operands
+
+    def firm(self, value: Value) -> str:
+        """The text of a value as an array or NumPy scalar that broadcasts to it."""
+        form = self.forms[value]
+        return f"{value.type.dtype.name}({form.text})" if form.weak else form.text
+
+    def whole(self, value: Value) -> str:
+        """The text of a value as an array of its full shape; without dimensions it may be a NumPy scalar."""
+        form = self.forms[value]
+        if form.shape == value.type.shape:
+            return self.firm(value)
+        return f"broadcast_to({form.text}, {self.constant(value.type.shape)})" if form.viewed else self.copied(value)
+
+    def copied(self, value: Value) -> str:
+        """The text of a value repeated to a new array."""
+        form = self.forms[value]
+        return self.repeated(form.text, form.number, value.type)
+
+    def repeated(self, text: str, number: float | None, type: TensorType) -> str:
+        """The text of a new array; `number` is what it is filled with, where that is known."""
+        shape, dtype = self.constant(type.shape), self.constant(type.dtype)
+        if number == 0 and math.copysign(1, number) > 0:
+            return f"zeros({shape}, {dtype})"
+        return f"filled({text}, {shape}, {dtype})"
+
+    def array(self, value: Value) -> str:
+        """The text of a value as an ndarray of its full shape."""
+        text = self.whole(value)
+        return text if value.type.shape or (self.forms[value].text[0] == "a" and not self.forms[value].weak) else f"asarray({text})"
+
+    def roots_of_whole(self, value: Value) -> frozenset[int]:
+        """What the array of the full shape may share memory with. A repeated view cannot be written to: it counts as made elsewhere."""
+        form = self.forms[value]
+        if form.shape == value.type.shape:
+            return form.roots
+        return form.roots | self.elsewhere if form.viewed else self.new_root()
+
+    def overwritten(self, values: Sequence[Value], type: TensorType) -> Value | None:
+        """One of the values whose memory a result of this type may take: it dies here, and nothing else lives in that memory."""
+        for value in values:
+            form = self.forms[value]
+            if value.type == type and type.shape == form.shape != () and value in self.dying \
+                    and self._sharing.get(form.text) == 1 and min(form.roots) >= 0 \
+                    and not any(other.roots & form.roots for other in self.forms.values() if other is not form):
+                return value
+        return None
