@@ -11,7 +11,7 @@
 array([-0.6, -0.8])
 """
 
-from adjit import errors, nn, numpy, optim, random
+from adjit import errors, nn, numpy, optim, random, viz
 from adjit.ir.version import VERSION as __version__
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.custom_vjp import custom_vjp
@@ -29,5 +29,5 @@ from adjit.runtime.transforms import (
 
 __all__ = [
     "CompiledFunction", "__version__", "checkpoint", "compile", "custom_vjp", "errors", "grad", "hessian", "hvp", "jacobian", "jvp",
-    "nn", "numpy", "optim", "random", "stop_gradient", "value_and_grad", "vjp",
+    "nn", "numpy", "optim", "random", "stop_gradient", "value_and_grad", "viz", "vjp",
 ]

@@ -1,0 +1,124 @@
+"""What the picture of a program writes: ops in a few letters, kernels as tables of their ops, source lines as tooltips."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from adjit.ir.errors import Location, Role
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.printer import attribute
+from adjit.runtime.memory_plot import COLOURS
+
+ROLE_NAMES = {Role.PRIMAL: "forward", Role.ADJOINT: "backward", Role.RECOMPUTE: "forward, computed again", Role.UPDATE: "update"}
+WRITTEN_ATTRIBUTES = ("axes", "axis", "permutation")
+LETTERS = 46
+"""Of a line in a kernel's box."""
+UNBROKEN = "\N{NO-BREAK SPACE}"
+KERNEL_COLOUR = "#404040"
+TYPE_COLOUR = "#505050"
+
+
+class Folded:
+    """The values of a graph that get no node: constants are written into the ops that use them, broadcasts are left out."""
+
+    def __init__(self, graph: Graph):
+        self.literals: dict[Value, str] = {}
+        self._sources: dict[Value, Value] = {}
+        for op in graph.ops:
+            if op.name == "constant":
+                self.literals[op.result] = _number(op.attrs["value"])
+            elif op.name == "iota":
+                self.literals[op.result] = "iota"
+            elif op.name == "broadcast":
+                operand = op.operands[0]
+                if operand in self.literals:
+                    self.literals[op.result] = self.literals[operand]
+                else:
+                    self._sources[op.result] = self.source(operand)
+
+    def source(self, value: Value) -> Value:
+        """The value that is drawn for `value`: itself, or what it is a broadcast of."""
+        return self._sources.get(value, value)
+
+    def holds(self, op: Op) -> bool:
+        """Whether an op gets no node."""
+        return op.name == "free" or any(value in self.literals or value in self._sources for value in op.results)
+
+
+def op_text(op: Op, literals: Mapping[Value, str]) -> str:
+    """An op with the constants among its operands and the axes it is about: `multiply(·, 0.9)`, `reduce_sum axes 1`."""
+    operands = [literals.get(value, "·") for value in op.operands]
+    if op.name == "matmul":
+        operands = [text + "ᵀ" * op.attrs[key] for text, key in zip(operands, ("transpose_a", "transpose_b"), strict=True)]
+    text = op.name if all(operand == "·" for operand in operands) else f"{op.name}({', '.join(operands)})"
+    return " ".join([text, *(f"{key} {attribute(op.attrs[key]).strip('(,)')}" for key in WRITTEN_ATTRIBUTES if key in op.attrs)])
+
+
+def op_label(op: Op, literals: Mapping[Value, str]) -> str:
+    """Op and type, as an HTML-like label."""
+    return f"<{escape(op_text(op, literals))}{_types(op.results)}>"
+
+
+def value_label(name: str, value: Value, literal: str | None = None) -> str:
+    """Name and type of a parameter or a result, as an HTML-like label."""
+    return f"<<b>{escape(name)}</b>{' = ' + escape(literal) if literal else ''}{_types([value])}>"
+
+
+def kernel_label(op: Op) -> str:
+    """An op that owns graphs as a table: its name and size, its ops in the colours of their roles, the types of its results."""
+    size = f" {op.attrs['rows']} × {op.attrs['columns']}" if op.name == "fused" else f" {op.name}"
+    rows = [_row(f'<font color="white"><b>{escape(op.regions[0].name)}</b>{escape(size)}</font>', KERNEL_COLOUR)]
+    for role, ops in groupby(drawn_ops(op.regions[0]), key=lambda pair: pair[0].role):
+        counted = ((text, len(list(same))) for text, same in groupby(text for _, text in ops))
+        words = ", ".join((text if count == 1 else f"{count} {text}").replace(" ", UNBROKEN) for text, count in counted)
+        rows.append(_row('<br align="left"/>'.join([*map(escape, _wrap(words)), ""]), COLOURS[role]))
+    rows.append(_row(f'<font point-size="8" color="{TYPE_COLOUR}">{"<br/>".join(_wrap(_type_list(op.results)))}</font>', "white"))
+    return f'<<table border="1" cellborder="0" cellspacing="0" cellpadding="4" color="{KERNEL_COLOUR}">{"".join(rows)}</table>>'
+
+
+def drawn_ops(graph: Graph) -> Iterator[tuple[Op, str]]:
+    """The ops of a region that do something, each with its text; those of regions within it too."""
+    folded = Folded(graph)
+    for op in graph.ops:
+        for region in op.regions:
+            yield from drawn_ops(region)
+        if not op.regions and not folded.holds(op):
+            yield op, op_text(op, folded.literals)
+
+
+def tooltip(op: Op) -> str:
+    """Where an op comes from: the source lines, and the ops of a kernel by line."""
+    if not op.regions:
+        return f"{op.name}: {_place(op.loc)}"
+    lines: dict[str, list[str]] = {}
+    for inner, _ in drawn_ops(op.regions[0]):
+        lines.setdefault(_place(inner.loc), []).append(inner.name)
+    return "\n".join(f"{place}: {', '.join(names)}" for place, names in lines.items())
+
+
+def _place(location: Location | None) -> str:
+    return location.describe().replace("\n        ", "  ") if location else "no source line"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else attribute(value)
+
+
+def _types(values: Iterable[Value]) -> str:
+    return f'<br/><font point-size="8" color="{TYPE_COLOUR}">{_type_list(values)}</font>'
+
+
+def _type_list(values: Iterable[Value]) -> str:
+    return ", ".join(str(value.type) for value in values)
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, LETTERS, break_long_words=False, break_on_hyphens=False)
+
+
+def _row(content: str, colour: str) -> str:
+    return f'<tr><td align="left" bgcolor="{colour}">{content}</td></tr>'
