@@ -1,0 +1,48 @@
+"""The functions that networks are made of: layers, activations, normalisation, losses.
+
+Written in plain NumPy over traced arrays: they take traced and plain arrays alike, keep the dtype, and have exact derivatives.
+Names, arguments and defaults are those of `torch.nn.functional`; `axis` is NumPy's name for what it calls `dim`.
+"""
+
+from adjit.nn.functional.activations import (
+    elu,
+    gelu,
+    hardtanh,
+    leaky_relu,
+    log_softmax,
+    logsigmoid,
+    relu,
+    relu6,
+    selu,
+    silu,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+)
+from adjit.nn.functional.attention import scaled_dot_product_attention
+from adjit.nn.functional.convolution import conv1d, conv2d, pad, unfold
+from adjit.nn.functional.dropout import dropout
+from adjit.nn.functional.linear import embedding, linear, one_hot
+from adjit.nn.functional.losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
+from adjit.nn.functional.normalization import batch_norm, batch_norm_with_statistics, group_norm, layer_norm, normalize
+from adjit.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from adjit.tracer.functions.composites import logsumexp, sigmoid
+
+__all__ = [
+    "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "batch_norm_with_statistics", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "conv1d", "conv2d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm",
+    "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "logsumexp",
+    "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6", "scaled_dot_product_attention", "selu",
+    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "softsign", "tanh", "unfold",
+]

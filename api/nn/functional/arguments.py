@@ -1,0 +1,76 @@
+"""What the functions of networks check about their arguments, and the errors they raise for them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.tracer.array import as_traced
+from adjit.tracer.source import find_user_location
+
+Array = Any
+Reduction = Literal["mean", "sum", "none"]
+
+
+def floating(x: Array, function: str) -> Array:
+    """`x` as a traced array of floats; raises `DTypeError`."""
+    array = as_traced(x)
+    if array.dtype.kind != "f":
+        raise DTypeError(f"{function} takes floating-point arrays, got {array.dtype}", find_user_location(),
+                         hint="convert the array with .astype(np.float32) or .astype(np.float64) first")
+    return array
+
+
+def integers(labels: Array, function: str, what: str = "labels") -> Array:
+    """`labels` as a traced array of integers; raises `DTypeError`."""
+    array = as_traced(labels)
+    if array.dtype.kind not in "iu":
+        raise DTypeError(f"{function}: {what} are integers, got {array.dtype}", find_user_location(),
+                         hint="convert them with .astype(np.int64)")
+    return array
+
+
+def pair(prediction: Array, target: Array, function: str) -> tuple[Array, Array]:
+    """Both of the same shape; a target of integers or bools counts as numbers of the prediction's dtype."""
+    prediction, target = floating(prediction, function), as_traced(target)
+    if prediction.shape != target.shape:
+        raise ShapeError(f"{function}: the prediction has shape {prediction.shape}, the target {target.shape}", find_user_location(),
+                         hint="reshape one of them; they are not broadcast")
+    return prediction, target if target.dtype.kind == "f" else target.astype(prediction.dtype)
+
+
+def parameter(array: Array | None, shape: tuple[int, ...], function: str, what: str) -> Array | None:
+    """A parameter as a traced array, or None where there is none; raises `ShapeError` where its shape is another."""
+    if array is None:
+        return None
+    array = floating(array, f"{function}: {what}")
+    if array.shape != shape:
+        refuse_shape(f"{function}: {what} has shape {array.shape}, it has to be {shape}")
+    return array
+
+
+def refuse_shape(message: str, hint: str | None = None) -> NoReturn:
+    raise ShapeError(message, find_user_location(), hint=hint)
+
+
+def one_per_axis(value: int | Sequence[int], axes: int, function: str, name: str, least: int) -> tuple[int, ...]:
+    """An integer for every spatial axis, of one for all or a sequence of them; none below `least`."""
+    numbers = tuple(map(operator.index, value)) if isinstance(value, (tuple, list)) else (operator.index(value),) * axes
+    if len(numbers) == 1:
+        numbers *= axes
+    if len(numbers) != axes or min(numbers) < least:
+        raise ValueError(f"{function}: {name} is an integer, or one for each of the {axes} axes, at least {least}; got {value!r}")
+    return numbers
+
+
+def dimension(axis: Any, dim: Any, function: str) -> Any:
+    """The axis that is meant by `dim`, PyTorch's name, or by `axis`, NumPy's."""
+    if dim is None:
+        return axis
+    if axis is not None:
+        raise TypeError(f"{function}: dim and axis are two names of one argument, both were given")
+    return dim

@@ -1,0 +1,73 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.types import I64
+from adjit.nn.functional.arguments import Array, floating, refuse_shape
+from adjit.nn.functional.dropout import drop
+from adjit.tracer.array import as_traced, wrap
+from adjit.tracer.entry import entry_point
+from adjit.tracer.lowering import iota
+
+
+def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_mask: Array | None = None, dropout_p: float = 0.0,
+                                 is_causal: bool = False, scale: float | None = None, dropout_key: Array | None = None) -> Array:
+    """`softmax(query @ key.T * scale) @ value` over the last two axes: (..., L, E), (..., S, E), (..., S, V) to (..., L, V).
+
+    `scale` is `1 / sqrt(E)` by default. A bool `attn_mask` says with True which elements take part, one of floats is added to the
+    scores; a row of which nothing takes part gives zeros. With `is_causal` row i sees what is not after i. `dropout_p` drops weights, by
+    a `dropout_key` of `adjit.random`. Raises `ShapeError` where the shapes do not fit.
+    Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
+
+    >>> scaled_dot_product_attention(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[1.0], [3.0]]), is_causal=True)
+    array([[1.],
+           [2.]])
+    """
+    return _attention(query, key, value, attn_mask, dropout_p, is_causal, scale, dropout_key)
+
+
+@entry_point
+def _attention(query: Array, key: Array, value: Array, attn_mask: Array | None, dropout_p: float, is_causal: bool, scale: float | None,
+              dropout_key: Array | None) -> Array:
+    """`scaled_dot_product_attention`, with the key that its dropout needs."""
+    query, key, value = (floating(x, f"scaled_dot_product_attention: {name}")
+                         for x, name in ((query, "query"), (key, "key"), (value, "value")))
+    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        refuse_shape(f"scaled_dot_product_attention: query {query.shape}, key {key.shape} and value {value.shape} do not fit",
+                     "query is (..., L, E), key (..., S, E), value (..., S, V)")
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = (query * scale) @ np.swapaxes(key, -1, -2)
+    if is_causal:
+        if attn_mask is not None:
+            raise ValueError("scaled_dot_product_attention: is_causal makes a mask, no attn_mask is given with it")
+        shape = scores.shape[-2:]
+        attn_mask = wrap(iota(I64, shape, 1)) <= wrap(iota(I64, shape, 0))
+    weights = _weights(scores, attn_mask)
+    return (drop(weights, dropout_p, dropout_key) if dropout_key is not None else weights) @ value
+
+
+def _weights(scores: Array, mask: Array | None) -> Array:
+    """The softmax of the scores along the last axis; zeros where the mask leaves nothing of a row."""
+    if mask is not None:
+        mask = as_traced(mask)
+        if mask.dtype.kind not in "bf":
+            floating(mask, "scaled_dot_product_attention: attn_mask (bool: True takes part; floats are added)")
+        try:
+            fits = np.broadcast_shapes(mask.shape, scores.shape) == scores.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            refuse_shape(f"scaled_dot_product_attention: attn_mask {mask.shape} does not broadcast to the scores, {scores.shape}")
+        scores = np.where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask.astype(scores.dtype)
+    if not scores.size:
+        return scores
+    highest = wrap(ops.stop_gradient(np.max(scores, axis=-1, keepdims=True).value))
+    if mask is None:
+        weights = np.exp(scores - highest)
+        return weights / np.sum(weights, axis=-1, keepdims=True)
+    weights = np.exp(scores - np.where(highest == -np.inf, 0.0, highest))
+    total = np.sum(weights, axis=-1, keepdims=True)
+    return weights / np.where(total == 0.0, 1.0, total)

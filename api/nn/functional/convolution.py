@@ -1,0 +1,153 @@
+"""Convolutions, as one matrix product with the windows of the input; and `pad` and `unfold`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from adjit.nn.functional.arguments import Array, floating, one_per_axis, parameter, refuse_shape
+from adjit.nn.functional.windows import Windows, padded, patches, slide
+from adjit.tracer.array import as_traced
+from adjit.tracer.entry import entry_point
+
+Padding = int | Sequence[int] | Literal["same", "valid"]
+
+
+@entry_point
+def conv1d(x: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
+           dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
+    """Cross-correlation over one axis: `x` is (N, C, L) or (C, L), `weight` (O, C / groups, K), the result (N, O, M) or (O, M).
+
+    As `conv2d` otherwise.
+
+    >>> conv1d(np.array([[1.0, 2.0, 4.0]]), np.array([[[-1.0, 1.0]]]))
+    array([[1., 2.]])
+    """
+    return _convolve(x, weight, bias, stride, padding, dilation, groups, 1)
+
+
+@entry_point
+def conv2d(x: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
+           dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
+    """Cross-correlation of images: `x` is (N, C, H, W) or (C, H, W), `weight` (O, C / groups, KH, KW), `bias` (O,).
+
+    The result is (N, O, ...) with `(H + 2 * padding - dilation * (KH - 1) - 1) // stride + 1` rows. `padding` adds zeros on both sides;
+    "valid" is none, and "same", for stride 1, as many as keep the size (the odd one at the end). Raises `ShapeError` where the shapes
+    do not fit, `DTypeError` for other dtypes than floats, `ValueError` for a stride or a padding that makes no sense.
+
+    >>> image = np.arange(9.0).reshape(1, 1, 3, 3)
+    >>> conv2d(image, np.ones((1, 1, 2, 2)))
+    array([[[[ 8., 12.],
+             [20., 24.]]]])
+    """
+    return _convolve(x, weight, bias, stride, padding, dilation, groups, 2)
+
+
+@entry_point
+def unfold(x: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+           stride: int | Sequence[int] = 1) -> Array:
+    """The windows of images (N, C, H, W) as columns: (N, C * KH * KW, number of windows). Of one image (C, H, W), without N.
+
+    >>> unfold(np.arange(4.0).reshape(1, 2, 2), (1, 2))
+    array([[0., 2.],
+           [1., 3.]])
+    """
+    x, batched = _batched(x, 2, "unfold")
+    sizes, steps = one_per_axis(kernel_size, 2, "unfold", "kernel_size", 1), one_per_axis(stride, 2, "unfold", "stride", 1)
+    gaps, edges = one_per_axis(dilation, 2, "unfold", "dilation", 1), one_per_axis(padding, 2, "unfold", "padding", 0)
+    windows = [slide(*numbers, (edge, edge), "unfold") for *numbers, edge in zip(x.shape[2:], sizes, steps, gaps, edges, strict=True)]
+    columns = patches(np.swapaxes(padded(x, windows, 0.0), 0, 1), windows)
+    channels, elements = columns.shape[:2]
+    columns = np.transpose(np.reshape(columns, (channels * elements, x.shape[0], prod(columns.shape[3:]))), (1, 0, 2))
+    return columns if batched else columns[0]
+
+
+@entry_point
+def pad(x: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
+        value: float = 0.0) -> Array:
+    """`x` with elements added around it: `pad` is (before, after) for the last axis, then for the one before it, and so on.
+
+    Negative numbers take elements away. "reflect" mirrors without the edge, "replicate" repeats the edge, "circular" goes around.
+
+    >>> pad(np.array([[1.0, 2.0]]), (1, 0, 0, 1))
+    array([[0., 1., 2.],
+           [0., 0., 0.]])
+    """
+    if mode not in _MODES:
+        raise ValueError(f"pad: mode is one of {', '.join(map(repr, _MODES))}, got {mode!r}")
+    x = as_traced(x)
+    numbers = [int(number) for number in pad]
+    if len(numbers) % 2 or len(numbers) > 2 * x.ndim:
+        raise ValueError(f"pad: two numbers for an axis, of {x.ndim} axes at most; got {len(numbers)}")
+    pairs = [(0, 0)] * (x.ndim - len(numbers) // 2) + list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
+    for size, ends in zip(x.shape, pairs, strict=True):
+        if size + min(ends[0], 0) + min(ends[1], 0) < 0 or size + sum(ends) < 0:
+            refuse_shape(f"pad: {ends} takes more from an axis than its {size} elements")
+    x = x[tuple(slice(max(-low, 0), size - max(-high, 0)) for size, (low, high) in zip(x.shape, pairs, strict=True))]
+    widths = [(max(low, 0), max(high, 0)) for low, high in pairs]
+    if not any(low or high for low, high in widths):
+        return x.copy()
+    return np.pad(x, widths, constant_values=value) if mode == "constant" else np.pad(x, widths, mode=_MODES[mode])
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def _batched(x: Array, axes: int, function: str) -> tuple[Array, bool]:
+    """`x` with a batch axis, and whether it had one."""
+    x = floating(x, function)
+    if x.ndim not in (axes + 1, axes + 2):
+        names = ("L",) if axes == 1 else ("H", "W")
+        refuse_shape(f"{function} takes shape (N, C, {', '.join(names)}) or (C, {', '.join(names)}), got {x.shape}")
+    return (x, True) if x.ndim == axes + 2 else (x[None], False)
+
+
+def _convolve(x: Array, weight: Array, bias: Array | None, stride: int | Sequence[int], padding: Padding, dilation: int | Sequence[int],
+              groups: int, axes: int) -> Array:
+    """Channels go first, so that all windows of all images are the columns of one matrix."""
+    function = f"conv{axes}d"
+    x, batched = _batched(x, axes, function)
+    weight = floating(weight, f"{function}: weight")
+    if weight.ndim != axes + 2:
+        refuse_shape(f"{function}: weight has {axes + 2} axes, (O, C / groups, ...), got shape {weight.shape}")
+    (images, channels), outputs = x.shape[:2], weight.shape[0]
+    if groups < 1 or channels % groups or outputs % groups or weight.shape[1] != channels // groups:
+        refuse_shape(f"{function}: {channels} channels in {groups} groups do not fit to a weight of shape {weight.shape}",
+                     "weight has shape (out channels, in channels / groups, ...), and both numbers of channels divide into the groups")
+    bias = parameter(bias, (outputs,), function, "bias")
+    windows = _windows(x.shape[2:], weight.shape[2:], stride, padding, dilation, function)
+    columns = patches(np.swapaxes(padded(x, windows, 0.0), 0, 1), windows)
+    places = columns.shape[2:]
+    per_group = weight.size // outputs if outputs else 0
+    if groups == 1:
+        result = np.reshape(weight, (outputs, per_group)) @ np.reshape(columns, (per_group, prod(places)))
+    else:
+        kernels = np.reshape(weight, (groups, outputs // groups, per_group))
+        result = kernels @ np.reshape(columns, (groups, per_group, prod(places)))
+    result = np.swapaxes(np.reshape(result, (outputs, *places)), 0, 1)
+    if bias is not None:
+        result = result + np.reshape(bias, (outputs, *(1,) * axes))
+    return result if batched else result[0]
+
+
+def _windows(lengths: Sequence[int], sizes: Sequence[int], stride: int | Sequence[int], padding: Padding,
+             dilation: int | Sequence[int], function: str) -> list[Windows]:
+    axes = len(lengths)
+    steps, gaps = one_per_axis(stride, axes, function, "stride", 1), one_per_axis(dilation, axes, function, "dilation", 1)
+    if min(sizes) < 1:
+        refuse_shape(f"{function}: the kernel is empty, {tuple(sizes)}")
+    if padding == "same":
+        if set(steps) != {1}:
+            raise ValueError(f"{function}: padding='same' is for stride 1, got {stride}")
+        totals = [gap * (size - 1) for gap, size in zip(gaps, sizes, strict=True)]
+        edges = [(total // 2, total - total // 2) for total in totals]
+    elif isinstance(padding, str):
+        if padding != "valid":
+            raise ValueError(f"{function}: padding is 'same', 'valid' or numbers, got {padding!r}")
+        edges = [(0, 0)] * axes
+    else:
+        edges = [(edge, edge) for edge in one_per_axis(padding, axes, function, "padding", 0)]
+    return [slide(*numbers, function) for numbers in zip(lengths, sizes, steps, gaps, edges, strict=True)]

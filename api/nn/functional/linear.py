@@ -1,0 +1,75 @@
+"""Layers that are a product with a weight, or rows of one: `linear`, `embedding`, `one_hot`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.types import I64
+from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
+from adjit.tracer.array import wrap
+from adjit.tracer.entry import entry_point
+from adjit.tracer.lowering import iota
+
+
+@entry_point
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`x @ weight.T + bias`: `x` is (..., I), `weight` (O, I) or (I,), `bias` (O,); the result (..., O) or (...).
+
+    Raises `ShapeError` where the shapes do not fit.
+
+    >>> linear(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([0.5, 0.0]))
+    array([[11.5,  2. ]])
+    """
+    x, weight = floating(x, "linear"), floating(weight, "linear: weight")
+    if weight.ndim not in (1, 2) or not x.ndim or x.shape[-1] != weight.shape[-1]:
+        refuse_shape(f"linear: x of shape {x.shape} does not fit to a weight of shape {weight.shape}",
+                     "weight has shape (out features, in features), and the last axis of x has size 'in features'")
+    bias = parameter(bias, weight.shape[:-1], "linear", "bias")
+    result = x @ weight.T
+    return result if bias is None else result + bias
+
+
+@entry_point
+def embedding(indices: Array, weight: Array, padding_idx: int | None = None) -> Array:
+    """The rows of `weight`, (V, D), that integers of any shape name: shape `(*indices.shape, D)`.
+
+    The row `padding_idx` gets no gradient from here. Raises `IndexError` for an index that names no row, when it runs.
+
+    >>> embedding(np.array([2, 0]), np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
+    array([[4., 5.],
+           [0., 1.]])
+    """
+    indices, weight = integers(indices, "embedding", "indices"), floating(weight, "embedding: weight")
+    if weight.ndim != 2:
+        refuse_shape(f"embedding: weight has shape (rows, features), got {weight.shape}")
+    rows = np.take(weight, indices, axis=0)
+    if padding_idx is None:
+        return rows
+    if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise ValueError(f"embedding: padding_idx {padding_idx} is no row of a weight of shape {weight.shape}")
+    is_padding = np.expand_dims(indices == padding_idx % weight.shape[0], -1)
+    return np.where(is_padding, wrap(ops.stop_gradient(rows.value)), rows)
+
+
+@entry_point
+def one_hot(labels: Array, num_classes: int, dtype: Any = np.int64) -> Array:
+    """Integer labels of any shape to vectors with a 1 at the label: shape `(*labels.shape, num_classes)`.
+
+    A label outside of `[0, num_classes)` gives zeros.
+
+    >>> one_hot(np.array([0, 2]), 3)
+    array([[1, 0, 0],
+           [0, 0, 1]])
+    """
+    return is_label(integers(labels, "one_hot"), num_classes, -1).astype(dtype)
+
+
+def is_label(labels: Array, classes: int, axis: int) -> Array:
+    """Along a new axis: whether the label is that class. A comparison with a counter, so that it fuses with what surrounds it."""
+    labels = np.expand_dims(labels, axis)
+    axis %= labels.ndim
+    shape = (*labels.shape[:axis], classes, *labels.shape[axis + 1:])
+    return labels == wrap(iota(I64, shape, axis))

@@ -1,0 +1,244 @@
+"""Losses: of predictions and targets of the same shape, and of scores of classes and labels."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from adjit.nn.functional.activations import log_softmax, logsigmoid
+from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, refuse_shape
+from adjit.nn.functional.linear import is_label
+from adjit.tracer.array import as_traced
+from adjit.tracer.entry import entry_point
+
+
+@entry_point
+def cross_entropy(logits: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: Reduction = "mean",
+                  label_smoothing: float = 0.0) -> Array:
+    """`-log softmax(logits)` at the target class.
+
+    `logits` is `(C,)`, `(N, C)` or `(N, C, ...)`: scores of C classes. `target` holds integer labels, of the shape of `logits` without
+    the class axis, or probabilities, of the shape of `logits`. A label outside of `[0, C)` gives NaN, but for `ignore_index`, which
+    gives 0 and does not count. `weight`, (C,), multiplies what each class contributes. `label_smoothing` in [0, 1] mixes the target
+    with the uniform distribution. "mean" divides by the sum of the labels' weights (of probabilities, by the number of targets). The
+    result has the dtype of `logits`.
+
+    >>> cross_entropy(np.array([[2.0, 0.0], [0.0, 1000.0]]), np.array([0, 1])).round(4)
+    np.float64(0.0635)
+    """
+    logits = floating(logits, "cross_entropy")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"cross_entropy: label_smoothing lies in [0, 1], got {label_smoothing}")
+    axis, classes = _class_axis(logits, "cross_entropy")
+    weight = _class_weight(weight, logits, axis, "cross_entropy")
+    target = as_traced(target)
+    log_probabilities = log_softmax(logits, axis)
+    if target.dtype.kind == "f":
+        if target.shape != logits.shape:
+            refuse_shape(f"cross_entropy: probabilities have the shape of the logits, {logits.shape}; got {target.shape}")
+        mixed = target.astype(logits.dtype) * (1.0 - label_smoothing) + label_smoothing / classes
+        return _reduce(-np.sum((mixed if weight is None else mixed * weight) * log_probabilities, axis=axis), reduction)
+    return _of_labels(log_probabilities, target, weight, axis, ignore_index, reduction, label_smoothing, "cross_entropy")
+
+
+@entry_point
+def nll_loss(log_probabilities: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
+             reduction: Reduction = "mean") -> Array:
+    """`-log_probabilities` at the target class: `cross_entropy` of what `log_softmax` gave, with integer labels.
+
+    >>> nll_loss(np.log(np.array([[0.5, 0.5]])), np.array([1])).round(4)
+    np.float64(0.6931)
+    """
+    log_probabilities = floating(log_probabilities, "nll_loss")
+    axis, _ = _class_axis(log_probabilities, "nll_loss")
+    weight = _class_weight(weight, log_probabilities, axis, "nll_loss")
+    return _of_labels(log_probabilities, target, weight, axis, ignore_index, reduction, 0.0, "nll_loss")
+
+
+@entry_point
+def mse_loss(prediction: Array, target: Array, reduction: Reduction = "mean") -> Array:
+    """`(prediction - target)**2`; both have the same shape.
+
+    >>> mse_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    np.float64(2.0)
+    """
+    prediction, target = pair(prediction, target, "mse_loss")
+    return _reduce(np.square(prediction - target), reduction)
+
+
+@entry_point
+def l1_loss(prediction: Array, target: Array, reduction: Reduction = "mean") -> Array:
+    """`abs(prediction - target)`; both have the same shape. The derivative where they are equal is 0.
+
+    >>> l1_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    np.float64(1.0)
+    """
+    prediction, target = pair(prediction, target, "l1_loss")
+    return _reduce(np.abs(prediction - target), reduction)
+
+
+@entry_point
+def smooth_l1_loss(prediction: Array, target: Array, reduction: Reduction = "mean", beta: float = 1.0) -> Array:
+    """`0.5 * d**2 / beta` where the distance d is below `beta`, `d - 0.5 * beta` elsewhere; both have the same shape.
+
+    Source: Girshick, Fast R-CNN, arXiv:1504.08083.
+
+    >>> smooth_l1_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none")
+    array([0.125, 2.5  ])
+    """
+    prediction, target = pair(prediction, target, "smooth_l1_loss")
+    if beta < 0.0:
+        raise ValueError(f"smooth_l1_loss: beta is not negative, got {beta}")
+    difference = prediction - target
+    distance = np.abs(difference)
+    if beta == 0.0:
+        return _reduce(distance, reduction)
+    return _reduce(np.where(distance < beta, np.square(difference) * (0.5 / beta), distance - 0.5 * beta), reduction)
+
+
+@entry_point
+def huber_loss(prediction: Array, target: Array, reduction: Reduction = "mean", delta: float = 1.0) -> Array:
+    """`0.5 * d**2` where the distance d is below `delta`, `delta * (d - 0.5 * delta)` elsewhere; both have the same shape.
+
+    Source: Huber, Robust Estimation of a Location Parameter, Annals of Mathematical Statistics 35 (1964).
+
+    >>> huber_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none", delta=2.0)
+    array([0.125, 4.   ])
+    """
+    prediction, target = pair(prediction, target, "huber_loss")
+    if delta <= 0.0:
+        raise ValueError(f"huber_loss: delta is positive, got {delta}")
+    difference = prediction - target
+    distance = np.abs(difference)
+    return _reduce(np.where(distance < delta, 0.5 * np.square(difference), delta * (distance - 0.5 * delta)), reduction)
+
+
+@entry_point
+def binary_cross_entropy(prediction: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean") -> Array:
+    """`-(t * log(p) + (1 - t) * log(1 - p))` of probabilities p and targets t of the same shape.
+
+    Logarithms below -100 count as -100, with derivative 0; `weight` multiplies, and is broadcast. Of logits, use
+    `binary_cross_entropy_with_logits`: it loses nothing near 0 and 1.
+
+    >>> binary_cross_entropy(np.array([0.5, 0.0]), np.array([1.0, 0.0])).round(4)
+    np.float64(0.3466)
+    """
+    prediction, target = pair(prediction, target, "binary_cross_entropy")
+    yes, no = np.maximum(np.log(prediction), -100.0), np.maximum(np.log1p(-prediction), -100.0)
+    return _reduce(_weighted((target - 1.0) * no - target * yes, weight, "binary_cross_entropy"), reduction)
+
+
+@entry_point
+def binary_cross_entropy_with_logits(logits: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean",
+                                     pos_weight: Array | None = None) -> Array:
+    """`-(t * log sigmoid(x) + (1 - t) * log sigmoid(-x))` of logits x and targets t in [0, 1] of the same shape; does not overflow.
+
+    `weight` multiplies the loss, `pos_weight` its first term; both are broadcast.
+
+    >>> binary_cross_entropy_with_logits(np.array([0.0, 1000.0]), np.array([1.0, 1.0])).round(4)
+    np.float64(0.3466)
+    """
+    logits, target = pair(logits, target, "binary_cross_entropy_with_logits")
+    if pos_weight is None:
+        loss = np.logaddexp(logits, 0.0) - logits * target
+    else:
+        pos_weight = floating(pos_weight, "binary_cross_entropy_with_logits: pos_weight")
+        loss = _fitting((1.0 - target) * logits - (1.0 + (pos_weight - 1.0) * target) * logsigmoid(logits), logits.shape,
+                        "binary_cross_entropy_with_logits", "pos_weight")
+    return _reduce(_weighted(loss, weight, "binary_cross_entropy_with_logits"), reduction)
+
+
+@entry_point
+def kl_div(log_probabilities: Array, target: Array, reduction: Reduction | Literal["batchmean"] = "mean",
+           log_target: bool = False) -> Array:
+    """`target * (log(target) - log_probabilities)`, both of the same shape; a target of 0 gives 0.
+
+    With `log_target` the target is given as its logarithm. "batchmean" divides by the size of the first axis, which is what the
+    divergence of Kullback and Leibler means; "mean" divides by the number of elements.
+
+    >>> kl_div(np.log(np.array([[0.5, 0.5]])), np.array([[1.0, 0.0]]), reduction="batchmean").round(4)
+    np.float64(0.6931)
+    """
+    log_probabilities, target = pair(log_probabilities, target, "kl_div")
+    if log_target:
+        loss = np.exp(target) * (target - log_probabilities)
+    else:
+        nothing = target == 0
+        logarithm = np.where(nothing, 0.0, target * np.log(np.where(nothing, 1.0, target)))
+        loss = logarithm - target * log_probabilities
+    if reduction == "batchmean":
+        if not loss.ndim:
+            refuse_shape("kl_div: reduction 'batchmean' divides by the size of the first axis, and there is none")
+        return np.sum(loss) / float(loss.shape[0])
+    return _reduce(loss, reduction)
+
+
+def _class_axis(scores: Array, function: str) -> tuple[int, int]:
+    """The axis of the classes and how many there are."""
+    if scores.ndim == 0:
+        refuse_shape(f"{function}: scores have shape (C,), (N, C) or (N, C, ...), got ()")
+    axis = 0 if scores.ndim == 1 else 1
+    return axis, scores.shape[axis]
+
+
+def _class_weight(weight: Array | None, scores: Array, axis: int, function: str) -> Array | None:
+    """The weight of each class, shaped to be broadcast beside the scores."""
+    if isinstance(weight, str):
+        raise TypeError(f"{function}: weight is an array of one number a class; reduction={weight!r} is given by name")
+    weight = parameter(weight, scores.shape[axis:axis + 1], function, "weight")
+    return None if weight is None else np.reshape(weight, (weight.size, *(1,) * (scores.ndim - axis - 1))).astype(scores.dtype)
+
+
+def _of_labels(log_probabilities: Array, labels: Array, weight: Array | None, axis: int, ignore_index: int, reduction: Reduction,
+               label_smoothing: float, function: str) -> Array:
+    """Minus the log-probability at each label; NaN for a label that is no class."""
+    labels = integers(labels, function)
+    expected = log_probabilities.shape[:axis] + log_probabilities.shape[axis + 1:]
+    if labels.shape != expected:
+        refuse_shape(f"{function}: labels of scores {log_probabilities.shape} have shape {expected}, got {labels.shape}")
+    classes = log_probabilities.shape[axis]
+    chosen, dtype = is_label(labels, classes, axis), log_probabilities.dtype
+    scores = log_probabilities if weight is None else weight * log_probabilities
+    loss = -np.sum(np.where(chosen, scores, 0.0), axis=axis)
+    if label_smoothing:
+        loss = (1.0 - label_smoothing) * loss - (label_smoothing / classes) * np.sum(scores, axis=axis)
+    ignored = _is_number(labels, ignore_index)
+    loss = np.where((labels >= 0) & (labels < classes), loss, np.nan)
+    loss = loss if ignored is None else np.where(ignored, 0.0, loss)
+    if reduction != "mean":
+        return _reduce(loss, reduction)
+    if weight is not None:
+        counted = np.sum(np.where(chosen, weight, 0.0), axis=axis)
+        return np.sum(loss) / np.sum(counted if ignored is None else np.where(ignored, 0.0, counted))
+    return np.mean(loss) if ignored is None else np.sum(loss) / np.sum(~ignored).astype(dtype)
+
+
+def _is_number(labels: Array, number: int) -> Array | None:
+    """Where the labels are that number; None where their dtype does not hold it."""
+    limits = np.iinfo(labels.dtype)
+    return labels == number if limits.min <= number <= limits.max else None
+
+
+def _weighted(loss: Array, weight: Array | None, function: str) -> Array:
+    if weight is None:
+        return loss
+    if isinstance(weight, str):
+        raise TypeError(f"{function}: weight is an array; reduction={weight!r} is given by name")
+    return _fitting(loss * floating(weight, f"{function}: weight").astype(loss.dtype), loss.shape, function, "weight")
+
+
+def _fitting(loss: Array, shape: tuple[int, ...], function: str, what: str) -> Array:
+    if loss.shape != shape:
+        refuse_shape(f"{function}: {what} has to broadcast to the shape of the prediction, {shape}; it makes {loss.shape}")
+    return loss
+
+
+def _reduce(loss: Array, reduction: Any) -> Array:
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return np.sum(loss)
+    if reduction == "mean":
+        return np.mean(loss)
+    raise ValueError(f"reduction is 'mean', 'sum' or 'none', got {reduction!r}")

@@ -1,0 +1,140 @@
+"""Normalisation: to mean 0 and variance 1 over the batch, over groups of channels or over features, and to length 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.nn.functional.arguments import Array, dimension, floating, parameter, refuse_shape
+from adjit.tracer.entry import entry_point
+
+
+@entry_point
+def layer_norm(x: Array, normalized_shape: int | Sequence[int], weight: Array | None = None, bias: Array | None = None,
+               eps: float = 1e-5) -> Array:
+    """`(x - mean) / sqrt(var + eps) * weight + bias`, mean and (biased) variance over the last dimensions.
+
+    `normalized_shape` is the shape of those dimensions, and of `weight` and `bias`. Raises `ShapeError` where they differ.
+    Source: Ba, Kiros and Hinton, Layer Normalization, arXiv:1607.06450.
+
+    >>> layer_norm(np.array([[1.0, 3.0]]), 2).round(3)
+    array([[-1.,  1.]])
+    """
+    x = floating(x, "layer_norm")
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or x.shape[-len(shape):] != shape:
+        refuse_shape(f"layer_norm: normalized_shape {shape} is not the end of the shape {x.shape}")
+    weight, bias = parameter(weight, shape, "layer_norm", "weight"), parameter(bias, shape, "layer_norm", "bias")
+    return _scaled(_standardised(x, tuple(range(x.ndim - len(shape), x.ndim)), eps)[0], weight, bias)
+
+
+@entry_point
+def batch_norm(x: Array, running_mean: Array | None = None, running_var: Array | None = None, weight: Array | None = None,
+               bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Array:
+    """`(x - mean) / sqrt(var + eps) * weight + bias` for each channel of `x`, (N, C) or (N, C, ...).
+
+    With `training`, mean and (biased) variance are those of the batch; else the running ones. All parameters have shape (C,).
+    A pure function: the running statistics are not updated here, `momentum` is not used (see `batch_norm_with_statistics`).
+    Raises `ShapeError` for other shapes and for a batch of one value a channel in training, `ValueError` without statistics.
+    Source: Ioffe and Szegedy, Batch Normalization, arXiv:1502.03167.
+
+    >>> batch_norm(np.array([[1.0], [3.0]]), training=True).round(3)
+    array([[-1.],
+           [ 1.]])
+    """
+    if training:
+        return batch_norm_with_statistics(x, weight, bias, eps)[0]
+    x, weight, bias = _channels(x, weight, bias, "batch_norm")
+    if running_mean is None or running_var is None:
+        raise ValueError("batch_norm: without training=True it takes running_mean and running_var")
+    mean = _beside(x, parameter(running_mean, x.shape[1:2], "batch_norm", "running_mean"))
+    variance = _beside(x, parameter(running_var, x.shape[1:2], "batch_norm", "running_var"))
+    return _scaled((x - mean) / np.sqrt(variance + eps), weight, bias)
+
+
+@entry_point
+def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Array | None = None,
+                               eps: float = 1e-5) -> tuple[Array, Array, Array]:
+    """What `batch_norm` gives in training, with the mean and the unbiased variance of each channel of the batch, shape (C,).
+
+    Those two are what running statistics are moved towards: `running = (1 - momentum) * running + momentum * new`.
+
+    >>> [array.round(3).tolist() for array in batch_norm_with_statistics(np.array([[1.0], [3.0]]))]
+    [[[-1.0], [1.0]], [2.0], [2.0]]
+    """
+    x, weight, bias = _channels(x, weight, bias, "batch_norm")
+    count = x.size // max(x.shape[1], 1)
+    if count == 1:
+        refuse_shape(f"batch_norm: one value a channel has no variance, shape {x.shape}", "train on larger batches, or call .eval() first")
+    normal, mean, variance = _standardised(x, (0, *range(2, x.ndim)), eps)
+    unbiased = np.reshape(variance, x.shape[1:2]) * (count / max(count - 1, 1))
+    return _scaled(normal, weight, bias), np.reshape(mean, x.shape[1:2]), unbiased
+
+
+@entry_point
+def group_norm(x: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
+    """As `layer_norm`, over groups of channels (and all that follows them) of `x`, (N, C, ...); `weight` and `bias` have shape (C,).
+
+    Raises `ShapeError` where the channels do not divide into `num_groups`. Source: Wu and He, Group Normalization, arXiv:1803.08494.
+
+    >>> group_norm(np.array([[1.0, 3.0, 5.0, 9.0]]), 2).round(3)
+    array([[-1.,  1., -1.,  1.]])
+    """
+    x, weight, bias = _channels(x, weight, bias, "group_norm")
+    if num_groups < 1 or x.shape[1] % num_groups:
+        refuse_shape(f"group_norm: {x.shape[1]} channels do not divide into {num_groups} groups")
+    grouped = np.reshape(x, (x.shape[0], num_groups, math.prod(x.shape[1:]) // num_groups))
+    return _scaled(np.reshape(_standardised(grouped, (2,), eps)[0], x.shape), weight, bias)
+
+
+@entry_point
+def normalize(x: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12, *, axis: Any = None) -> Array:
+    """`x / max(norm, eps)` with the p-norm over `dim` (or `axis`; default: 1).
+
+    >>> normalize(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+    x = floating(x, "normalize")
+    axis = dimension(axis, dim, "normalize")
+    axis = 1 if axis is None else axis
+    if p == 2.0:
+        norm = np.sqrt(np.sum(np.square(x), axis=axis, keepdims=True))
+    elif p == 1.0:
+        norm = np.sum(np.abs(x), axis=axis, keepdims=True)
+    elif p == np.inf:
+        norm = np.max(np.abs(x), axis=axis, keepdims=True)
+    elif p > 0.0:
+        norm = np.sum(np.abs(x) ** p, axis=axis, keepdims=True) ** (1.0 / p)
+    else:
+        raise ValueError(f"normalize: p is positive, got {p}")
+    return x / np.maximum(norm, eps)
+
+
+def _standardised(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
+    """`x` with mean 0 and variance 1 over the axes, and the mean and the biased variance it had, which keep these axes."""
+    mean = np.mean(x, axis=axes, keepdims=True)
+    centered = x - mean
+    variance = np.mean(centered * centered, axis=axes, keepdims=True)
+    return centered / np.sqrt(variance + eps), mean, variance
+
+
+def _scaled(normal: Array, weight: Array | None, bias: Array | None) -> Array:
+    if weight is not None:
+        normal = normal * weight
+    return normal if bias is None else normal + bias
+
+
+def _channels(x: Array, weight: Array | None, bias: Array | None, function: str) -> tuple[Array, Array | None, Array | None]:
+    """`x`, (N, C, ...), and its parameters of shape (C,), shaped to be broadcast beside it."""
+    x = floating(x, function)
+    if x.ndim < 2:
+        refuse_shape(f"{function} takes arrays of shape (N, C) or (N, C, ...), got {x.shape}")
+    weight, bias = (parameter(array, x.shape[1:2], function, name) for array, name in ((weight, "weight"), (bias, "bias")))
+    return x, _beside(x, weight), _beside(x, bias)
+
+
+def _beside(x: Array, array: Array | None) -> Array | None:
+    return None if array is None else np.reshape(array, (x.shape[1], *(1,) * (x.ndim - 2)))

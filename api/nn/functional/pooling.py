@@ -1,0 +1,117 @@
+"""Pooling: the largest element or the mean of windows of images, combined two slices at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
+from adjit.nn.functional.windows import Windows, padded, reduced, slide
+from adjit.tracer.entry import entry_point
+
+
+@entry_point
+def max_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+               dilation: int | Sequence[int] = 1, ceil_mode: bool = False) -> Array:
+    """The largest element of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
+
+    Padding counts as -inf, and is at most half of the window. A NaN in a window makes it NaN. The derivative goes to the first largest
+    element in C order, as PyTorch's does (`np.max` shares it). With `ceil_mode` a last window may reach over the end.
+
+    >>> max_pool2d(np.arange(16.0).reshape(1, 4, 4), 2)
+    array([[[ 5.,  7.],
+            [13., 15.]]])
+    """
+    x, windows = _windows(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d")
+    return reduced(padded(x, windows, -np.inf), windows, _first_larger)
+
+
+@entry_point
+def avg_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Array:
+    """The mean of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
+
+    Padding counts as elements that are 0, unless `count_include_pad` is False. `divisor_override` replaces the number of elements.
+
+    >>> avg_pool2d(np.arange(16.0).reshape(1, 4, 4), 2)
+    array([[[ 2.5,  4.5],
+            [10.5, 12.5]]])
+    """
+    x, windows = _windows(x, kernel_size, stride, padding, 1, ceil_mode, "avg_pool2d")
+    total = reduced(padded(x, windows, 0.0), windows, lambda a, b: a + b)
+    if divisor_override is not None:
+        if divisor_override == 0:
+            raise ValueError("avg_pool2d: divisor_override is not 0")
+        return total / float(divisor_override)
+    paddings = one_per_axis(padding, 2, "avg_pool2d", "padding", 0)
+    counts = [_counts(axis, length, edge if count_include_pad else 0)
+              for axis, length, edge in zip(windows, x.shape[-2:], paddings, strict=True)]
+    if all(len(set(count)) <= 1 for count in counts):
+        return total / float(reduce(lambda product, count: product * (count[0] if count else 1), counts, 1))
+    return total / np.multiply.outer(*(np.array(count, x.dtype) for count in counts))
+
+
+@entry_point
+def adaptive_avg_pool2d(x: Array, output_size: int | None | Sequence[int | None]) -> Array:
+    """The means of `output_size` windows of images (N, C, H, W) or (C, H, W); None keeps the size of an axis.
+
+    Window i of n covers the rows from `i * H // n` to `ceil((i + 1) * H / n)`.
+
+    >>> adaptive_avg_pool2d(np.arange(16.0).reshape(1, 4, 4), 1)
+    array([[[7.5]]])
+    """
+    x = _images(x, "adaptive_avg_pool2d")
+    sizes: Sequence[Any] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * 2
+    if len(sizes) != 2 or any(size is not None and size < 1 for size in sizes):
+        raise ValueError(f"adaptive_avg_pool2d: output_size is a positive number, or two, or None to keep an axis; got {output_size!r}")
+    height, width = (length if size is None else size for length, size in zip(x.shape[-2:], sizes, strict=True))
+    if min(x.shape[-2:]) < 1:
+        refuse_shape(f"adaptive_avg_pool2d: images of shape {x.shape} have no elements")
+    if (height, width) == (1, 1):
+        return np.mean(x, axis=(-2, -1), keepdims=True)
+    if x.shape[-2] % height == 0 and x.shape[-1] % width == 0:
+        return avg_pool2d(x, (x.shape[-2] // height, x.shape[-1] // width))
+    rows, columns = _means(x.shape[-2], height, x.dtype), _means(x.shape[-1], width, x.dtype)
+    return np.matmul(rows, x @ columns.T)
+
+
+def _images(x: Array, function: str) -> Array:
+    x = floating(x, function)
+    if x.ndim not in (3, 4):
+        refuse_shape(f"{function} takes images of shape (N, C, H, W) or (C, H, W), got {x.shape}")
+    return x
+
+
+def _windows(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None, padding: int | Sequence[int],
+             dilation: int | Sequence[int], ceil_mode: bool, function: str) -> tuple[Array, list[Windows]]:
+    x = _images(x, function)
+    sizes, edges = one_per_axis(kernel_size, 2, function, "kernel_size", 1), one_per_axis(padding, 2, function, "padding", 0)
+    steps = sizes if stride is None or stride == () else one_per_axis(stride, 2, function, "stride", 1)
+    gaps = one_per_axis(dilation, 2, function, "dilation", 1)
+    if any(2 * edge > size for edge, size in zip(edges, sizes, strict=True)):
+        raise ValueError(f"{function}: padding is at most half of the window, got padding {padding} of windows {kernel_size}")
+    return x, [slide(length, size, step, gap, (edge, edge), function, ceil_mode)
+               for length, size, step, gap, edge in zip(x.shape[-2:], sizes, steps, gaps, edges, strict=True)]
+
+
+def _first_larger(first: Array, second: Array) -> Array:
+    """The larger one, the first where they are equal, NaN where one is NaN."""
+    return np.where((second > first) | np.isnan(second), second, first)
+
+
+def _counts(axis: Windows, length: int, edge: int) -> list[int]:
+    """The elements in each window that count: those of the array and of `edge` elements of padding on both sides."""
+    starts = [number * axis.stride - axis.low for number in range(axis.count)]
+    return [min(start + axis.size, length + edge) - max(start, -edge) for start in starts]
+
+
+def _means(length: int, count: int, dtype: np.dtype) -> Array:
+    """The matrix that takes the means of `count` windows, which together cover `length` elements."""
+    matrix = np.zeros((count, length), dtype)
+    for number in range(count):
+        start, stop = number * length // count, -(-(number + 1) * length // count)
+        matrix[number, start:stop] = 1.0 / (stop - start)
+    return matrix

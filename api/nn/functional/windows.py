@@ -1,0 +1,81 @@
+"""Windows that slide over the last axes of an array: what convolution and pooling are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from adjit.nn.functional.arguments import Array, refuse_shape
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How windows lie along one axis: `size` elements, `dilation` apart, one window every `stride`, `count` of them.
+
+    `low` and `high` are the elements that are added at the ends.
+    """
+
+    size: int
+    stride: int
+    dilation: int
+    low: int
+    high: int
+    count: int
+
+    def slices(self) -> Iterator[slice]:
+        """For each element of a window, where it lies in the padded axis, over all windows."""
+        span = self.stride * (self.count - 1) + 1 if self.count else 0
+        return (slice(at, at + span, self.stride) for at in range(0, self.size * self.dilation, self.dilation))
+
+
+def slide(length: int, size: int, stride: int, dilation: int, padding: tuple[int, int], function: str, ceil_mode: bool = False) -> Windows:
+    """Windows over an axis of `length`; raises `ShapeError` where not one fits.
+
+    With `ceil_mode` the last one may reach over the end, if it starts inside of the array or of the padding before it.
+    """
+    low, high = padding
+    reach = dilation * (size - 1) + 1
+    room = length + low + high - reach
+    if room < 0:
+        refuse_shape(f"{function}: a window of {reach} elements does not fit into an axis of {length} with padding {low} and {high}")
+    count = room // stride + 1
+    if ceil_mode and room % stride and count * stride < length + low:
+        high += stride - room % stride
+        count += 1
+    return Windows(size, stride, dilation, low, high, count)
+
+
+def padded(x: Array, windows: Sequence[Windows], number: float) -> Array:
+    """`x` with the padding of the windows around its last axes, filled with `number`."""
+    if not any(axis.low or axis.high for axis in windows):
+        return x
+    before = [(0, 0)] * (x.ndim - len(windows))
+    return np.pad(x, (*before, *((axis.low, axis.high) for axis in windows)), constant_values=number)
+
+
+def patches(x: Array, windows: Sequence[Windows]) -> Array:
+    """`(C, N, *lengths)`, padded, to `(C, K, N, *counts)`: the K elements of each window in C order."""
+    places = list(product(*(axis.slices() for axis in windows)))
+    if len(places) == 1:
+        return np.expand_dims(x[(..., *places[0])], 1)
+    return np.stack([x[(..., *place)] for place in places], axis=1)
+
+
+def reduced(x: Array, windows: Sequence[Windows], combine: Any) -> Array:
+    """All elements of each window combined, two at a time: `(..., *lengths)`, padded, to `(..., *counts)`.
+
+    The last axis comes first: of equal elements the first one in C order is the left operand of each `combine`.
+    """
+    for position in reversed(range(len(windows))):
+        after = (slice(None),) * (len(windows) - 1 - position)
+        pieces = (x[(..., piece, *after)] for piece in windows[position].slices())
+        result = next(pieces)
+        for piece in pieces:
+            result = combine(result, piece)
+        x = result
+    return x
+
