@@ -113,5 +113,5 @@ def _counts(graph: Graph) -> str:
     folded = Folded(graph)
     kernels = sum(op.name == "fused" for op in graph.ops)
     others = sum(not folded.holds(op) for op in graph.ops) - kernels
-    counts = [f"{count} {what}{'s' * (count != 1)}" for count, what in ((kernels, "kernel"), (others, "other op" if kernels else "op")) if count]
-    return " and ".join(counts) or "0 ops"
+    counted = ((kernels, "kernel"), (others, "other op" if kernels else "op"))
+    return " and ".join(f"{count} {what}{'s' * (count != 1)}" for count, what in counted if count) or "0 ops"
