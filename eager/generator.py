@@ -26,9 +26,8 @@ class Generator:
     """
 
     def __init__(self, seed: int = 0):
-        self.key: Tensor = new_tensor(np.zeros((), np.uint64))
-        self.counter: Tensor = new_tensor(np.zeros((), np.uint64))
-        self.manual_seed(seed)
+        self.key: Tensor = new_tensor(np.array(seed & _MASK, np.uint64))
+        self.counter: Tensor = new_tensor(np.array(0, np.uint64))
 
     def manual_seed(self, seed: int) -> Generator:
         """Start anew from an integer seed (modulo 2**64); the generator."""
