@@ -81,6 +81,16 @@ def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
     return x
 
 
+def clamp_min(x: Array, min: Array) -> Array:
+    """`x` no smaller than `min`."""
+    return clamp(x, min=min)
+
+
+def clamp_max(x: Array, max: Array) -> Array:
+    """`x` no larger than `max`."""
+    return clamp(x, max=max)
+
+
 def lerp(x: Array, end: Array, weight: Array) -> Array:
     """`x + weight * (end - x)`."""
     x = as_traced(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,8 @@ def repeat(x: Array, sizes: Sizes) -> Array:
     """The tensor repeated as a whole along each dimension (`np.tile`); more `sizes` than dimensions make new ones in front."""
     x = as_traced(x)
     if len(sizes) < x.ndim:
-        raise ShapeError(f"repeat: {len(sizes)} numbers for {x.ndim} dimensions", find_user_location(), hint="give one a dimension, or more")
+        raise ShapeError(f"repeat: {len(sizes)} numbers for {x.ndim} dimensions", find_user_location(),
+                         hint="give one a dimension, or more")
     return np.tile(x, tuple(sizes))
 
 
@@ -134,39 +135,39 @@ def narrow(x: Array, dim: int, start: int, length: int) -> Array:
 def select(x: Array, dim: int, index: int) -> Array:
     """One element of a dimension, which disappears."""
     x = as_traced(x)
-    return x[(*(slice(None),) * normalize_axis(dim, x.ndim), index)]
+    return get_view(x, (*(slice(None),) * normalize_axis(dim, x.ndim), index))
 
 
-def split_piece(x: Array, dim: int, start: int, length: int) -> Array:
-    """One of the pieces that a tensor is split into."""
-    return narrow(x, dim, start, length)
+def unbind(x: Array, dim: int = 0) -> tuple[Array, ...]:
+    """All elements of a dimension, one after the other."""
+    x = as_traced(x)
+    return tuple(select(x, dim, index) for index in range(x.shape[normalize_axis(dim, x.ndim)]))
 
 
-def unbind_piece(x: Array, dim: int, index: int) -> Array:
-    """One of the slices that a tensor is taken apart into."""
-    return select(x, dim, index)
-
-
-def split_bounds(shape: Sizes, split_size: Any, dim: int) -> list[tuple[int, int]]:
-    """Start and length of the pieces of dimension `dim`: all of one size but the last, or of these sizes."""
-    place = normalize_axis(dim, len(shape))
-    size = shape[place]
+def split(x: Array, split_size: Any, dim: int = 0) -> tuple[Array, ...]:
+    """Pieces of size `split_size` (the last one may be smaller), or of these sizes."""
+    x = as_traced(x)
+    place = normalize_axis(dim, x.ndim)
+    size = x.shape[place]
     if isinstance(split_size, (tuple, list)):
         sizes = [operator.index(item) for item in split_size]
         if sum(sizes) != size or min(sizes, default=0) < 0:
-            raise ShapeError(f"split: the sizes {sizes} do not add up to dimension {place} of {tuple(shape)}", find_user_location())
-        return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
-    each = operator.index(split_size)
-    if each <= 0:
-        raise ValueError(f"split: pieces have a positive size, got {each}")
-    return [(start, min(each, size - start)) for start in range(0, size, each)] or [(0, 0)]
+            raise ShapeError(f"split: the sizes {sizes} do not add up to dimension {place} of {x.shape}", find_user_location())
+        bounds = [0, *accumulate(sizes)]
+    else:
+        each = operator.index(split_size)
+        if each <= 0:
+            raise ValueError(f"split: pieces have a positive size, got {each}")
+        bounds = [*range(0, size, each), size] if size else [0, 0]
+    return tuple(narrow(x, place, first, last - first) for first, last in pairwise(bounds))
 
 
-def chunk_size(shape: Sizes, chunks: int, dim: int) -> int:
-    """The size of all pieces but the last, where there are to be `chunks` of them."""
+def chunk(x: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
+    """At most `chunks` pieces of one size, of which the last one may be smaller."""
+    x = as_traced(x)
     if chunks <= 0:
         raise ValueError(f"chunk: a positive number of pieces, got {chunks}")
-    return max(-(-shape[normalize_axis(dim, len(shape))] // chunks), 1)
+    return split(x, max(-(-x.shape[normalize_axis(dim, x.ndim)] // chunks), 1), dim)
 
 
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:

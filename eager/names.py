@@ -24,16 +24,16 @@ def raw(function: Any) -> Callable[..., Any]:
 
 VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
     shapes.get_view, shapes.reshape, shapes.flatten, shapes.unflatten, shapes.unsqueeze, shapes.squeeze, shapes.permute, shapes.transpose,
-    shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.select, shapes.split_piece, shapes.unbind_piece, shapes.diagonal,
+    shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.select, shapes.split, shapes.chunk, shapes.unbind, shapes.diagonal,
     *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal)),
 })
-"""Functions whose one result shares memory with their first argument, wherever NumPy's does."""
+"""Functions whose results share memory with their first argument, wherever NumPy's does."""
 
 
 def node_name(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str:
     """The name of the node that a call of `function` makes: PyTorch's, or of the function's own name in the same form.
 
-    >>> node_name(np.multiply), node_name(np.logaddexp), node_name(shapes.split_piece)
+    >>> node_name(np.multiply), node_name(np.logaddexp), node_name(shapes.chunk)
     ('MulBackward0', 'LogaddexpBackward0', 'SplitBackward0')
     """
     own = getattr(function, "__name__", "function")
@@ -115,8 +115,8 @@ _NAMES: dict[str, Name] = {
     "reshape": "ViewBackward0", "flatten": "ViewBackward0", "unflatten": "ViewBackward0", "ravel": "ViewBackward0",
     "squeeze": lambda args, kwargs: f"SqueezeBackward{0 if _argument(args, kwargs, 1, 'dim', 'axis') is None else 1}",
     "expand_dims": "UnsqueezeBackward0", "swapaxes": "TransposeBackward0", "movedim": "PermuteBackward0", "moveaxis": "PermuteBackward0",
-    "broadcast_to": "ExpandBackward0", "tile": "RepeatBackward0", "narrow": "SliceBackward0", "split_piece": "SplitBackward0",
-    "unbind_piece": "UnbindBackward0", "concatenate": "CatBackward0", "diag": "DiagonalBackward0",
+    "broadcast_to": "ExpandBackward0", "tile": "RepeatBackward0", "narrow": "SliceBackward0", "chunk": "SplitBackward0",
+    "concatenate": "CatBackward0", "diag": "DiagonalBackward0",
     "scatter": _numbered("Scatter", 3, "src", 0, 1), "pad": "ConstantPadNdBackward0",
     "conv2d": "ConvolutionBackward0", "max_pool2d": "MaxPool2DWithIndicesBackward0", "avg_pool2d": "AvgPool2DBackward0",
     "batch_norm": "NativeBatchNormBackward0", "layer_norm": "NativeLayerNormBackward0", "group_norm": "NativeGroupNormBackward0",

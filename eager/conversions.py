@@ -1,0 +1,325 @@
+"""Tensors as other things: other dtypes, numbers, lists, NumPy arrays and functions, copies; and what is asked about them."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from adjit.eager import functions_elementwise as elementwise
+from adjit.eager import functions_shapes as shapes
+from adjit.eager.apply import apply
+from adjit.eager.tensor import Tensor, new_tensor, tensor
+from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, UnsupportedError
+from adjit.tracer.array import TracedArray
+from adjit.tracer.functions import creation
+from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.registry import find
+from adjit.tracer.source import find_user_location
+
+_DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_}
+
+
+def install() -> None:
+    """Give `Tensor` what this file defines."""
+    members: dict[str, Callable[..., Any]] = {
+        "to": _to, "astype": _astype, "type": _astype, "type_as": _type_as, "cpu": _cpu, "contiguous": _contiguous, "copy": _copy,
+        "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
+        "__bool__": _bool, "__float__": _float, "__int__": _int, "__index__": _index, "__len__": _len, "__iter__": _iter,
+        "__format__": _format, "__array_ufunc__": TracedArray.__array_ufunc__, "__array_function__": _array_function,
+        "dim": _dim, "ndimension": _dim, "size": _size, "numel": _numel, "nelement": _numel, "element_size": _element_size,
+        "is_contiguous": _is_contiguous, "is_floating_point": _is_floating_point, "new_tensor": _new_tensor, "new_zeros": _new(0),
+        "new_ones": _new(1), "new_empty": _new(0), "new_full": _new_full, "__deepcopy__": _deepcopy, "__reduce__": _reduce,
+    }
+    members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()}
+    for name, member in members.items():
+        if member.__name__ != name:
+            member.__name__, member.__qualname__ = name, f"Tensor.{name}"
+        setattr(Tensor, name, member)
+    for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "nbytes": _nbytes, "itemsize": _element_size}.items():
+        setattr(Tensor, name, property(getter))
+
+
+# -- other dtypes, other memory
+
+
+def _converted(self: Tensor, dtype: Any, copy: bool = False) -> Tensor:
+    wanted = dtype_argument(dtype)
+    if wanted == self.dtype:
+        return apply(elementwise.clone, (self,)) if copy else self      # type: ignore[no-any-return]
+    return apply(elementwise.to_dtype, (self, wanted))      # type: ignore[no-any-return]
+
+
+def _to_dtype(dtype: np.dtype) -> Callable[[Tensor], Tensor]:
+    def method(self: Tensor) -> Tensor:
+        return _converted(self, dtype)
+
+    method.__doc__ = f"The tensor as {dtype}; itself where it is already."
+    return method
+
+
+def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
+    """The tensor in another dtype, `to(np.float64)`, or in that of another tensor, `to(other)`; itself where it is already.
+
+    The device "cpu" is accepted and means nothing. Raises `UnsupportedError` for other devices.
+    """
+    for arg in args:
+        if isinstance(arg, Tensor):
+            dtype = arg.dtype
+        elif isinstance(arg, bool):
+            copy = copy or (arg and arg is args[-1] and len(args) > 2)
+        elif isinstance(arg, str) and arg.partition(":")[0] in _DEVICES:
+            device = arg
+        elif arg is not None:
+            dtype = arg
+    if device is not None and str(device) != "cpu":
+        raise UnsupportedError(f"the device {device!s}: tensors live on the CPU", find_user_location(), hint="leave the device out")
+    return _converted(self, self.dtype if dtype is None else dtype, copy)
+
+
+_DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
+
+
+def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
+    """The tensor converted, as `ndarray.astype`."""
+    return _converted(self, dtype, copy)
+
+
+def _type_as(self: Tensor, other: Any) -> Tensor:
+    """The tensor in the dtype of `other`."""
+    return _converted(self, other.dtype)
+
+
+def _cpu(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+def _is_contiguous(self: Tensor) -> bool:
+    """Whether the elements lie in memory in row-major order without gaps."""
+    payload = self.payload
+    return isinstance(payload, TracedArray) or payload.flags.c_contiguous
+
+
+def _contiguous(self: Tensor) -> Tensor:
+    """The tensor itself where its elements lie in row-major order, else a copy."""
+    return self if _is_contiguous(self) else apply(elementwise.clone, (self,))
+
+
+def _copy(self: Tensor) -> Tensor:
+    """A copy, connected to the graph; `clone` by NumPy's name."""
+    return apply(elementwise.clone, (self,))        # type: ignore[no-any-return]
+
+
+# -- numbers, lists, arrays
+
+
+def _item(self: Tensor) -> bool | int | float:
+    """The only element, as a Python number. Raises `ShapeError` where there is not exactly one."""
+    payload = self.payload
+    if payload.size != 1:
+        raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number", find_user_location(),
+                         hint="index the element, reduce the tensor, or use tolist()")
+    return payload.item()       # type: ignore[no-any-return]
+
+
+def _tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers."""
+    return self.payload.tolist()
+
+
+def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The array itself: writes to it are seen by the tensor. Raises `NonDifferentiableError` for a tensor that requires grad.
+
+    With `force` also of one that requires grad.
+    """
+    if self._requires_grad and not force:
+        raise NonDifferentiableError("a tensor that requires grad is turned into an ndarray, which would lose the gradient",
+                                     find_user_location(), hint="use x.detach().numpy()")
+    payload = self.payload
+    return payload if isinstance(payload, np.ndarray) else np.asarray(payload)
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    array = _numpy(self)
+    if dtype is not None and np.dtype(dtype) != array.dtype:
+        if copy is False:
+            raise ValueError(f"Unable to avoid copy while creating an array of {np.dtype(dtype)} from one of {array.dtype}.")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _dlpack(self: Tensor, **arguments: Any) -> Any:
+    return _numpy(self).__dlpack__(**arguments)
+
+
+def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    return _numpy(self, force=True).__dlpack_device__()
+
+
+def _bool(self: Tensor) -> bool:
+    if self.payload.size != 1 and not isinstance(self.payload, TracedArray):
+        raise ShapeError(f"the truth value of a tensor of shape {self.shape} is ambiguous", find_user_location(),
+                         hint="use any() or all(), or x.numel() for whether there are elements")
+    return bool(self.payload)
+
+
+def _float(self: Tensor) -> float:
+    return float(_item(self))
+
+
+def _int(self: Tensor) -> int:
+    return int(_item(self))
+
+
+def _index(self: Tensor) -> int:
+    if self.dtype.kind not in "iu" or self.payload.size != 1:
+        raise DTypeError(f"only integer tensors of one element can be an index, got {self.dtype}{list(self.shape)}", find_user_location())
+    return operator.index(self.payload.item())
+
+
+def _len(self: Tensor) -> int:
+    if not self.shape:
+        raise TypeError("len() of a 0-d tensor")
+    return self.shape[0]
+
+
+def _iter(self: Tensor) -> Iterator[Tensor]:
+    if not self.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(apply(shapes.unbind, (self,)))
+
+
+def _format(self: Tensor, form: str) -> str:
+    if not self.shape and not isinstance(self.payload, TracedArray):
+        return format(_item(self), form)
+    return format(self.payload, form) if isinstance(self.payload, TracedArray) else object.__format__(self, form)
+
+
+def _array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return find(function)(*args, **kwargs)
+
+
+# -- what is asked about a tensor
+
+
+def _dim(self: Tensor) -> int:
+    """The number of dimensions."""
+    return self.ndim
+
+
+def _size(self: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the size of one dimension."""
+    return self.shape if dim is None else self.shape[dim]
+
+
+def _numel(self: Tensor) -> int:
+    """The number of elements."""
+    return self.payload.size        # type: ignore[no-any-return]
+
+
+def _element_size(self: Tensor) -> int:
+    """The bytes of one element."""
+    return self.dtype.itemsize
+
+
+def _nbytes(self: Tensor) -> int:
+    """The bytes of all elements."""
+    return _numel(self) * self.dtype.itemsize
+
+
+def _is_floating_point(self: Tensor) -> bool:
+    """Whether the dtype is float32 or float64."""
+    return self.dtype.kind == "f"
+
+
+# -- transposed
+
+
+def _reversed(self: Tensor) -> Tensor:
+    """A view with the dimensions in reverse order."""
+    return apply(shapes.permute, (self, tuple(range(self.ndim))[::-1]))     # type: ignore[no-any-return]
+
+
+def _matrix_transposed(self: Tensor) -> Tensor:
+    """A view with the last two dimensions swapped."""
+    if self.ndim < 2:
+        raise ShapeError(f"mT takes a tensor of at least two dimensions, got the shape {self.shape}", find_user_location())
+    return apply(shapes.transpose, (self, -2, -1))      # type: ignore[no-any-return]
+
+
+def _matrix(self: Tensor) -> Tensor:
+    """A matrix transposed."""
+    if self.ndim not in (0, 2):
+        raise ShapeError(f"H takes a matrix, got the shape {self.shape}", find_user_location(), hint="mT transposes stacks of matrices")
+    return apply(shapes.transpose, (self, 0, 1)) if self.ndim else self
+
+
+# -- new tensors of the same dtype
+
+
+_full = inspect.unwrap(creation.full)
+
+
+def _made(self: Tensor, size: Any, value: Any, dtype: Any, requires_grad: bool) -> Tensor:
+    made: Tensor = apply(_full, (tuple(map(operator.index, size)), value, dtype_argument(self.dtype if dtype is None else dtype)))
+    made.requires_grad = requires_grad      # type: ignore[attr-defined]
+    return made
+
+
+def _new(number: int) -> Callable[..., Tensor]:
+    def method(self: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+        several = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+        return _made(self, several, number, dtype, requires_grad)
+
+    method.__doc__ = f"A tensor of {'ones' if number else 'zeros'} of this size, in the dtype of this one."
+    return method
+
+
+def _new_full(self: Tensor, size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of this size filled with one number, in the dtype of this one."""
+    return _made(self, size, fill_value, dtype, requires_grad)
+
+
+def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of `data`, in the dtype of this one."""
+    return tensor(data, self.dtype if dtype is None else dtype, requires_grad)
+
+
+# -- copies of tensors as objects
+
+
+def _leaf_only(self: Tensor, what: str) -> None:
+    if self._node is not None:
+        raise NonDifferentiableError(f"{what} of a tensor that was computed: its graph cannot be copied", find_user_location(),
+                                     hint="use x.detach() first, or x.clone(), which is connected to the graph")
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A leaf with a copy of the content, of the gradient, and of attributes that the user set."""
+    _leaf_only(self, "a deep copy")
+    rebuild, arguments = _reduce(self)
+    made: Tensor = rebuild(*copy.deepcopy(arguments, memo))
+    memo[id(self)] = made
+    return made
+
+
+def _reduce(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+    _leaf_only(self, "a pickle")
+    own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "payload"}
+    return _rebuilt, (type(self), _numpy(self, force=True), self._requires_grad, self._grad, own)
+
+
+def _rebuilt(kind: type[Tensor], array: np.ndarray, requires_grad: bool, gradient: Tensor | None, own: dict[str, Any]) -> Tensor:
+    made = kind.__new__(kind)
+    vars(made).update(vars(new_tensor(np.array(array))))
+    made._requires_grad, made._grad = requires_grad, gradient
+    vars(made).update(own)
+    return made
+
+
+install()

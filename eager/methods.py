@@ -1,0 +1,300 @@
+"""What tensors can compute: operators and methods, each one function applied to the tensor, by PyTorch's names and NumPy's."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from adjit.eager import functions_elementwise as elementwise
+from adjit.eager import functions_places as places
+from adjit.eager import functions_products as products
+from adjit.eager import functions_reductions as reductions
+from adjit.eager import functions_shapes as shapes
+from adjit.eager.apply import apply
+from adjit.eager.in_place import apply_in_place
+from adjit.eager.names import raw
+from adjit.eager.tensor import Tensor
+from adjit.tracer.array import TracedArray
+from adjit.tracer.functions import composites
+
+Function = Callable[..., Any]
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide, "mod": np.remainder,
+    "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift,
+    "rshift": np.right_shift,
+}
+_COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_UNARY = {"neg": np.negative, "abs": np.absolute, "invert": np.invert}
+
+# Methods that are NumPy's functions with the arguments in NumPy's order; several names of one function share a line.
+_NUMPY_METHODS = {name: function for names, function in {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin arcsin": np.arcsin, "acos arccos": np.arccos,
+    "atan arctan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh arcsinh": np.arcsinh, "acosh arccosh": np.arccosh,
+    "atanh arctanh": np.arctanh, "abs absolute": np.absolute, "sign sgn": np.sign, "neg negative": np.negative, "reciprocal": np.reciprocal,
+    "floor": np.floor, "ceil": np.ceil, "trunc fix": np.trunc, "round": np.round, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg,
+    "sinc": np.sinc, "nan_to_num": np.nan_to_num, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
+    "logical_not": np.logical_not, "bitwise_not": np.invert, "mul multiply": np.multiply, "true_divide": np.divide,
+    "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod, "pow": np.power, "matmul": np.matmul,
+    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2 arctan2": np.arctan2, "hypot": np.hypot,
+    "logaddexp": np.logaddexp, "copysign": np.copysign, "heaviside": np.heaviside, "eq": np.equal, "ne not_equal": np.not_equal,
+    "lt less": np.less, "le less_equal": np.less_equal, "gt greater": np.greater, "ge greater_equal": np.greater_equal,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "isclose": np.isclose, "trace": np.trace, "inner": np.inner,
+}.items() for name in names.split()}
+
+_OWN_METHODS = {name: function for names, function in {
+    "div divide": elementwise.divide, "square": elementwise.square, "rsqrt": elementwise.rsqrt, "relu": elementwise.relu,
+    "frac": elementwise.frac, "clamp clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
+    "lerp": elementwise.lerp, "addcmul": elementwise.addcmul, "addcdiv": elementwise.addcdiv, "where": elementwise.where,
+    "masked_fill": elementwise.masked_fill, "clone": elementwise.clone, "sigmoid": composites.sigmoid, "erf": composites.erf,
+    "sum": reductions.sum, "mean": reductions.mean, "prod": reductions.prod, "var": reductions.var, "std": reductions.std,
+    "amax": reductions.amax, "amin": reductions.amin, "argmax": reductions.argmax, "argmin": reductions.argmin, "all": reductions.all,
+    "any": reductions.any, "count_nonzero": reductions.count_nonzero, "cumsum": reductions.cumsum, "cumprod": reductions.cumprod,
+    "logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax, "norm": reductions.norm,
+    "flatten": shapes.flatten, "unflatten": shapes.unflatten, "unsqueeze": shapes.unsqueeze, "squeeze": shapes.squeeze, "t": shapes.t,
+    "movedim moveaxis": shapes.movedim, "swapaxes swapdims": shapes.transpose, "narrow": shapes.narrow, "select": shapes.select,
+    "unbind": shapes.unbind, "split": shapes.split, "chunk": shapes.chunk, "roll": shapes.roll, "diagonal": shapes.diagonal,
+    "diag": shapes.diag, "tril": shapes.tril, "triu": shapes.triu, "repeat_interleave": shapes.repeat_interleave,
+    "mm": products.mm, "bmm": products.bmm, "mv": products.mv, "dot": products.dot, "outer ger": products.outer, "addmm": products.addmm,
+    "baddbmm": products.baddbmm, "addmv": products.addmv, "take": places.take, "index_select": places.index_select,
+    "index_add": places.index_add, "gather": places.gather, "scatter": places.scatter, "scatter_add": places.scatter_add,
+    "argsort": places.argsort, "sort": places.sort, "topk": places.topk,
+}.items() for name in names.split()}
+
+# Each with "_" behind its name writes into the tensor.
+_IN_PLACE = ("mul multiply true_divide floor_divide remainder fmod pow exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan "
+             "sinh cosh tanh asinh acosh atanh abs sign neg negative reciprocal floor ceil trunc round nan_to_num div divide square rsqrt "
+             "relu frac clamp clip clamp_min clamp_max lerp addcmul addcdiv masked_fill sigmoid erf cumsum cumprod tril triu addmm index_add "
+             "scatter scatter_add logical_not logical_and logical_or eq ne lt le gt ge").split()
+
+_PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
+
+
+def install() -> None:
+    """Give `Tensor` its operators and methods."""
+    members: dict[str, Function] = {}
+    for name, ufunc in _BINARY.items():
+        function = raw(ufunc)
+        members |= {f"__{name}__": _operator(function), f"__r{name}__": _reflected(function), f"__i{name}__": _in_place_operator(function)}
+    members |= {f"__{name}__": _operator(raw(ufunc)) for name, ufunc in _COMPARE.items()}
+    members |= {f"__{name}__": _unary(raw(ufunc)) for name, ufunc in _UNARY.items()}
+    functions = {**{name: raw(function) for name, function in _NUMPY_METHODS.items()}, **_OWN_METHODS}
+    members |= {name: _method(function) for name, function in functions.items()}
+    members |= {f"{name}_": _in_place_method(functions[name]) for name in _IN_PLACE}
+    members |= {
+        "add": _with_alpha(raw(np.add), elementwise.add, apply), "sub": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
+        "subtract": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
+        "add_": _with_alpha(raw(np.add), elementwise.add, _write), "sub_": _with_alpha(raw(np.subtract), elementwise.subtract, _write),
+        "max": _extremum(reductions.max, raw(np.maximum)), "min": _extremum(reductions.min, raw(np.minimum)),
+        "copy_": _in_place_method(elementwise.copy_from), "fill_": _in_place_method(elementwise.fill),
+        "zero_": _in_place_method(elementwise.zero), "reshape": _sizes(shapes.reshape), "view": _sizes(shapes.reshape),
+        "expand": _sizes(shapes.expand), "repeat": _sizes(shapes.repeat), "tile": _tile, "permute": _sizes(shapes.permute),
+        "flip": _sizes(shapes.flip), "transpose": _transpose, "ravel": _ravel, "expand_as": _expand_as, "reshape_as": _reshape_as,
+        "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": _get_item, "allclose": _allclose, "equal": _equal,
+        "__pos__": _pos, "__getitem__": _get_item, "__setitem__": _set_item, "__contains__": _contains,
+    }
+    for name, member in members.items():
+        member.__name__ = name
+        member.__qualname__ = f"Tensor.{name}"
+        setattr(Tensor, name, member)
+
+
+# -- operators
+
+
+def _operand(x: Any) -> bool:
+    return isinstance(x, (Tensor, bool, int, float, np.ndarray, np.generic, TracedArray))
+
+
+def _operator(function: Function) -> Function:
+    return lambda self, other: apply(function, (self, other)) if _operand(other) else NotImplemented
+
+
+def _reflected(function: Function) -> Function:
+    return lambda self, other: apply(function, (other, self)) if _operand(other) else NotImplemented
+
+
+def _in_place_operator(function: Function) -> Function:
+    return lambda self, other: apply_in_place(function, self, (other,)) if _operand(other) else NotImplemented
+
+
+def _unary(function: Function) -> Function:
+    return lambda self: apply(function, (self,))
+
+
+def _pos(self: Tensor) -> Tensor:
+    return self
+
+
+# -- methods
+
+
+def _pytorch_names(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """NumPy's names of arguments count as well."""
+    renamed = {}
+    for name, argument in kwargs.items():
+        ours = _PYTORCH_NAMES.get(name, name)
+        if ours in renamed or (ours != name and ours in kwargs):
+            raise TypeError(f"{ours} and {name} are two names of one argument, and both are given")
+        renamed[ours] = argument
+    return renamed
+
+
+def _method(function: Function) -> Function:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return apply(function, (self, *args), _pytorch_names(kwargs)) if kwargs else apply(function, (self, *args))
+
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _in_place_method(function: Function) -> Function:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return apply_in_place(function, self, args, _pytorch_names(kwargs))
+
+    method.__doc__ = f"{(function.__doc__ or '').strip()}\n\n        Written into this tensor, which is given back."
+    return method
+
+
+def _write(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Tensor:
+    return apply_in_place(function, args[0], args[1:], kwargs or {})
+
+
+def _with_alpha(plain: Function, scaled: Function, run: Function) -> Function:
+    def method(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+        if isinstance(alpha, (int, float)) and alpha == 1:
+            return run(plain, (self, other))
+        return run(scaled, (self, other), {"alpha": alpha})
+
+    method.__doc__ = scaled.__doc__
+    return method
+
+
+def _extremum(along: Function, of_two: Function) -> Function:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        other = args[0] if args else kwargs.get("other")
+        if isinstance(other, (Tensor, np.ndarray, TracedArray)):
+            return apply(of_two, (self, other))
+        return apply(along, (self, *args), _pytorch_names(kwargs))
+
+    method.__doc__ = f"{along.__doc__} With a tensor as its argument: elementwise."
+    return method
+
+
+def _sizes(function: Function) -> Function:
+    """Sizes and dimensions come as several arguments, or as one tuple or list."""
+    def method(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
+        given = sizes if sizes else tuple(kwargs.values())
+        return apply(function, (self, _integers(*given)))
+
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _integers(*sizes: Any) -> tuple[int, ...]:
+    several = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    return tuple(map(operator.index, several))
+
+
+def _tile(self: Tensor, *sizes: Any) -> Tensor:
+    """The tensor repeated as a whole along each dimension; fewer numbers than dimensions count for the last ones."""
+    counts = _integers(*sizes)
+    return apply(shapes.repeat, (self, (1,) * (self.ndim - len(counts)) + counts))
+
+
+def _transpose(self: Tensor, *dims: Any) -> Tensor:
+    """Two dimensions swapped, as in PyTorch; as in NumPy, without arguments all in reverse order, with a tuple in that order."""
+    if not dims:
+        return apply(shapes.permute, (self, tuple(range(self.ndim))[::-1]))
+    if len(dims) == 2:
+        return apply(shapes.transpose, (self, *map(operator.index, dims)))
+    return apply(shapes.permute, (self, _integers(*dims)))
+
+
+def _ravel(self: Tensor) -> Tensor:
+    """All elements in one dimension: a view where they lie one after the other."""
+    return apply(shapes.reshape, (self, (-1,)))
+
+
+def _expand_as(self: Tensor, other: Any) -> Tensor:
+    """Expanded to the shape of `other`."""
+    return apply(shapes.expand, (self, tuple(other.shape)))
+
+
+def _reshape_as(self: Tensor, other: Any) -> Tensor:
+    """Reshaped to the shape of `other`."""
+    return apply(shapes.reshape, (self, tuple(other.shape)))
+
+
+def _broadcast_to(self: Tensor, *shape: Any) -> Tensor:
+    """Expanded to `shape`."""
+    return apply(shapes.expand, (self, _integers(*shape)))
+
+
+def _allclose(self: Tensor, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close: |self - other| <= atol + rtol * |other|."""
+    return bool(apply(raw(np.allclose), (self, other, rtol, atol, equal_nan)))
+
+
+def _equal(self: Tensor, other: Any) -> bool:
+    """Whether shape and elements are the same."""
+    return self.shape == tuple(np.shape(other)) and bool(apply(raw(np.all), (apply(raw(np.equal), (self, other)),)))
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    """Whether any element equals this one."""
+    return bool(apply(raw(np.any), (apply(raw(np.equal), (self, element)),)))
+
+
+# -- indexing
+
+
+def _get_item(self: Tensor, index: Any) -> Tensor:
+    """`self[index]` by NumPy's rules: a view for integers, slices, None and an ellipsis, else a copy."""
+    entries = index if type(index) is tuple else (index,)
+    if all(item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int for item in entries):
+        return apply(shapes.get_view, (self, entries))
+    entries = _index_arrays(entries)
+    if all(item is None or item is Ellipsis or isinstance(item, (slice, int)) for item in entries):
+        return apply(shapes.get_view, (self, entries))
+    return apply(shapes.get_item, (self, entries))
+
+
+def _index_arrays(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Lists as arrays, numbers as integers; masks whose values are known as the places where they hold, so that an operation is made
+    for their number only."""
+    found: list[Any] = []
+    for item in entries:
+        if isinstance(item, list):
+            item = np.asarray(item if item else np.zeros(0, np.int64))
+        payload = item.payload if isinstance(item, Tensor) else item
+        if isinstance(payload, np.ndarray) and payload.dtype == np.bool_ and payload.ndim:
+            found += np.nonzero(payload)
+        elif not isinstance(payload, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(payload, "__index__"):
+            found.append(operator.index(payload))
+        else:
+            found.append(item)
+    return tuple(found)
+
+
+def _set_item(self: Tensor, index: Any, value: Any) -> None:
+    """`self[index] = value`: the memory is written to, and the graph knows the new content."""
+    entries = index if type(index) is tuple else (index,)
+    if all(item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int for item in entries):
+        apply_in_place(elementwise.set_item, self, (entries, value))
+    elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.payload if isinstance(value, Tensor) else value):
+        apply_in_place(elementwise.masked_fill, self, (entries[0], value))
+    else:
+        apply_in_place(elementwise.set_item, self, (_index_arrays(entries), value))
+
+
+def _is_mask_of(item: Any, tensor: Tensor) -> bool:
+    return isinstance(item, (Tensor, np.ndarray, TracedArray)) and item.dtype == np.bool_ and item.shape == tensor.shape
+
+
+install()
