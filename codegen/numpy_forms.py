@@ -26,6 +26,10 @@ class Form:
     weak: bool = False
     viewed: bool = False
 
+    def has_all(self, type: TensorType) -> bool:
+        """Whether no element is repeated in a value of this type."""
+        return math.prod(self.shape) == type.size
+
 
 class FunctionText:
     """The lines of one function. Local names are used again when their values are dead, which releases those.
@@ -120,7 +124,13 @@ class FunctionText:
         form = self.forms[value]
         if form.shape == value.type.shape:
             return self.firm(value)
-        return f"broadcast_to({form.text}, {self.constant(value.type.shape)})" if form.viewed else self.copied(value)
+        if not form.viewed:
+            return self.copied(value)
+        return f"{form.text}.reshape({self.constant(value.type.shape)})" if form.has_all(value.type) else self.view(value)
+
+    def view(self, value: Value) -> str:
+        """The text of a read-only view that repeats what is there."""
+        return f"broadcast_to({self.forms[value].text}, {self.constant(value.type.shape)})"
 
     def copied(self, value: Value) -> str:
         """The text of a value repeated to a new array."""
@@ -142,7 +152,7 @@ class FunctionText:
     def roots_of_whole(self, value: Value) -> frozenset[int]:
         """What the array of the full shape may share memory with. A repeated view cannot be written to: it counts as made elsewhere."""
         form = self.forms[value]
-        if form.shape == value.type.shape:
+        if form.shape == value.type.shape or (form.viewed and form.has_all(value.type)):
             return form.roots
         return form.roots | self.elsewhere if form.viewed else self.new_root()
 
