@@ -1,0 +1,187 @@
+"""Random draws over traced arrays: the functions of `adjit.random`."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.types import U64
+from adjit.tracer.array import as_traced, wrap
+from adjit.tracer.entry import entry_point
+from adjit.tracer.lowering import broadcast, iota
+from adjit.tracer.source import find_user_location
+
+Array = Any
+Shape = int | Sequence[int]
+
+_DRAWS, _SPLITS, _FOLDS = 0, 1 << 63, 1 << 62     # where the counters of each use begin: no two uses share a word
+
+
+@entry_point
+def key(seed: int | Array) -> Array:
+    """The key of an integer seed (modulo 2**64): a uint64 scalar.
+
+    >>> key(7)
+    np.uint64(7)
+    """
+    if isinstance(seed, int):
+        return as_traced(np.uint64(seed % (1 << 64)))
+    seed = as_traced(seed)
+    if seed.dtype.kind not in "iu" or seed.ndim:
+        raise DTypeError(f"random.key takes one integer, got an array of dtype {seed.dtype} and shape {seed.shape}", find_user_location())
+    return seed.astype(np.uint64)
+
+
+@entry_point
+def split(key: Array, n: int = 2) -> Array:
+    """`n` new keys, an array of shape `(n,)`: independent of each other and of what is drawn with `key`.
+
+    >>> first, second = split(key(0))
+    >>> first != second
+    np.True_
+    """
+    return _words(key, n, _SPLITS)
+
+
+@entry_point
+def fold_in(key: Array, number: int | Array) -> Array:
+    """A new key from a key and an integer, such as the number of a step or a layer (taken modulo 2**62).
+
+    >>> fold_in(key(0), 1) == fold_in(key(0), 1)
+    np.True_
+    """
+    if isinstance(number, int):
+        counter = as_traced(np.uint64(_FOLDS + number % _FOLDS))
+    else:
+        number = as_traced(number)
+        if number.dtype.kind not in "iu" or number.ndim:
+            raise DTypeError(f"random.fold_in takes one integer, got an array of dtype {number.dtype} and shape {number.shape}",
+                             find_user_location())
+        counter = (number.astype(np.uint64) & np.uint64(_FOLDS - 1)) | np.uint64(_FOLDS)
+    return wrap(ops.philox(counter.value, _check_key(key).value))
+
+
+@entry_point
+def uniform(key: Array, shape: Shape = (), dtype: Any = np.float64, low: float | Array = 0.0, high: float | Array = 1.0) -> Array:
+    """Uniform numbers in [low, high): multiples of 2**-53 (float32: 2**-24) of the range. Rounding may give `high` where it is not 1.
+
+    >>> uniform(key(0), (2, 3)).shape
+    (2, 3)
+    """
+    dtype, shape = _floating(dtype, "uniform"), _shape(shape)
+    unit = _unit(_words(key, math.prod(shape)), dtype).reshape(shape)
+    if type(low) in (int, float) and type(high) in (int, float):
+        return unit if (low, high) == (0.0, 1.0) else unit * (high - low) + low
+    low, high = as_traced(low).astype(dtype), as_traced(high).astype(dtype)
+    return unit * (high - low) + low
+
+
+@entry_point
+def normal(key: Array, shape: Shape = (), dtype: Any = np.float64) -> Array:
+    """Numbers of the standard normal distribution, up to 8.6 standard deviations.
+
+    Source: Box and Muller, A note on the generation of random normal deviates, 1958; each number takes two words of the generator.
+
+    >>> normal(key(0), 3, np.float32).dtype
+    dtype('float32')
+    """
+    dtype, shape = _floating(dtype, "normal"), _shape(shape)
+    count = math.prod(shape)
+    # A radius from all 53 bits in either dtype: float32 has the range for the tail, if not the digits.
+    bits = (_words(key, count) >> np.uint64(11)).astype(dtype)
+    radius = np.sqrt(-2.0 * np.log((bits + 0.5) * 2.0 ** -53))
+    angle = _unit(_words(key, count, _DRAWS + count), dtype) * (2.0 * math.pi)
+    return (radius * np.cos(angle)).reshape(shape)
+
+
+@entry_point
+def bernoulli(key: Array, p: float | Array = 0.5, shape: Shape | None = None) -> Array:
+    """Bools that are True with probability `p`; `shape` is that of `p` where it is not given.
+
+    >>> bernoulli(key(0), 1.0, 3)
+    array([ True,  True,  True])
+    """
+    shape = np.shape(p) if shape is None else _shape(shape)
+    return uniform(key, shape) < p
+
+
+@entry_point
+def permutation(key: Array, x: int | Array) -> Array:
+    """The rows of `x`, or the integers below `x`, in random order.
+
+    >>> np.sort(permutation(key(0), 4))
+    array([0, 1, 2, 3])
+    """
+    if isinstance(x, int):
+        return np.argsort(_words(key, x))
+    array = as_traced(x)
+    if not array.ndim:
+        raise ShapeError("random.permutation takes an integer or an array with rows, got a scalar array", find_user_location())
+    return array[np.argsort(_words(key, len(array)))]
+
+
+@entry_point
+def randint(key: Array, shape: Shape, low: int | Array, high: int | Array, dtype: Any = np.int64) -> Array:
+    """Integers in [low, high): the remainder of 64 random bits, so that probabilities are off by a part in 2**64 / (high - low) at most.
+
+    Of array limits it is not checked that low < high.
+
+    >>> randint(key(0), 5, 3, 4)
+    array([3, 3, 3, 3, 3])
+    """
+    dtype, shape = np.dtype(dtype), _shape(shape)
+    if dtype.kind not in "iu":
+        raise DTypeError(f"random.randint: dtype is an integer dtype, got {dtype}", find_user_location())
+    if isinstance(low, int) and isinstance(high, int):
+        limits = np.iinfo(dtype)
+        if not limits.min <= low < high <= limits.max + 1:
+            raise ValueError(f"random.randint: an empty range, or one outside of {dtype}: [{low}, {high})")
+        span = np.uint64((high - low) % (1 << 64))
+    else:
+        lowest: Array = as_traced(low)
+        span = (as_traced(high) - lowest).astype(np.uint64)
+        low = lowest.astype(dtype)
+    words = _words(key, math.prod(shape))
+    everything = isinstance(span, np.uint64) and span == 0      # all 2**64 integers
+    offset = (words if everything else words % span).astype(dtype).reshape(shape)
+    return offset + low
+
+
+def _words(key: Array, count: int, start: int = _DRAWS) -> Array:
+    """The generator's words for the counters from `start`: uint64 of shape `(count,)`."""
+    counters: Array = wrap(iota(U64, (count,), 0))
+    return wrap(ops.philox((counters + np.uint64(start)).value, broadcast(_check_key(key).value, (count,))))
+
+
+def _unit(words: Array, dtype: Any) -> Array:
+    """Words to [0, 1), from as many of the upper bits as the dtype has digits."""
+    digits = 53 if dtype == np.float64 else 24
+    return (words >> np.uint64(64 - digits)).astype(dtype) * 2.0 ** -digits
+
+
+def _check_key(key: Array) -> Array:
+    array = as_traced(key)
+    if array.dtype != np.uint64 or array.ndim:
+        raise DTypeError(f"a key is a uint64 scalar, got dtype {array.dtype} and shape {array.shape}", find_user_location(),
+                         hint="make one with adjit.random.key(seed)")
+    return array
+
+
+def _floating(dtype: Any, function: str) -> Any:
+    dtype = np.dtype(dtype)
+    if dtype.kind != "f":
+        raise DTypeError(f"random.{function} gives floating-point numbers, not {dtype}", find_user_location())
+    return dtype
+
+
+def _shape(shape: Shape) -> tuple[int, ...]:
+    sizes = tuple(operator.index(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    if any(size < 0 for size in sizes):
+        raise ShapeError(f"a shape has no negative sizes, got {sizes}", find_user_location())
+    return sizes
