@@ -82,7 +82,8 @@ def add_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int
         for row, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1, *base.shape[1:]), strict=True):
             base[row] += update
     else:
-        np.add.at(base, (slice(None),) * axis + (indices,), updates)
+        places: Any = (slice(None),) * axis + (indices,)
+        np.add.at(base, places, updates)
 
 
 def set_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:

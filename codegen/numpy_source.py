@@ -139,13 +139,11 @@ class _Writer(FunctionText):
         return form
 
     def strong(self, op: Op) -> Form:
-        """Where the plain product is finite it is right; its norm tells so in one pass."""
+        """Where the plain product is finite it is right; its norm tells so in one pass. So it is with a number that cannot make NaN of 0."""
         function = PLAIN_OF_STRONG[op.name]
-        numbers = [self.forms[value].number for value in op.operands]
-        if op.name == "strong_product":
-            finite = any(number is not None and math.isfinite(number) for number in numbers)
-        else:
-            finite = numbers[1] is not None and math.isfinite(numbers[1]) and not (op.name == "strong_divide" and numbers[1] == 0)
+        candidates = op.operands if op.name == "strong_product" else op.operands[1:]
+        numbers = [number for number in (self.forms[value].number for value in candidates) if number is not None]
+        finite = any(math.isfinite(number) and (number != 0 or op.name == "strong_multiply") for number in numbers)
         if finite:
             return self.elementwise(op, function.__name__, function)
         shape = np.broadcast_shapes(*(self.forms[value].shape for value in op.operands))
