@@ -80,8 +80,9 @@ class Op:
 class Graph:
     """A function in SSA form: parameters, ordered ops, results.
 
-    `param_roles[i]` says what parameter i is: "input", "donated" (its buffer may be overwritten) or
-    "captured" (an array reached through a closure, a global or an attribute).
+    `param_roles[i]` says what parameter i is: "input", "donated" (its buffer may be overwritten), "updated" (it takes its new content:
+    parameters of this role take the last results of the graph, in order) or "captured" (an array reached through a closure, a global or
+    an attribute).
     """
 
     name: str
@@ -112,7 +113,16 @@ class Graph:
     __repr__ = __str__
 
 
-PARAM_ROLES = ("input", "donated", "captured")
+PARAM_ROLES = ("input", "donated", "updated", "captured")
+
+WRITABLE_ROLES = ("donated", "updated")
+"""Roles of parameters whose buffers may be overwritten."""
+
+
+def updated_results(graph: Graph) -> dict[int, int]:
+    """Which result is the new content of each updated parameter, by their numbers."""
+    updated = [index for index, role in enumerate(graph.param_roles) if role == "updated"]
+    return dict(zip(updated, range(len(graph.results) - len(updated), len(graph.results)), strict=True))
 
 
 def walk(graph: Graph) -> Iterator[Op]:

@@ -23,7 +23,7 @@ from enum import IntEnum
 
 from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.errors import AdjitError, VerificationError
-from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.printer import print_graph
 
 
@@ -208,7 +208,7 @@ class _MemoryCheck:
             return
         if slot.offset >= len(owners) or owners[slot.offset].type.nbytes != size:
             self.found.append((op, f"V8 {slot} does not hold {size} bytes"))
-        elif slot.space == "param" and self.graph.param_roles[slot.offset] != "donated":
+        elif slot.space == "param" and self.graph.param_roles[slot.offset] not in WRITABLE_ROLES:
             self.found.append((op, f"V8 a parameter that is not donated is written: {owners[slot.offset]!r}"))
 
     def overwrite(self, op: Op, slot: Slot, place: Place, is_result: bool) -> None:
@@ -227,7 +227,7 @@ class _MemoryCheck:
 
     def end(self) -> None:
         taken: set[str] = set()
-        donated = {f"param+{i}" for i, role in enumerate(self.graph.param_roles) if role == "donated"}
+        donated = {f"param+{i}" for i, role in enumerate(self.graph.param_roles) if role in WRITABLE_ROLES}
         own: dict[Value, set[str]] = {}
         for index, value in enumerate(self.graph.results):
             own.setdefault(value, set()).add(f"result+{index}")

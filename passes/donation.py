@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, updated_results
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import ALIASES, in_place_operands
 
@@ -27,22 +27,24 @@ class Donations:
 def match_donations(graph: Graph) -> Donations:
     """Find a result for each donated parameter.
 
-    A result has the type of its parameter and is made by an op. Preferred is one that is computed from that parameter
-    element by element, since it can be written in place (`p - rate * g` takes the place of `p`); parameters with the fewest such
-    results choose first, so that Adam's moments do not take the buffer of the weights. What is left is matched in order.
+    Updated parameters take the last results. What a donated one takes is a result of its type that is made by an op; preferably one
+    that is computed from that parameter element by element, since it can be written in place (`p - rate * g` takes the place of `p`).
+    Parameters with the fewest such results choose first, so that Adam's moments do not take the buffer of the weights. What is left is
+    matched in order.
     """
     params, outputs = set(graph.params), set(graph.results)
-    donated = {index: value for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
-               if role == "donated" and value not in outputs}
-    sources = _follow(graph.ops, {value: 1 << index for index, value in donated.items()}) if donated else {}
+    writable = {index: value for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
+                if role in WRITABLE_ROLES and value not in outputs}
+    matches = _match_updates(graph, writable)
+    donated = {index: value for index, value in writable.items() if graph.param_roles[index] == "donated"}
+    sources = _follow(graph.ops, {value: 1 << index for index, value in writable.items()}) if writable else {}
     results: dict[TensorType, list[Value]] = {}
     for value in dict.fromkeys(graph.results):
         if value not in params:
             results.setdefault(value.type, []).append(value)
     fitting = {index: results.get(value.type, []) for index, value in donated.items()}
     derived = {index: [value for value in values if sources.get(value, 0) >> index & 1] for index, values in fitting.items()}
-    matches: dict[int, Value] = {}
-    taken: set[Value] = set()
+    taken = set(matches.values())
     for wishes in (derived, fitting):
         for index in sorted(donated, key=lambda index: len(wishes[index])):
             choice = next((value for value in wishes[index] if value not in taken), None)
@@ -50,6 +52,17 @@ def match_donations(graph: Graph) -> Donations:
                 matches[index] = choice
                 taken.add(choice)
     return Donations(matches, sources)
+
+
+def _match_updates(graph: Graph, writable: dict[int, Value]) -> dict[int, Value]:
+    """The new content of each updated parameter, where it is made by an op, and is the new content of no other."""
+    params = set(graph.params)
+    matches: dict[int, Value] = {}
+    for index, place in updated_results(graph).items():
+        result = graph.results[place]
+        if index in writable and result not in params and result.type == graph.params[index].type and result not in matches.values():
+            matches[index] = result
+    return matches
 
 
 def _follow(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value, int]:

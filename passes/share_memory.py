@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from adjit.ir import ops
-from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.verifier import ALIASES, in_place_operands
 from adjit.passes.donation import Donations, match_donations
 
@@ -123,7 +123,7 @@ def _may_join(content: Content, goal: Slot | None, graph: Graph) -> bool:
     if goal is None:
         return True
     if content.param is not None:
-        return goal == content.goal and graph.param_roles[content.param] == "donated"
+        return goal == content.goal and graph.param_roles[content.param] in WRITABLE_ROLES
     return content.goal is None
 
 
@@ -140,7 +140,7 @@ def _write_in_place(graph: Graph, content_of: dict[Value, Content], sources: dic
             goal = content.goal
             donor = goal.offset if goal is not None and goal.space == "param" else None
             fitting = [other for other in _dying(op, index, value, content_of)
-                       if other.param is None or (other.param == donor and graph.param_roles[other.param] == "donated")]
+                       if other.param is None or (other.param == donor and graph.param_roles[other.param] in WRITABLE_ROLES)]
             if not fitting:
                 continue
 

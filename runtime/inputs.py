@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import DonationError, TraceError
-from adjit.ir.graph import Graph
+from adjit.ir.graph import WRITABLE_ROLES, Graph
 from adjit.ir.types import TensorType
 from adjit.runtime.arena import data_address
 
@@ -20,7 +20,7 @@ class Inputs:
     """Checks and prepares the arrays for the parameters of `graph`; `paths` are their names for messages (`params['w1']`)."""
 
     def __init__(self, graph: Graph, paths: Sequence[str]):
-        roles = [role == "donated" for role in graph.param_roles]
+        roles = [role in WRITABLE_ROLES for role in graph.param_roles]
         self._paths = tuple(paths)
         self._expected = [(value.type.shape, value.type.dtype, donated) for value, donated in zip(graph.params, roles, strict=True)]
         self._sizes = [value.type.nbytes for value in graph.params]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
 from adjit.ir.types import TensorType
 from adjit.passes.liveness import arena_bytes
 
@@ -65,10 +65,11 @@ class Layout:
     def _homes(self) -> tuple[Home, ...]:
         homes: list[Home] = []
         taken: set[Slot] = set()
+        updates = {Slot("param", param): result for param, result in updated_results(self.graph).items()}
         for index, value in enumerate(self.graph.results):
             place, register = self.places[value], self.register(value)
-            own = self.buffers.get(place) == value.type and place not in taken
-            if own and place.space == "param" and self.graph.param_roles[place.offset] == "donated":
+            own = self.buffers.get(place) == value.type and place not in taken and updates.get(place, index) == index
+            if own and place.space == "param" and self.graph.param_roles[place.offset] in WRITABLE_ROLES:
                 homes.append(Home(register, Handing.DONATED, place.offset))
             elif value.type.rank == 0:
                 homes.append(Home(register, Handing.SCALAR))
