@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import F64
-from adjit.tracer import lowering
+from adjit.tracer import lowering, random
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.functions import creation
 from adjit.tracer.promotion import dtype_argument
@@ -157,3 +157,28 @@ def set_item(x: TracedArray, index: Any, value: Array) -> Array:
     written = np.copy(as_traced(x))
     written[index] = value
     return written
+
+
+def normal(x: Array, key: Array, mean: Array = 0.0, std: Array = 1.0) -> Array:
+    """Numbers of the normal distribution."""
+    x = _checked_floating(x, "normal_")
+    return random.normal(key, x.shape, x.dtype) * std + mean
+
+
+def uniform(x: Array, key: Array, low: Array = 0.0, high: Array = 1.0) -> Array:
+    """Uniform numbers from [low, high)."""
+    x = _checked_floating(x, "uniform_")
+    return random.uniform(key, x.shape, x.dtype, low, high)
+
+
+def bernoulli(x: Array, key: Array, p: Array = 0.5) -> Array:
+    """1 with probability `p`, else 0."""
+    x = as_traced(x)
+    return random.bernoulli(key, p, x.shape).astype(x.dtype)
+
+
+def _checked_floating(x: Array, name: str) -> Array:
+    x = as_traced(x)
+    if x.dtype.kind != "f":
+        raise DTypeError(f"{name} fills floating-point tensors, this one is {x.dtype}", find_user_location())
+    return x

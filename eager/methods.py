@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from adjit.eager import functions_products as products
 from adjit.eager import functions_reductions as reductions
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
+from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.names import raw
 from adjit.eager.tensor import Tensor
@@ -31,7 +33,7 @@ _COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equ
 _UNARY = {"neg": np.negative, "abs": np.absolute, "invert": np.invert}
 
 # Methods that are NumPy's functions with the arguments in NumPy's order; several names of one function share a line.
-_NUMPY_METHODS = {name: function for names, function in {
+_NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin arcsin": np.arcsin, "acos arccos": np.arccos,
     "atan arctan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh arcsinh": np.arcsinh, "acosh arccosh": np.arccosh,
@@ -47,7 +49,7 @@ _NUMPY_METHODS = {name: function for names, function in {
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "isclose": np.isclose, "trace": np.trace, "inner": np.inner,
 }.items() for name in names.split()}
 
-_OWN_METHODS = {name: function for names, function in {
+_OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "div divide": elementwise.divide, "square": elementwise.square, "rsqrt": elementwise.rsqrt, "relu": elementwise.relu,
     "frac": elementwise.frac, "clamp clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
     "lerp": elementwise.lerp, "addcmul": elementwise.addcmul, "addcdiv": elementwise.addcdiv, "where": elementwise.where,
@@ -67,10 +69,12 @@ _OWN_METHODS = {name: function for names, function in {
 }.items() for name in names.split()}
 
 # Each with "_" behind its name writes into the tensor.
-_IN_PLACE = ("mul multiply true_divide floor_divide remainder fmod pow exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan "
-             "sinh cosh tanh asinh acosh atanh abs sign neg negative reciprocal floor ceil trunc round nan_to_num div divide square rsqrt "
-             "relu frac clamp clip clamp_min clamp_max lerp addcmul addcdiv masked_fill sigmoid erf cumsum cumprod tril triu addmm index_add "
-             "scatter scatter_add logical_not logical_and logical_or eq ne lt le gt ge").split()
+_IN_PLACE = [name for names in (
+    "mul multiply div divide true_divide floor_divide remainder fmod pow exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal",
+    "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh abs sign neg negative floor ceil trunc round frac nan_to_num relu sigmoid",
+    "erf clamp clip clamp_min clamp_max lerp addcmul addcdiv masked_fill cumsum cumprod tril triu addmm index_add scatter scatter_add",
+    "logical_not logical_and logical_or eq ne lt le gt ge",
+) for name in names.split()]
 
 _PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
 
@@ -83,7 +87,8 @@ def install() -> None:
         members |= {f"__{name}__": _operator(function), f"__r{name}__": _reflected(function), f"__i{name}__": _in_place_operator(function)}
     members |= {f"__{name}__": _operator(raw(ufunc)) for name, ufunc in _COMPARE.items()}
     members |= {f"__{name}__": _unary(raw(ufunc)) for name, ufunc in _UNARY.items()}
-    functions = {**{name: raw(function) for name, function in _NUMPY_METHODS.items()}, **_OWN_METHODS}
+    functions = {**{name: raw(function) for name, function in _NUMPY_METHODS.items()},
+                 **{name: inspect.unwrap(own) for name, own in _OWN_METHODS.items()}}
     members |= {name: _method(function) for name, function in functions.items()}
     members |= {f"{name}_": _in_place_method(functions[name]) for name in _IN_PLACE}
     members |= {
@@ -92,7 +97,8 @@ def install() -> None:
         "add_": _with_alpha(raw(np.add), elementwise.add, _write), "sub_": _with_alpha(raw(np.subtract), elementwise.subtract, _write),
         "max": _extremum(reductions.max, raw(np.maximum)), "min": _extremum(reductions.min, raw(np.minimum)),
         "copy_": _in_place_method(elementwise.copy_from), "fill_": _in_place_method(elementwise.fill),
-        "zero_": _in_place_method(elementwise.zero), "reshape": _sizes(shapes.reshape), "view": _sizes(shapes.reshape),
+        "zero_": _in_place_method(elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
+        "reshape": _sizes(shapes.reshape), "view": _sizes(shapes.reshape),
         "expand": _sizes(shapes.expand), "repeat": _sizes(shapes.repeat), "tile": _tile, "permute": _sizes(shapes.permute),
         "flip": _sizes(shapes.flip), "transpose": _transpose, "ravel": _ravel, "expand_as": _expand_as, "reshape_as": _reshape_as,
         "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": _get_item, "allclose": _allclose, "equal": _equal,
@@ -249,6 +255,27 @@ def _equal(self: Tensor, other: Any) -> bool:
 def _contains(self: Tensor, element: Any) -> bool:
     """Whether any element equals this one."""
     return bool(apply(raw(np.any), (apply(raw(np.equal), (self, element)),)))
+
+
+# -- random content, from the default generator
+
+
+def _normal(self: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Fill the tensor with numbers of the normal distribution."""
+    return apply_in_place(elementwise.normal, self, (next_key(), mean, std))
+
+
+def _uniform(self: Tensor, from_: float = 0.0, to: float = 1.0, **interval: float) -> Tensor:
+    """Fill the tensor with uniform numbers from [`from`, `to`)."""
+    low = interval.pop("from", from_)
+    if interval:
+        raise TypeError(f"uniform_() got an unexpected argument {next(iter(interval))!r}")
+    return apply_in_place(elementwise.uniform, self, (next_key(), low, to))
+
+
+def _bernoulli(self: Tensor, p: float | Tensor = 0.5) -> Tensor:
+    """Fill the tensor with 1 with probability `p`, else 0."""
+    return apply_in_place(elementwise.bernoulli, self, (next_key(), p))
 
 
 # -- indexing
