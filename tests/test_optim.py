@@ -43,7 +43,7 @@ def reference_adam(p: np.ndarray, grads: list[np.ndarray], lr: float, betas: tup
         yield p
 
 
-CASES: dict[str, tuple[optim.Optimizer, Callable[..., Iterator[np.ndarray]]]] = {
+CASES: dict[str, tuple[optim.FunctionalOptimizer, Callable[..., Iterator[np.ndarray]]]] = {
     "sgd": (optim.sgd(0.1), lambda p, g: reference_sgd(p, g, 0.1)),
     "sgd default": (optim.sgd(), lambda p, g: reference_sgd(p, g, 1e-3)),
     "sgd momentum": (optim.sgd(0.1, momentum=0.9), lambda p, g: reference_sgd(p, g, 0.1, 0.9)),
@@ -56,7 +56,7 @@ CASES: dict[str, tuple[optim.Optimizer, Callable[..., Iterator[np.ndarray]]]] = 
 }
 
 
-def leaves_after_each_step(optimizer: optim.Optimizer, update: Callable[..., Any], dtype: type) -> Iterator[list[np.ndarray]]:
+def leaves_after_each_step(optimizer: optim.FunctionalOptimizer, update: Callable[..., Any], dtype: type) -> Iterator[list[np.ndarray]]:
     params = optree.tree_map(lambda p: np.array(p, dtype), START)
     state = optimizer.init(params)
     for grads in GRADS:

@@ -1,0 +1,186 @@
+"""The formulas of the optimisers, for one parameter: the functional optimisers and the classes both run these.
+
+Formulas, names of state and hyperparameters are PyTorch's (`torch.optim`). A rule is made of booleans alone, so that it can be part of a
+key; numbers reach it as operands. It is written over arrays: NumPy's, or traced ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+Array = Any
+Arrays = Mapping[str, Array]
+Hyperparameters = Mapping[str, Any]
+
+
+class Rule:
+    """How one parameter is updated.
+
+    numbers     names of the hyperparameters in its formulas; `beta1` and `beta2` are the elements of `betas`.
+    state       names of its state, each an array like the parameter; but `step`, the number of steps taken, which is an int64 scalar.
+    """
+
+    numbers: tuple[str, ...]
+    state: tuple[str, ...]
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        """What depends on the number of this step (the first is 1) and on no parameter; computed in float64."""
+        return {}
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        """The new parameter and its new state, without `step`. `numbers` hold the scales too."""
+        raise NotImplementedError
+
+
+class SgdRule(Rule):
+    """Stochastic gradient descent. Its momentum starts from the first gradient, whatever the dampening."""
+
+    def __init__(self, momentum: bool, dampening: bool, nesterov: bool, weight_decay: bool, maximize: bool):
+        self.momentum, self.dampening, self.nesterov, self.weight_decay, self.maximize = momentum, dampening, nesterov, weight_decay, maximize
+        self.numbers = _chosen(lr=True, momentum=momentum, dampening=dampening, weight_decay=weight_decay)
+        self.state = _chosen(step=dampening, momentum_buffer=momentum)
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        return {"is_first": step == 1} if self.dampening else {}
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay, param, grad, numbers)
+        if not self.momentum:
+            return param - _like(param, numbers["lr"]) * grad, {}
+        momentum, running = numbers["momentum"], state["momentum_buffer"]
+        if self.dampening:
+            running = np.where(numbers["is_first"], grad, momentum * running + (1.0 - numbers["dampening"]) * grad)
+        else:
+            running = momentum * running + grad
+        change = grad + momentum * running if self.nesterov else running
+        return param - _like(param, numbers["lr"]) * change, {"momentum_buffer": running}
+
+
+class AdamRule(Rule):
+    """Adam; with `decoupled`, weight decay is AdamW's."""
+
+    def __init__(self, decoupled: bool, weight_decay: bool, amsgrad: bool, maximize: bool):
+        self.decoupled, self.weight_decay, self.amsgrad, self.maximize = decoupled, weight_decay, amsgrad, maximize
+        self.numbers = _chosen(lr=True, beta1=True, beta2=True, eps=True, weight_decay=weight_decay)
+        self.state = _chosen(step=True, exp_avg=True, exp_avg_sq=True, max_exp_avg_sq=amsgrad)
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        steps = step.astype(np.float64)
+        found = {"step_size": numbers["lr"] / (1.0 - numbers["beta1"] ** steps),
+                 "variance_scale": 1.0 / np.sqrt(1.0 - numbers["beta2"] ** steps)}
+        if self.weight_decay and self.decoupled:
+            found["shrinking"] = 1.0 - numbers["lr"] * numbers["weight_decay"]
+        return found
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay and not self.decoupled, param, grad, numbers)
+        if self.weight_decay and self.decoupled:
+            param = param * _like(param, numbers["shrinking"])
+        beta1, beta2 = numbers["beta1"], numbers["beta2"]
+        mean = beta1 * state["exp_avg"] + (1.0 - beta1) * grad
+        variance = beta2 * state["exp_avg_sq"] + (1.0 - beta2) * (grad * grad)
+        new = {"exp_avg": mean, "exp_avg_sq": variance}
+        if self.amsgrad:
+            variance = new["max_exp_avg_sq"] = np.maximum(state["max_exp_avg_sq"], variance)
+        deviation = np.sqrt(variance) * _like(param, numbers["variance_scale"]) + numbers["eps"]
+        return param - _like(param, numbers["step_size"]) * (mean / deviation), new
+
+
+class RmspropRule(Rule):
+    """RMSprop; with `centered`, gradients are divided by an estimate of their standard deviation."""
+
+    def __init__(self, momentum: bool, centered: bool, weight_decay: bool, maximize: bool, counts: bool):
+        self.momentum, self.centered, self.weight_decay, self.maximize = momentum, centered, weight_decay, maximize
+        self.numbers = _chosen(lr=True, alpha=True, eps=True, momentum=momentum, weight_decay=weight_decay)
+        self.state = _chosen(step=counts, square_avg=True, momentum_buffer=momentum, grad_avg=centered)
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay, param, grad, numbers)
+        alpha = numbers["alpha"]
+        square = alpha * state["square_avg"] + (1.0 - alpha) * (grad * grad)
+        new = {"square_avg": square}
+        if self.centered:
+            mean = new["grad_avg"] = alpha * state["grad_avg"] + (1.0 - alpha) * grad
+            square = square - mean * mean
+        change = grad / (np.sqrt(square) + numbers["eps"])
+        if self.momentum:
+            change = new["momentum_buffer"] = numbers["momentum"] * state["momentum_buffer"] + change
+        return param - _like(param, numbers["lr"]) * change, new
+
+
+class AdagradRule(Rule):
+    """Adagrad."""
+
+    def __init__(self, weight_decay: bool, maximize: bool):
+        self.weight_decay, self.maximize = weight_decay, maximize
+        self.numbers = _chosen(lr=True, lr_decay=True, eps=True, weight_decay=weight_decay)
+        self.state = ("step", "sum")
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        return {"step_size": numbers["lr"] / (1.0 + (step.astype(np.float64) - 1.0) * numbers["lr_decay"])}
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay, param, grad, numbers)
+        total = state["sum"] + grad * grad
+        return param - _like(param, numbers["step_size"]) * (grad / (np.sqrt(total) + numbers["eps"])), {"sum": total}
+
+
+# Equal rules are one object, so that they are equal as parts of a key.
+sgd_rule = lru_cache(maxsize=None)(SgdRule)
+adam_rule = lru_cache(maxsize=None)(AdamRule)
+rmsprop_rule = lru_cache(maxsize=None)(RmspropRule)
+adagrad_rule = lru_cache(maxsize=None)(AdagradRule)
+
+
+def _chosen(**names: bool) -> tuple[str, ...]:
+    return tuple(name for name, is_used in names.items() if is_used)
+
+
+def _gradient(maximize: bool, weight_decay: bool, param: Array, grad: Array, numbers: Arrays) -> Array:
+    """The gradient to descend along, with that of the weight decay."""
+    if maximize:
+        grad = -grad
+    return grad + numbers["weight_decay"] * param if weight_decay else grad
+
+
+def _like(param: Array, number: Array) -> Array:
+    """A number in the dtype of the parameter, so that the parameter keeps it; Python numbers are weak already."""
+    return number.astype(param.dtype) if hasattr(number, "astype") else number
+
+
+# -- what PyTorch refuses
+
+def check_sgd(options: Hyperparameters) -> None:
+    """Raise `ValueError` for hyperparameters outside of their range; so do the others of this name."""
+    _at_least_zero(options, "lr", "momentum", "weight_decay")
+    if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):
+        raise ValueError("Nesterov momentum requires a momentum above 0 and zero dampening: nesterov needs a momentum")
+
+
+def check_adam(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr", "eps", "weight_decay")
+    for index, beta in enumerate(options["betas"]):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"invalid beta parameter at index {index}: betas lie in [0, 1), got {options['betas']}")
+
+
+def check_rmsprop(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr", "eps", "momentum", "weight_decay", "alpha")
+
+
+def check_adagrad(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+
+
+_TITLES = {"lr": "learning rate", "eps": "epsilon value"}
+
+
+def _at_least_zero(options: Hyperparameters, *names: str) -> None:
+    for name in names:
+        value = options[name]
+        if isinstance(value, (int, float)) and not value >= 0.0:
+            raise ValueError(f"invalid {_TITLES.get(name, name + ' value')}: {value}")
