@@ -139,7 +139,7 @@ class _Writer(FunctionText):
         return form
 
     def strong(self, op: Op) -> Form:
-        """Where the plain product is finite it is right; its norm tells so in one pass. So it is with a number that cannot make NaN of 0."""
+        """Where the plain product is finite it is right; its norm tells so in one pass. A number that makes no NaN of 0 needs no test."""
         function = PLAIN_OF_STRONG[op.name]
         candidates = op.operands if op.name == "strong_product" else op.operands[1:]
         numbers = [number for number in (self.forms[value].number for value in candidates) if number is not None]

@@ -192,17 +192,18 @@ def test_what_is_repeated_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize(("shape", "whole", "axes"), [
-    ((), (2, 3), ()), ((3,), (2, 3), (1,)), ((2,), (2, 3), (0,)), ((3,), (2, 3, 4), (1,)), ((2, 4), (2, 3, 4), (0, 2)), ((3,), (1, 3), (1,)),
-    ((3,), (3, 1), (0,)), ((), (1, 1), ()), ((1,), (1, 4), (0,)), ((0,), (2, 0), (1,)), ((3,), (0, 3), (1,)), ((2, 3), (2, 3), (0, 1))])
+    ((), (2, 3), ()), ((3,), (2, 3), (1,)), ((2,), (2, 3), (0,)), ((3,), (2, 3, 4), (1,)), ((2, 4), (2, 3, 4), (0, 2)),
+    ((3,), (1, 3), (1,)), ((3,), (3, 1), (0,)), ((), (1, 1), ()), ((1,), (1, 4), (0,)), ((0,), (2, 0), (1,)),
+    ((3,), (0, 3), (1,)), ((2, 3), (2, 3), (0, 1))])
 def test_broadcasts_before_every_kind_of_op(shape: tuple[int, ...], whole: tuple[int, ...], axes: tuple[int, ...]) -> None:
     def function(x: Value, y: Value) -> list[Value]:
         wide, small = repeated(x, whole, *axes), repeated(ops.negative(x), whole, *axes)
         rank = len(whole)
         index = ops.constant(value=0, dtype=I64, shape=(0,))
         return [
-            wide, small, ops.add(wide, y), ops.multiply(wide, small), ops.exp(wide), ops.power(ops.abs(wide), small), ops.logaddexp(y, wide),
-            ops.select(ops.less(wide, y), wide, small), ops.reduce_sum(wide, axes=(0,)), ops.reduce_max(wide, axes=()),
-            ops.reshape(wide, shape=(*whole, 1)), ops.transpose(small, permutation=tuple(reversed(range(rank)))),
+            wide, small, ops.add(wide, y), ops.multiply(wide, small), ops.exp(wide), ops.power(ops.abs(wide), small),
+            ops.logaddexp(y, wide), ops.select(ops.less(wide, y), wide, small), ops.reduce_sum(wide, axes=(0,)),
+            ops.reduce_max(wide, axes=()), ops.reshape(wide, shape=(*whole, 1)), ops.transpose(small, permutation=tuple(reversed(range(rank)))),
             ops.slice(wide, start=(0,) * rank, stop=whole, step=(2,) * rank), ops.concatenate(wide, y, axis=0), ops.flip(wide, axes=(0,)),
             ops.take(wide, index, axis=0), ops.update_slice(wide, small, start=(0,) * rank, step=(1,) * rank),
             ops.pad(wide, low=(1,) * rank, high=(0,) * rank, interior=(1,) * rank, value=2.0), ops.cumsum(wide, axis=0, reverse=False),
@@ -269,10 +270,10 @@ def test_weak_parameters_among_themselves_and_where_arrays_are_needed() -> None:
         narrow = ops.convert(a, dtype=F32)
         wide = repeated(narrow, (2, 3))
         return [
-            ops.divide(a, b), ops.multiply(narrow, ops.convert(b, dtype=F32)), ops.convert(narrow, dtype=F64), ops.exp(wide), a, narrow, wide,
-            ops.reduce_sum(wide, axes=(0,)), ops.select(ops.less(x, wide), wide, x), ops.power(ops.abs(x), wide), ops.strong_multiply(wide, x),
-            ops.strong_divide(wide, ops.convert(wide, dtype=F32)), ops.reshape(a, shape=(1, 1)), ops.convert(a, dtype=I64),
-            ops.less(a, b), ops.maximum(wide, x), ops.arctan2(x, wide), ops.cumsum(wide, axis=0, reverse=False),
+            ops.divide(a, b), ops.multiply(narrow, ops.convert(b, dtype=F32)), ops.convert(narrow, dtype=F64), ops.exp(wide), a, narrow,
+            wide, ops.reduce_sum(wide, axes=(0,)), ops.select(ops.less(x, wide), wide, x), ops.power(ops.abs(x), wide),
+            ops.strong_multiply(wide, x), ops.strong_divide(wide, ops.convert(wide, dtype=F32)), ops.reshape(a, shape=(1, 1)),
+            ops.convert(a, dtype=I64), ops.less(a, b), ops.maximum(wide, x), ops.arctan2(x, wide), ops.cumsum(wide, axis=0, reverse=False),
             ops.concatenate(x, wide, axis=0), ops.flip(wide, axes=(1,)), ops.negative(wide), ops.full_like(a, 3.0), ops.sigmoid(narrow),
             ops.reduce_sum(a, axes=()), ops.take(x, ops.convert(b, dtype=I64), axis=0)]
 
