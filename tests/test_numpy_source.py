@@ -203,8 +203,8 @@ def test_broadcasts_before_every_kind_of_op(shape: tuple[int, ...], whole: tuple
         return [
             wide, small, ops.add(wide, y), ops.multiply(wide, small), ops.exp(wide), ops.power(ops.abs(wide), small),
             ops.logaddexp(y, wide), ops.select(ops.less(wide, y), wide, small), ops.reduce_sum(wide, axes=(0,)),
-            ops.reduce_max(wide, axes=()), ops.reshape(wide, shape=(*whole, 1)), ops.transpose(small, permutation=tuple(reversed(range(rank)))),
-            ops.slice(wide, start=(0,) * rank, stop=whole, step=(2,) * rank), ops.concatenate(wide, y, axis=0), ops.flip(wide, axes=(0,)),
+            ops.reduce_max(wide, axes=()), ops.reshape(wide, shape=(*whole, 1)),
+            ops.transpose(small, permutation=tuple(reversed(range(rank)))), ops.slice(wide, start=(0,) * rank, stop=whole, step=(2,) * rank), ops.concatenate(wide, y, axis=0), ops.flip(wide, axes=(0,)),
             ops.take(wide, index, axis=0), ops.update_slice(wide, small, start=(0,) * rank, step=(1,) * rank),
             ops.pad(wide, low=(1,) * rank, high=(0,) * rank, interior=(1,) * rank, value=2.0), ops.cumsum(wide, axis=0, reverse=False),
             ops.convert(wide, dtype=F64), ops.strong_multiply(wide, y), ops.strong_multiply(y, wide), ops.strong_divide(wide, wide),
