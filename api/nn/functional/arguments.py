@@ -6,8 +6,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn
 
-import numpy as np
-
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.tracer.array import as_traced
 from adjit.tracer.source import find_user_location

@@ -113,7 +113,7 @@ def _convolve(x: Array, weight: Array, bias: Array | None, stride: int | Sequenc
     weight = floating(weight, f"{function}: weight")
     if weight.ndim != axes + 2:
         refuse_shape(f"{function}: weight has {axes + 2} axes, (O, C / groups, ...), got shape {weight.shape}")
-    (images, channels), outputs = x.shape[:2], weight.shape[0]
+    channels, outputs = x.shape[1], weight.shape[0]
     if groups < 1 or channels % groups or outputs % groups or weight.shape[1] != channels // groups:
         refuse_shape(f"{function}: {channels} channels in {groups} groups do not fit to a weight of shape {weight.shape}",
                      "weight has shape (out channels, in channels / groups, ...), and both numbers of channels divide into the groups")

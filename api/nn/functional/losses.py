@@ -198,20 +198,27 @@ def _of_labels(log_probabilities: Array, labels: Array, weight: Array | None, ax
     if labels.shape != expected:
         refuse_shape(f"{function}: labels of scores {log_probabilities.shape} have shape {expected}, got {labels.shape}")
     classes = log_probabilities.shape[axis]
-    chosen, dtype = is_label(labels, classes, axis), log_probabilities.dtype
+    chosen, ignored = is_label(labels, classes, axis), _is_number(labels, ignore_index)
     scores = log_probabilities if weight is None else weight * log_probabilities
+    mean = reduction == "mean" and labels.size > 0 and not (weight is None and ignored is None)
+    share = _share(chosen, weight, ignored, axis, log_probabilities.dtype) if mean else None
+    if share is not None:       # here and not at the end, so that one kernel goes through the scores for the loss and its derivative
+        scores = scores * share
     loss = -np.sum(np.where(chosen, scores, 0.0), axis=axis)
     if label_smoothing:
         loss = (1.0 - label_smoothing) * loss - (label_smoothing / classes) * np.sum(scores, axis=axis)
-    ignored = _is_number(labels, ignore_index)
     loss = np.where((labels >= 0) & (labels < classes), loss, np.nan)
-    loss = loss if ignored is None else np.where(ignored, 0.0, loss)
-    if reduction != "mean":
-        return _reduce(loss, reduction)
-    if weight is not None:
-        counted = np.sum(np.where(chosen, weight, 0.0), axis=axis)
-        return np.sum(loss) / np.sum(counted if ignored is None else np.where(ignored, 0.0, counted))
-    return np.mean(loss) if ignored is None else np.sum(loss) / np.sum(~ignored).astype(dtype)
+    if ignored is not None:
+        loss = np.where(ignored, 0.0 if share is None else 0.0 * share, loss)
+    return np.sum(loss) if mean else _reduce(loss, reduction)
+
+
+def _share(chosen: Array, weight: Array | None, ignored: Array | None, axis: int, dtype: np.dtype) -> Array:
+    """What a loss of weight 1 counts in the mean; infinite where nothing counts."""
+    if weight is None:
+        return 1.0 / np.sum((~ignored).astype(dtype))
+    counted = np.sum(np.where(chosen, weight, 0.0), axis=axis)
+    return 1.0 / np.sum(counted if ignored is None else np.where(ignored, 0.0, counted))
 
 
 def _is_number(labels: Array, number: int) -> Array | None:

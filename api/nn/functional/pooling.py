@@ -55,7 +55,7 @@ def avg_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequenc
 
 
 @entry_point
-def adaptive_avg_pool2d(x: Array, output_size: int | None | Sequence[int | None]) -> Array:
+def adaptive_avg_pool2d(x: Array, output_size: int | Sequence[int | None] | None) -> Array:
     """The means of `output_size` windows of images (N, C, H, W) or (C, H, W); None keeps the size of an axis.
 
     Window i of n covers the rows from `i * H // n` to `ceil((i + 1) * H / n)`.
