@@ -45,10 +45,11 @@ def label(attributes: dict[str, str]) -> str:
 def read_dot(text: str) -> Picture:
     """The picture that a DOT text is of; raises `ValueError` where it is none."""
     tokens = list(_tokens(text))
-    if [kind for kind, _ in tokens[:3]] != ["name", "name", "{"] or tokens[0][1] != "digraph":
+    opening = next((number for number, (kind, _) in enumerate(tokens) if kind == "{"), 0)
+    if [kind for kind, _ in tokens[:opening]] not in (["name"], ["name", "name"]) or tokens[0][1] != "digraph":
         raise ValueError(f"no digraph: {text[:60]!r}")
-    picture = Picture(tokens[1][1])
-    rest = _statements(tokens[3:], picture, None)
+    picture = Picture("" if opening == 1 else tokens[1][1])
+    rest = _statements(tokens[opening + 1:], picture, None)
     if rest:
         raise ValueError(f"text after the digraph: {rest[:3]}")
     return picture
