@@ -8,6 +8,8 @@
 Names, defaults and numbers are PyTorch's (`torch.optim`). The functional ones are described in `adjit.optim.functional`.
 """
 
+from adjit.optim.adagrad import Adagrad
+from adjit.optim.adam import Adam, AdamW
 from adjit.optim.functional import (
     AdagradState,
     AdamState,
@@ -20,7 +22,11 @@ from adjit.optim.functional import (
     rmsprop,
     sgd,
 )
+from adjit.optim.optimizer import Optimizer
+from adjit.optim.rmsprop import RMSprop
+from adjit.optim.sgd import SGD
 
 __all__ = [
-    "AdagradState", "AdamState", "FunctionalOptimizer", "RmspropState", "SgdState", "adagrad", "adam", "adamw", "rmsprop", "sgd",
+    "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "FunctionalOptimizer", "Optimizer", "RMSprop", "RmspropState", "SGD", "SgdState",
+    "adagrad", "adam", "adamw", "rmsprop", "sgd",
 ]

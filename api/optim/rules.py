@@ -40,7 +40,8 @@ class SgdRule(Rule):
     """Stochastic gradient descent. Its momentum starts from the first gradient, whatever the dampening."""
 
     def __init__(self, momentum: bool, dampening: bool, nesterov: bool, weight_decay: bool, maximize: bool):
-        self.momentum, self.dampening, self.nesterov, self.weight_decay, self.maximize = momentum, dampening, nesterov, weight_decay, maximize
+        self.momentum, self.dampening, self.nesterov = momentum, dampening, nesterov
+        self.weight_decay, self.maximize = weight_decay, maximize
         self.numbers = _chosen(lr=True, momentum=momentum, dampening=dampening, weight_decay=weight_decay)
         self.state = _chosen(step=dampening, momentum_buffer=momentum)
 

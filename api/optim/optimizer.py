@@ -1,0 +1,304 @@
+"""The base class of the optimisers: parameter groups, state, and the step that updates the parameters where they are."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.capture import current_capture
+from adjit.eager.modes import enable_grad, no_grad
+from adjit.eager.state import Stateful, hyperparameter
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.update import update_in_place
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.types import is_float
+from adjit.optim.rules import Rule
+from adjit.tracer.source import find_user_location
+
+Group = dict[str, Any]
+
+
+class Optimizer(Stateful):
+    """Base of the optimisers. `params` are tensors, (name, tensor) pairs, or dicts with "params" and options of their own.
+
+    param_groups    a list of dicts: "params", a list of tensors, and the hyperparameters, which may be changed between steps.
+    state           for each parameter a dict of tensors, made at the first step in which the parameter has a gradient.
+    defaults        the hyperparameters of groups that do not say otherwise.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]):
+        if isinstance(params, Tensor):
+            raise TypeError("params is an iterable of tensors or of dicts, got one tensor: write [tensor]")
+        self.defaults = dict(defaults)
+        self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        self._check(self.defaults)
+        groups = list(params)
+        if not groups:
+            raise ValueError("the optimiser got an empty list of parameters")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    # -- what an optimiser defines
+
+    def _check(self, options: Mapping[str, Any]) -> None:
+        """Raise `ValueError` for hyperparameters that make no sense."""
+        raise NotImplementedError
+
+    def _rule(self, group: Group) -> Rule:
+        """The formulas of a group, chosen by its booleans and by which of its numbers are 0."""
+        raise NotImplementedError
+
+    def _initial(self, group: Group, name: str) -> float:
+        """The number that fills a new state of this name."""
+        return 0.0
+
+    # -- parameters
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Add parameters, with options of their own: `{"params": tensors, "lr": 0.1}`.
+
+        Raises `TypeError` for what is not a tensor, `DTypeError` for tensors of integers, `ValueError` for tensors that are no leaves, that
+        appear twice, and for options out of range. The optimiser is unchanged then.
+        """
+        if not isinstance(param_group, Mapping):
+            raise TypeError(f"a parameter group is a dict, got a {type(param_group).__name__}")
+        given = param_group["params"]
+        if isinstance(given, (set, frozenset)):
+            raise TypeError("parameters have an order: pass a list instead of a set")
+        items = [given] if isinstance(given, Tensor) else list(given)
+        named = [item for item in items if isinstance(item, tuple)]
+        if named and len(named) != len(items):
+            raise ValueError("either all parameters of a group have names or none has")
+        params = [item[1] for item in named] if named else items
+        group: Group = {**self.defaults, **param_group, "params": params}
+        if named:
+            group["param_names"] = [item[0] for item in named]
+        known = {id(param) for other in self.param_groups for param in other["params"]}
+        for param in params:
+            _check_param(param)
+            if id(param) in known:
+                raise ValueError("a parameter appears more than once in the groups of the optimiser")
+            known.add(id(param))
+        self._check(group)
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; or set them to 0, where they stay in memory."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if set_to_none:
+                    param.grad = None
+                elif param.grad is not None:
+                    with no_grad():
+                        param.grad.detach_().zero_()
+
+    # -- steps
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient; what `closure`, which computes the loss and gradients again, returns."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._update(group)
+        return loss
+
+    def _update(self, group: Group) -> None:
+        params: list[Tensor] = []
+        operands: list[Any] = []
+        for param in group["params"]:
+            grad = param.grad
+            if grad is not None:
+                params.append(param)
+                operands.append(grad)
+        if not params:
+            return
+        rule = self._rule(group)
+        targets = params
+        if rule.state:
+            targets = params.copy()
+            for param in params:
+                known = self.state[param]
+                for name in rule.state:
+                    held = known.get(name)
+                    targets.append(self._new_state(group, param, name) if held is None else held)
+        for name in rule.numbers:
+            operands.append(_number(group, name))
+        update_in_place(_update_all, targets, operands, rule)
+
+    def _new_state(self, group: Group, param: Tensor, name: str) -> Tensor:
+        """Make a state of a parameter: real memory also while a function is captured, and taken back if the capture fails."""
+        known = self.state[param]
+        if name == "step":      # other state is there already where PyTorch keeps no count, or momentum was there before dampening
+            made = new_tensor(np.array(1 if known else 0, np.int64))
+        else:
+            made = new_tensor(np.full(param.shape, self._initial(group, name), param.dtype))
+        capture = current_capture()
+        if capture is not None:
+            capture.on_failure(lambda: _forget(self.state, param, name))
+        known[name] = made
+        return made
+
+    # -- in and out
+
+    def state_dict(self) -> dict[str, Any]:
+        """`{"state": {number: {name: tensor}}, "param_groups": [...]}`, parameters by their numbers. Tensors are copies."""
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for param in group["params"]:
+                numbers[id(param)] = len(numbers)
+            groups.append({**copy.deepcopy({key: value for key, value in group.items() if key != "params"}),
+                           "params": [numbers[id(param)] for param in group["params"]]})
+        state = {numbers[id(param)]: {name: _copied(value) for name, value in known.items()}
+                 for param, known in self.state.items() if id(param) in numbers and known}
+        return {"state": dict(sorted(state.items())), "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` of an optimiser of the same structure returned; tensors are copied.
+
+        Raises `ValueError` that lists all that does not fit; the optimiser is unchanged then.
+        """
+        problems = self._misfits(state_dict)
+        if problems:
+            raise ValueError("the state does not fit the optimiser:" + "".join(f"\n    {problem}" for problem in problems))
+        params: dict[Any, Tensor] = {}
+        groups: list[Group] = []
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            params.update(zip(saved["params"], group["params"], strict=True))
+            loaded = {**copy.deepcopy({key: value for key, value in saved.items() if key != "params"}), "params": group["params"]}
+            if "param_names" in group:
+                loaded.setdefault("param_names", group["param_names"])
+            groups.append(loaded)
+        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        for number, known in state_dict["state"].items():
+            param = params[number]
+            state[param] = {name: _loaded(name, value, param) for name, value in known.items() if value is not None}
+        self.state, self.param_groups = state, groups
+
+    def _misfits(self, state_dict: Mapping[str, Any]) -> list[str]:
+        """What of a state does not fit, in words."""
+        if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
+            return ['a state is a dict with "state" and "param_groups"']
+        saved_groups = state_dict["param_groups"]
+        if len(saved_groups) != len(self.param_groups):
+            return [f"{len(saved_groups)} parameter groups, the optimiser has {len(self.param_groups)}"]
+        problems: list[str] = []
+        params: dict[Any, Tensor] = {}
+        for index, (group, saved) in enumerate(zip(self.param_groups, saved_groups, strict=True)):
+            missing = sorted(set(self.defaults) - set(saved))
+            if missing:
+                problems.append(f"group {index} has no {', '.join(missing)}")
+            numbers = saved.get("params", ())
+            if len(numbers) != len(group["params"]):
+                problems.append(f"group {index} has {len(numbers)} parameters, that of the optimiser {len(group['params'])}")
+            params.update(zip(numbers, group["params"], strict=False))
+            if not missing:
+                try:
+                    self._check(saved)
+                except ValueError as error:
+                    problems.append(f"group {index}: {error}")
+        if problems:
+            return problems
+        for number, known in state_dict["state"].items():
+            param = params.get(number)
+            if param is None:
+                problems.append(f"state of parameter {number}, which is in no group")
+                continue
+            for name, value in known.items():
+                wanted = () if name == "step" else param.shape
+                if value is not None and np.shape(_content(value)) != wanted:
+                    problems.append(f"{name} of parameter {number} has the shape {np.shape(_content(value))}, expected {wanted}")
+        return problems
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for index, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {index}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> list[Any]:
+    """The new parameters, then the new state of each, by a rule; `operands` are the gradients and the rule's numbers."""
+    count, width = len(operands) - len(rule.numbers), len(rule.state)
+    numbers = dict(zip(rule.numbers, operands[count:], strict=True))
+    params: list[Any] = []
+    states: list[Any] = []
+    for index in range(count):
+        start = count + index * width
+        state = dict(zip(rule.state, targets[start:start + width], strict=True))
+        used = numbers
+        new = {}
+        if "step" in state:
+            new["step"] = state["step"] + 1
+            used = {**numbers, **rule.scales(new["step"], numbers)}
+        param, changed = rule.update(targets[index], operands[index], state, used)
+        new |= changed
+        params.append(param)
+        states += [new[name] for name in rule.state]
+    return params + states
+
+
+class _Element:
+    """An element of a hyperparameter that is a tuple, by the interface of a group: read anew each time, since tuples are replaced."""
+
+    def __init__(self, group: Group, name: str):
+        self.group, self.name = group, name
+
+    def __getitem__(self, index: int) -> Any:
+        return self.group[self.name][index]
+
+
+_BETAS = {"beta1": 0, "beta2": 1}
+
+
+def _number(group: Group, name: str) -> Any:
+    """A hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
+    index = _BETAS.get(name)
+    value = hyperparameter(group, name) if index is None else hyperparameter(_Element(group, "betas"), index)   # type: ignore[arg-type]
+    return float(value) if isinstance(value, (int, float)) else value
+
+
+def _check_param(param: Any) -> None:
+    if not isinstance(param, Tensor):
+        raise TypeError(f"an optimiser updates tensors, got a {type(param).__name__}")
+    if not is_float(param.dtype):
+        raise DTypeError(f"an optimiser updates floating-point tensors, got one of dtype {param.dtype}", find_user_location(),
+                         hint="leave it out of params")
+    if not param.is_leaf:
+        raise ValueError("an optimiser updates leaves of the graph, got a tensor that was computed: pass x.detach().requires_grad_()")
+
+
+def _forget(state: dict[Tensor, dict[str, Tensor]], param: Tensor, name: str) -> None:
+    known = state.get(param, {})
+    known.pop(name, None)
+    if not known:
+        state.pop(param, None)
+
+
+def _content(value: Any) -> Any:
+    """The array of a tensor: ours, or another library's."""
+    return value.payload if isinstance(value, Tensor) else np.asarray(value)
+
+
+def _copied(value: Any) -> Any:
+    return new_tensor(value.payload.copy()) if isinstance(value, Tensor) else copy.deepcopy(value)
+
+
+def _loaded(name: str, value: Any, param: Tensor) -> Tensor:
+    if name != "step" and np.shape(_content(value)) != param.shape:
+        raise ShapeError(f"{name} has the shape {np.shape(_content(value))}", find_user_location())
+    return new_tensor(np.array(_content(value), np.int64 if name == "step" else param.dtype, order="C"))
