@@ -120,6 +120,6 @@ _NAMES: dict[str, Name] = {
     "scatter": _numbered("Scatter", 3, "src", 0, 1), "pad": "ConstantPadNdBackward0",
     "conv2d": "ConvolutionBackward0", "max_pool2d": "MaxPool2DWithIndicesBackward0", "avg_pool2d": "AvgPool2DBackward0",
     "batch_norm": "NativeBatchNormBackward0", "layer_norm": "NativeLayerNormBackward0", "group_norm": "NativeGroupNormBackward0",
-    "cross_entropy": "NllLossBackward0", "nll_loss": "NllLossBackward0", "dropout": "MulBackward0",
+    "cross_entropy": "NllLossBackward0", "nll_loss": "NllLossBackward0", "drop": "MulBackward0",
     "smooth_l1_loss": "SmoothL1LossBackward0", "logsigmoid": "LogSigmoidBackward0", "relu6": "HardtanhBackward0",
 }

@@ -51,7 +51,7 @@ def loss(params: Params, x: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def step(params: Params, state: Any, x: np.ndarray, labels: np.ndarray, key: np.ndarray) -> tuple[Params, Any, np.ndarray]:
     """One step on a batch, with a tenth of the pixels dropped."""
-    x = F.dropout(x, 0.1, aj.random.fold_in(key, state.count))
+    x = F.dropout(x, 0.1, key=aj.random.fold_in(key, state.count))
     value, grads = aj.value_and_grad(loss)(params, x, labels)
     params, state = adam.update(params, grads, state)
     return params, state, value

@@ -175,13 +175,13 @@ def test_integer_target_of_mse_keeps_the_dtype() -> None:
 
 def test_dropout() -> None:
     x = np.ones(20000, np.float32)
-    out = F.dropout(x, 0.25, aj.random.key(1))
+    out = F.dropout(x, 0.25, key=aj.random.key(1))
     assert out.dtype == np.float32
     np.testing.assert_allclose(out[out != 0], 1 / 0.75, rtol=1e-6)
     assert abs((out == 0).mean() - 0.25) < 0.015
-    np.testing.assert_array_equal(F.dropout(x, 0.0, aj.random.key(1)), x)
-    np.testing.assert_array_equal(F.dropout(x, 1.0, aj.random.key(1)), 0 * x)
-    gradient = aj.grad(lambda x: np.sum(F.dropout(x, 0.25, aj.random.key(1))))(x)
+    np.testing.assert_array_equal(F.dropout(x, 0.0, key=aj.random.key(1)), x)
+    np.testing.assert_array_equal(F.dropout(x, 1.0, key=aj.random.key(1)), 0 * x)
+    gradient = aj.grad(lambda x: np.sum(F.dropout(x, 0.25, key=aj.random.key(1))))(x)
     np.testing.assert_array_equal(gradient, out)
 
 
@@ -197,8 +197,8 @@ def test_dropout() -> None:
     (lambda: F.cross_entropy(X, LABELS, reduction="average"), ValueError, "reduction is 'mean', 'sum' or 'none', got 'average'"),
     (lambda: F.cross_entropy(X, LABELS, label_smoothing=2.0), ValueError, "label_smoothing lies in"),
     (lambda: F.mse_loss(np.ones((4, 1)), np.ones(4)), aj.errors.ShapeError, r"prediction has shape \(4, 1\), the target \(4,\)"),
-    (lambda: F.dropout(X, 1.5, aj.random.key(0)), ValueError, "rate lies in"),
-    (lambda: F.dropout(X, 0.5, 3), aj.errors.DTypeError, r"make one with adjit.random.key"),
+    (lambda: F.dropout(X, 1.5, key=aj.random.key(0)), ValueError, "p lies in"),
+    (lambda: F.dropout(X, 0.5, key=3), aj.errors.DTypeError, r"make one with adjit.random.key"),
     (lambda: F.one_hot(X, 3), aj.errors.DTypeError, "labels are integers"),
 ])
 def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> None:

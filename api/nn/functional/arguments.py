@@ -57,9 +57,8 @@ def refuse_shape(message: str, hint: str | None = None) -> NoReturn:
 
 def one_per_axis(value: int | Sequence[int], axes: int, function: str, name: str, least: int) -> tuple[int, ...]:
     """An integer for every spatial axis, of one for all or a sequence of them; none below `least`."""
-    numbers = tuple(map(operator.index, value)) if isinstance(value, (tuple, list)) else (operator.index(value),) * axes
-    if len(numbers) == 1:
-        numbers *= axes
+    given: Sequence[int] = value if isinstance(value, (tuple, list)) else (value,)       # type: ignore[assignment]
+    numbers = tuple(map(operator.index, given)) * (axes if len(given) == 1 else 1)
     if len(numbers) != axes or min(numbers) < least:
         raise ValueError(f"{function}: {name} is an integer, or one for each of the {axes} axes, at least {least}; got {value!r}")
     return numbers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjit.eager.generator import next_key
 from adjit.ir import ops
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
@@ -18,19 +19,23 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     """`softmax(query @ key.T * scale) @ value` over the last two axes: (..., L, E), (..., S, E), (..., S, V) to (..., L, V).
 
     `scale` is `1 / sqrt(E)` by default. A bool `attn_mask` says with True which elements take part, one of floats is added to the
-    scores; a row of which nothing takes part gives zeros. With `is_causal` row i sees what is not after i. `dropout_p` drops weights, by
-    a `dropout_key` of `adjit.random`. Raises `ShapeError` where the shapes do not fit.
+    scores; a row of which nothing takes part gives zeros. With `is_causal` row i sees what is not after i. `dropout_p` is the probability
+    to drop a weight, as `dropout` does it with `dropout_key`. Raises `ShapeError` where the shapes do not fit.
     Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
 
     >>> scaled_dot_product_attention(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[1.0], [3.0]]), is_causal=True)
     array([[1.],
            [2.]])
     """
-    return _attention(query, key, value, attn_mask, dropout_p, is_causal, scale, dropout_key)
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"scaled_dot_product_attention: dropout_p lies in [0, 1], got {dropout_p}")
+    if dropout_p > 0.0 and dropout_key is None:
+        dropout_key = next_key()
+    return attention(query, key, value, attn_mask, dropout_p, is_causal, scale, dropout_key)
 
 
 @entry_point
-def _attention(query: Array, key: Array, value: Array, attn_mask: Array | None, dropout_p: float, is_causal: bool, scale: float | None,
+def attention(query: Array, key: Array, value: Array, attn_mask: Array | None, dropout_p: float, is_causal: bool, scale: float | None,
               dropout_key: Array | None) -> Array:
     """`scaled_dot_product_attention`, with the key that its dropout needs."""
     query, key, value = (floating(x, f"scaled_dot_product_attention: {name}")
@@ -44,9 +49,9 @@ def _attention(query: Array, key: Array, value: Array, attn_mask: Array | None, 
         if attn_mask is not None:
             raise ValueError("scaled_dot_product_attention: is_causal makes a mask, no attn_mask is given with it")
         shape = scores.shape[-2:]
-        attn_mask = wrap(iota(I64, shape, 1)) <= wrap(iota(I64, shape, 0))
+        attn_mask = np.less_equal(wrap(iota(I64, shape, 1)), wrap(iota(I64, shape, 0)))
     weights = _weights(scores, attn_mask)
-    return (drop(weights, dropout_p, dropout_key) if dropout_key is not None else weights) @ value
+    return (drop(weights, dropout_p, dropout_key) if dropout_p > 0.0 else weights) @ value
 
 
 def _weights(scores: Array, mask: Array | None) -> Array:

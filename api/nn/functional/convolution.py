@@ -58,7 +58,8 @@ def unfold(x: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[
     x, batched = _batched(x, 2, "unfold")
     sizes, steps = one_per_axis(kernel_size, 2, "unfold", "kernel_size", 1), one_per_axis(stride, 2, "unfold", "stride", 1)
     gaps, edges = one_per_axis(dilation, 2, "unfold", "dilation", 1), one_per_axis(padding, 2, "unfold", "padding", 0)
-    windows = [slide(*numbers, (edge, edge), "unfold") for *numbers, edge in zip(x.shape[2:], sizes, steps, gaps, edges, strict=True)]
+    windows = [slide(length, size, step, gap, (edge, edge), "unfold")
+               for length, size, step, gap, edge in zip(x.shape[2:], sizes, steps, gaps, edges, strict=True)]
     columns = patches(np.swapaxes(padded(x, windows, 0.0), 0, 1), windows)
     channels, elements = columns.shape[:2]
     columns = np.transpose(np.reshape(columns, (channels * elements, x.shape[0], prod(columns.shape[3:]))), (1, 0, 2))
@@ -90,7 +91,9 @@ def pad(x: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "repl
     widths = [(max(low, 0), max(high, 0)) for low, high in pairs]
     if not any(low or high for low, high in widths):
         return x.copy()
-    return np.pad(x, widths, constant_values=value) if mode == "constant" else np.pad(x, widths, mode=_MODES[mode])
+    if mode == "constant":
+        return np.pad(x, widths, constant_values=value)
+    return np.pad(x, widths, mode=_MODES[mode])        # type: ignore[call-overload]
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}

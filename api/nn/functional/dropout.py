@@ -5,25 +5,32 @@ from __future__ import annotations
 import numpy as np
 
 from adjit import random
+from adjit.eager.generator import next_key
 from adjit.nn.functional.arguments import Array, floating
 from adjit.tracer.entry import entry_point
 
 
+def dropout(x: Array, p: float = 0.5, training: bool = True, key: Array | None = None) -> Array:
+    """Each element of `x` zero with probability `p`, else divided by `1 - p`; `x` as it is where `training` is False or `p` is 0.
+
+    The numbers are those of `key` (see `adjit.random`), so that the same key drops the same elements; without one the default generator
+    gives a key, another one for each call (see `adjit.manual_seed`).
+    Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting, JMLR 15 (2014).
+
+    >>> from adjit import random
+    >>> set(dropout(np.ones(100), 0.5, key=random.key(0)).tolist()) == {0.0, 2.0}
+    True
+    """
+    if not isinstance(training, bool):
+        raise TypeError(f"dropout: training is True or False, got {type(training).__name__}; a key is given by name, key=")
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout: p lies in [0, 1], got {p}")
+    return drop(x, p, next_key() if key is None else key) if training and p > 0.0 else x
+
+
 @entry_point
 def drop(x: Array, p: float, key: Array) -> Array:
-    """Each element of `x` zero with probability `p`, else divided by `1 - p`."""
+    """`dropout` with its key."""
     x = floating(x, "dropout")
     kept = random.bernoulli(key, 1.0 - p, x.shape)
     return np.where(kept, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
-
-
-def dropout(x: Array, rate: float, key: Array) -> Array:
-    """Each element of `x` zero with probability `rate`, else divided by `1 - rate`; `key` from `adjit.random`.
-
-    >>> from adjit import random
-    >>> dropout(np.ones(4), 0.5, random.key(0)).shape
-    (4,)
-    """
-    if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"dropout: rate lies in [0, 1], got {rate}")
-    return drop(x, rate, key)

@@ -213,7 +213,7 @@ def _of_labels(log_probabilities: Array, labels: Array, weight: Array | None, ax
     return np.sum(loss) if mean else _reduce(loss, reduction)
 
 
-def _share(chosen: Array, weight: Array | None, ignored: Array | None, axis: int, dtype: np.dtype) -> Array:
+def _share(chosen: Array, weight: Array | None, ignored: Any, axis: int, dtype: np.dtype) -> Array:
     """What a loss of weight 1 counts in the mean; infinite where nothing counts."""
     if weight is None:
         return 1.0 / np.sum((~ignored).astype(dtype))

@@ -136,5 +136,5 @@ def _channels(x: Array, weight: Array | None, bias: Array | None, function: str)
     return x, _beside(x, weight), _beside(x, bias)
 
 
-def _beside(x: Array, array: Array | None) -> Array | None:
+def _beside(x: Array, array: Array | None) -> Any:
     return None if array is None else np.reshape(array, (x.shape[1], *(1,) * (x.ndim - 2)))
