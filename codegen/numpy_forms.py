@@ -146,8 +146,7 @@ class FunctionText:
 
     def array(self, value: Value) -> str:
         """The text of a value as an ndarray of its full shape."""
-        text = self.whole(value)
-        return text if value.type.shape or (self.forms[value].text[0] == "a" and not self.forms[value].weak) else f"asarray({text})"
+        return self.whole(value) if value.type.shape else f"asarray({self.whole(value)})"
 
     def roots_of_whole(self, value: Value) -> frozenset[int]:
         """What the array of the full shape may share memory with. A repeated view cannot be written to: it counts as made elsewhere."""
