@@ -15,8 +15,10 @@ from adjit.eager.node import Edge, Kept, Node, edge_of
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import View, root_of, view_operation
+from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.graph import Value
+from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.source import find_user_location
@@ -132,9 +134,16 @@ def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
 
 
 def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[Value, ...]:
-    """Append the ops of an operation to the graph of a trace, at the user's line."""
+    """Append the ops of an operation to the graph of a trace, at the user's line.
+
+    Operands that are not differentiated are marked: what was detached, or computed under `no_grad`, is a constant to derivatives that
+    are taken of the whole graph later.
+    """
     builder = scope.builder
     assert isinstance(builder, GraphBuilder)
+    wanted = operation.wanted
+    if wanted:
+        values = [value if i in wanted or not is_float(value.type.dtype) else ops.stop_gradient(value) for i, value in enumerate(values)]
     return builder.inline(operation.graph, values, builder.role)
 
 

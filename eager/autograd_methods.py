@@ -270,9 +270,22 @@ def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[An
     return apply(function, args, kwargs)
 
 
+def _as_argument(self: Tensor, traced_content: TracedArray) -> Tensor:
+    capture = current_capture()
+    if capture is None:
+        raise TraceError("a tensor is an argument of a trace that knows nothing of tensors", find_user_location())
+    return capture.enter_argument(self, traced_content)
+
+
+def _signature_key(self: Tensor) -> tuple[Any, ...]:
+    return (Tensor, _get_requires_grad(self))
+
+
 def install() -> None:
     """Give `Tensor` what this file defines."""
     Tensor.apply_boxed = classmethod(_apply_boxed)      # type: ignore[assignment]
+    Tensor.as_argument = _as_argument       # type: ignore[method-assign]
+    Tensor.signature_key = _signature_key   # type: ignore[method-assign]
     Tensor.traced = traced      # type: ignore[method-assign]
     Tensor.grad_fn = property(_grad_fn)         # type: ignore[attr-defined]
     Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)     # type: ignore[attr-defined]

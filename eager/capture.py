@@ -1,9 +1,13 @@
-"""Tensors within a trace: which ones it read and wrote, so that a compiled program can do the same to them later."""
+"""Tensors within a trace: which ones it read and wrote, so that a compiled program can do the same to them later.
+
+While a trace is under way the tensors it meets hold traced arrays; afterwards they are what they were. What the trace read and
+wrote is kept as *effects*: sources that are looked up at each call, and places that are written to after it.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,21 +18,55 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Value
-from adjit.ir.types import TensorType
+from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.inputs import check_array
-from adjit.tracer.scope import active_scope
+from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.source import find_user_location
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Entry:
-    """A tensor that a trace met: the parameter that stands for its content, and what it was before."""
+    """A tensor that a trace met.
+
+    `argument` is its number among the arguments of the call; `gradient_of` the entry (or tensor) whose `.grad` it is; with neither it is
+    the tensor itself that is looked up. `value` is the parameter that stands for its content, `before` what it was.
+    """
 
     tensor: Tensor
     value: Value
-    payload: np.ndarray
     before: dict[str, Any]
+    argument: int | None = None
+    gradient_of: Tensor | None = None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the tensor required grad before the trace."""
+        return bool(self.before.get("_requires_grad", False))
+
+    @property
+    def content(self) -> TracedArray:
+        """What the tensor holds at this point of the trace."""
+        payload: TracedArray = self.tensor.payload
+        return payload
+
+
+@dataclass(slots=True, eq=False)
+class Number:
+    """A Python float that is read from `group[name]` at every call."""
+
+    group: Mapping[str, Any]
+    name: str
+    value: Value
+
+
+@dataclass(slots=True, eq=False)
+class Gradient:
+    """The `.grad` of a tensor: what it was, and whether the trace looked at that."""
+
+    tensor: Tensor
+    before: Tensor | None
+    was_read: bool
 
 
 class Capture:
@@ -36,31 +74,87 @@ class Capture:
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
+        self.numbers: dict[tuple[int, str], Number] = {}
+        self.gradients: dict[int, Gradient] = {}
+        self.arguments = 0
+        self._undo: list[Callable[[], None]] = []
 
     def enter(self, tensor: Tensor) -> TracedArray:
         """Put a traced array into a tensor, that stands for what the tensor holds when the program runs."""
-        scope = active_scope()
-        if scope is None:
-            raise TraceError("a tensor is used in a trace, and there is none", find_user_location())
-        root = scope.root
-        assert isinstance(root.builder, GraphBuilder)
+        root = _root_scope()
         array = tensor.payload
-        value = root.builder.param(TensorType(check_array(array, "a tensor", find_user_location()), array.shape), role="captured")
-        self.entries[id(tensor)] = Entry(tensor, value, array, dict(vars(tensor)))
-        tensor.payload = TracedArray(value, root, scalar=False)
-        return tensor.payload
+        type = TensorType(check_array(array, "a tensor", find_user_location()), array.shape)
+        traced = TracedArray(_new_parameter(root, type), root, scalar=False)
+        return self._keep(tensor, traced, None)
+
+    def enter_argument(self, tensor: Tensor, traced: TracedArray) -> Tensor:
+        """As `enter`, for the next tensor among the arguments; the tensor."""
+        number, self.arguments = self.arguments, self.arguments + 1
+        if id(tensor) not in self.entries:
+            self._keep(tensor, traced, number)
+        return tensor
+
+    def _keep(self, tensor: Tensor, traced: TracedArray, argument: int | None) -> TracedArray:
+        if tensor._view is not None:        # its graph is that of what it is a view of
+            tensor.requires_grad        # noqa: B018
+        before = dict(vars(tensor))
+        before.pop("_grad", None)
+        owner = next((gradient.tensor for gradient in self.gradients.values() if gradient.before is tensor), None)
+        self.entries[id(tensor)] = Entry(tensor, traced.value, before, argument, owner)
+        tensor.payload = traced
+        tensor._node, tensor._index, tensor._view, tensor._accumulator, tensor._version = None, 0, None, None, [0]
+        return traced
+
+    def read_number(self, group: Mapping[str, Any], name: str) -> TracedArray:
+        """A traced scalar for the float `group[name]`."""
+        number = self.numbers.get((id(group), name))
+        root = _root_scope()
+        if number is None:
+            number = self.numbers[id(group), name] = Number(group, name, _new_parameter(root, TensorType(F64, ()), name))
+        return TracedArray(number.value, root, weak=True)
 
     def read_gradient(self, tensor: Tensor) -> None:
         """Note that the gradient of a tensor is looked at."""
+        if id(tensor) not in self.gradients:
+            self.gradients[id(tensor)] = Gradient(tensor, tensor._grad, True)
 
     def write_gradient(self, tensor: Tensor) -> None:
         """Note that the gradient of a tensor is set."""
+        if id(tensor) not in self.gradients:
+            self.gradients[id(tensor)] = Gradient(tensor, tensor._grad, False)
+
+    def on_failure(self, undo: Callable[[], None]) -> None:
+        """Call `undo` where the capture, or the first run of its program, fails."""
+        self._undo.append(undo)
+
+    def undo(self) -> None:
+        """Take back what was really done while the function was traced."""
+        while self._undo:
+            self._undo.pop()()
 
     def restore(self) -> None:
         """Give all tensors back what they held before."""
+        for gradient in self.gradients.values():
+            gradient.tensor._grad = gradient.before
         for entry in self.entries.values():
-            vars(entry.tensor).clear()
-            vars(entry.tensor).update(entry.before)
+            state = vars(entry.tensor)
+            gradient = state.get("_grad")
+            state.clear()
+            state.update(entry.before)
+            if gradient is not None:
+                state["_grad"] = gradient
+
+
+def _root_scope() -> Scope:
+    scope = active_scope()
+    if scope is None or scope.evaluates:
+        raise TraceError("a tensor is used in a trace, and there is none", find_user_location())
+    return scope.root
+
+
+def _new_parameter(root: Scope, type: TensorType, name: str | None = None) -> Value:
+    assert isinstance(root.builder, GraphBuilder)
+    return root.builder.param(type, name, "captured")
 
 
 class _Stack(threading.local):
@@ -83,6 +177,9 @@ def capturing() -> Iterator[Capture]:
     _stack.captures.append(capture)
     try:
         yield capture
+    except BaseException:
+        capture.undo()
+        raise
     finally:
         _stack.captures.pop()
         capture.restore()
@@ -90,15 +187,12 @@ def capturing() -> Iterator[Capture]:
 
 def traced(operand: Any) -> TracedArray:
     """An operand in the trace under way: a tensor's content, an array or a number."""
-    return trace_tensor(operand) if isinstance(operand, Tensor) else as_traced(operand)
-
-
-def trace_tensor(tensor: Tensor) -> TracedArray:
-    """A tensor's content in the trace under way."""
-    payload = tensor.payload
+    if not isinstance(operand, Tensor):
+        return as_traced(np.asarray(operand) if isinstance(operand, np.generic) else operand)
+    payload = operand.payload
     if isinstance(payload, TracedArray):
         return payload
     capture = current_capture()
     if capture is None:
         raise TraceError("a tensor is used in a trace that knows nothing of tensors", find_user_location())
-    return capture.enter(tensor)
+    return capture.enter(operand)

@@ -6,7 +6,7 @@ and the forward half has is saved: arguments, results, or *hidden* results, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Value
 from adjit.ir.types import is_float
+from adjit.passes.differentiate import differentiate, expand_vjps
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.options import Options
@@ -39,18 +40,22 @@ class Operation:
     wanted      numbers of operands that are differentiated.
     saved       what a node keeps for the backward half.
     active      for each result, hidden ones too, whether a cotangent of it can matter.
+
+    `seeded` are the results that may have a cotangent, where not all of them.
     """
 
-    def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset()):
+    def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
+                 seeded: Container[int] | None = None):
         self.name = name
+        self.seeded = range(results) if seeded is None else seeded
         self.results = results
         self.weak = weak
         self.wanted: tuple[int, ...] = ()
         self.saved: tuple[Saved, ...] = ()
         self.active: tuple[bool, ...] = ()
         self._backward: dict[tuple[bool, ...], Backward] = {}
-        self.graph = _clean(region)
-        active = _active(self.graph, wanted)
+        self.graph = _clean(expand_vjps(region))
+        active = self._active(wanted)
         if any(active):
             self.wanted = wanted
             self._derive(active)
@@ -58,12 +63,24 @@ class Operation:
     @cached_property
     def function(self) -> NumpyFunction:
         """The operation on ndarrays."""
-        return compile_graph(remove_stop_gradients(self.graph, _OPTIONS), self.weak)
+        return self.lower(self.graph, self.weak)
 
     @cached_property
     def run(self) -> Callable[..., tuple[np.ndarray, ...]]:
         """`function.run`, found in one step."""
         return self.function.run
+
+    def optimize(self, joint: Graph) -> Graph:
+        """The joint graph as it is to be split."""
+        return differentiate(joint, _OPTIONS)
+
+    def lower(self, graph: Graph, weak: frozenset[int]) -> Any:
+        """A half as a function of ndarrays."""
+        return compile_graph(remove_stop_gradients(graph, _OPTIONS), weak)
+
+    def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
+        """Another operation of this kind."""
+        return Operation(name, graph, len(graph.results), wanted, weak)
 
     def backward(self, given: tuple[bool, ...]) -> Backward:
         """The backward half for cotangents of these results (hidden ones too)."""
@@ -77,12 +94,23 @@ class Operation:
     def _derive(self, active: tuple[bool, ...]) -> None:
         """Find out what the backward half needs, with cotangents of all results that can have one."""
         joint, slots = _join(self.graph, self.wanted, active)
-        halves = split_joint(joint, len(self.graph.params), self.results)
+        halves = split_joint(self.optimize(joint), len(self.graph.params), self.results)
         self.graph, self.saved = halves.forward, halves.saved
         hidden = len(self.graph.results) - self.results
-        self.active = _active(self.graph, self.wanted)
+        self.active = self._active(self.wanted)
         given = (*active, *(False,) * hidden)
         self._backward[given] = Backward(self, halves.backward, slots, given)
+
+
+    def _active(self, wanted: Sequence[int]) -> tuple[bool, ...]:
+        """Which results depend on the wanted parameters in a way that has a derivative."""
+        graph = self.graph
+        if not wanted:
+            return (False,) * len(graph.results)
+        floats = [index for index, value in enumerate(graph.results)
+                  if is_float(value.type.dtype) and (index in self.seeded or index >= self.results)]
+        path = find_path(graph, wanted, floats)
+        return tuple(index in floats and value in path for index, value in enumerate(graph.results))
 
 
 class Backward:
@@ -94,6 +122,7 @@ class Backward:
 
     def __init__(self, operation: Operation, graph: Graph, slots: tuple[int | None, ...], given: tuple[bool, ...]):
         self.name = operation.name
+        self.of = operation
         self.graph = graph
         self.slots = slots
         self.given = given
@@ -104,7 +133,7 @@ class Backward:
     @cached_property
     def function(self) -> NumpyFunction:
         """The backward half on ndarrays."""
-        return compile_graph(remove_stop_gradients(self.graph, _OPTIONS), self.weak)
+        return self.of.lower(self.graph, self.weak)
 
     @cached_property
     def run(self) -> Callable[..., tuple[np.ndarray, ...]]:
@@ -115,8 +144,8 @@ class Backward:
         """The backward half as an operation that can be differentiated itself."""
         found = self._operations.get(wanted)
         if found is None:
-            name = self.name if self.name.endswith("Backward") else f"{self.name.removesuffix('0')}Backward0"
-            found = self._operations[wanted] = Operation(name, self.graph, len(self.graph.results), wanted, self.weak)
+            stem = self.name.removesuffix("0")
+            found = self._operations[wanted] = self.of.again(f"{stem}Backward{self.name[len(stem):]}", self.graph, wanted, self.weak)
         return found
 
 
@@ -124,15 +153,6 @@ def _clean(graph: Graph) -> Graph:
     for step in _CLEANING:
         graph = step(graph, _OPTIONS)
     return graph
-
-
-def _active(graph: Graph, wanted: Sequence[int]) -> tuple[bool, ...]:
-    """Which results depend on the wanted parameters in a way that has a derivative."""
-    if not wanted:
-        return (False,) * len(graph.results)
-    floats = [index for index, value in enumerate(graph.results) if is_float(value.type.dtype)]
-    path = find_path(graph, wanted, floats)
-    return tuple(value in path for value in graph.results)
 
 
 def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool]) -> tuple[Graph, tuple[int | None, ...]]:

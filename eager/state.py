@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from adjit.eager.capture import current_capture
+from adjit.tracer.box import ByReference
 
 
-class Stateful:
+class Stateful(ByReference):
     """Base class of objects whose tensors a compiled function reads, and writes, where they are.
 
     In a compiled function its tensors are part of the program; what else it holds is looked at when the program is made, and compared

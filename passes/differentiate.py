@@ -56,14 +56,14 @@ def differentiate(graph: Graph, options: Options) -> Graph:
     """
     if not _contains(graph, EXPANDED):
         return graph
-    return _inline_calls(_expand_vjps(graph))
+    return _inline_calls(expand_vjps(graph))
 
 
 def _contains(graph: Graph, names: frozenset[str]) -> bool:
     return any(op.name in names for op in walk(graph))
 
 
-def _expand_vjps(graph: Graph) -> Graph:
+def expand_vjps(graph: Graph) -> Graph:
     """Expand every `vjp`, also within regions. Calls off the path stay, for the derivatives around them."""
     if not _contains(graph, frozenset({"vjp"})):
         return graph
@@ -72,7 +72,7 @@ def _expand_vjps(graph: Graph) -> Graph:
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
-            regions = tuple(_expand_vjps(region) for region in op.regions)
+            regions = tuple(expand_vjps(region) for region in op.regions)
             results = _expand_vjp(builder, op, operands, regions[0]) if op.name == "vjp" else append_copy(builder, op, operands, regions)
             values.update(zip(op.results, results, strict=True))
     return builder.build([values[value] for value in graph.results])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
@@ -66,18 +66,34 @@ class PipelineResult:
         return next(reversed(self.graphs.values()))
 
 
-PIPELINE: tuple[Pass, ...] = (
-    Pass("differentiate", differentiate, Stage.ADJOINT),
-    Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
+SIMPLIFY: tuple[Pass, ...] = (
     Pass("simplify", simplify, Stage.OPTIMIZED),
     Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, Stage.OPTIMIZED),
     Pass("simplify_again", simplify, Stage.OPTIMIZED),
     Pass("eliminate_dead_code", eliminate_dead_code, Stage.OPTIMIZED),
-    Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
+)
+
+LOWER: tuple[Pass, ...] = (
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
     Pass("schedule", schedule, Stage.FUSED),
     Pass("plan_memory", plan_memory, Stage.PLANNED),
 )
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("differentiate", differentiate, Stage.ADJOINT),
+    Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
+    *SIMPLIFY,
+    Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
+    *LOWER,
+)
+"""From a traced graph to a planned one."""
+
+JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
+                                if step not in LOWER and step.name != "remove_stop_gradients")
+"""For a joint graph that is to be split: what is a constant to derivatives stays marked, as the halves can be differentiated again."""
+
+HALF: tuple[Pass, ...] = (Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED), *SIMPLIFY, *LOWER)
+"""For one half of a joint graph."""
 
 
 def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None = None,

@@ -20,10 +20,22 @@ class ArrayBox:
         """The payload as a traced array of the trace under way."""
         raise NotImplementedError
 
+    def as_argument(self, traced: Any) -> Any:
+        """What a function that is traced gets in place of this box, whose content is the parameter `traced`."""
+        raise NotImplementedError
+
+    def signature_key(self) -> tuple[Any, ...]:
+        """What else than dtype and shape a trace depends on."""
+        raise NotImplementedError
+
     @classmethod
     def apply_boxed(cls, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `function`, which is written over traced arrays, with boxes among its arguments."""
         raise NotImplementedError
+
+
+class ByReference:
+    """Objects that compiled functions take by reference; who compiles looks after what they hold. See `eager.state.Stateful`."""
 
 
 def find_box(args: Sequence[Any], kwargs: Mapping[str, Any]) -> ArrayBox | None:

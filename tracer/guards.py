@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.tracer.box import ByReference
 from adjit.tracer.scope import Capture, fingerprint
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
@@ -217,10 +218,12 @@ class _Walk:
             self.value(value.__wrapped__, path, 0)
         for function in getattr(value, "__adjit_functions__", ()):      # what an object of ours calls besides
             self.value(function, path, 0)
+        if isinstance(value, ByReference):
+            self.by_reference(value, path)
         kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
         if kinds[0].__module__.partition(".")[0] in _FOREIGN:
             return
-        if not isinstance(value, type):
+        if not isinstance(value, (type, ByReference)):
             if callable(value):
                 self.names.add("__call__")
             yield from self.attributes(value, getattr(value, "__dict__", {}), path)
@@ -241,6 +244,19 @@ class _Walk:
                     yield f"{path}.{name}", partial(getattr, kind, name, _MISSING), item
                 else:                                   # what is behind properties, class methods and compiled methods
                     self.value(_behind(item), f"{path}.{name}", 0)
+
+    def by_reference(self, value: Any, path: str) -> None:
+        """What it holds is looked after elsewhere, but the code of its methods, and of what it holds, counts."""
+        self.names |= {"__call__", "forward"}
+        stack = list(vars(value).values())
+        while stack:
+            item = stack.pop()
+            if isinstance(item, ByReference):
+                self.value(item, path, 0)
+            elif isinstance(item, dict):
+                stack += item.values()
+            elif isinstance(item, (list, tuple)):
+                stack += item
 
     def attributes(self, owner: Any, table: Any, path: str) -> Iterator[tuple[str, Callable[[], Any], Any]]:
         for name in sorted(self.names & table.keys()):

@@ -17,6 +17,7 @@ import numpy as np
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray
+from adjit.tracer.box import ArrayBox, ByReference
 from adjit.tracer.inputs import check_array
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import TreeSpec, as_name, flatten, is_static, paths, structure_text
@@ -107,6 +108,12 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         elif type(leaf) is float:
             arrays.append(np.asarray(leaf))
             keys.append(_WEAK)
+        elif isinstance(leaf, ArrayBox):
+            array = leaf.payload
+            arrays.append(array)
+            keys.append((array.dtype, array.shape, *leaf.signature_key()))
+        elif isinstance(leaf, ByReference):
+            keys.append(("static", _Identity(leaf)))
         elif type(leaf) is StaticArgument or is_static(leaf):
             value = leaf.value if type(leaf) is StaticArgument else leaf
             keys.append(("static", _static_key(value, partial(_path, fun, len(args), tree, index))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
+from adjit.tracer.box import ArrayBox
 from adjit.tracer.guards import Sources, find_sources, make_sources
 from adjit.tracer.scope import Scope, active_scope, entered, fingerprint, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
@@ -37,7 +38,7 @@ class Trace:
     """A traced function.
 
     The graph's parameters are the traced leaves of the arguments, then `captured`: arrays that the function reached by
-    itself (roles "input" and "captured"). Calls whose signature has the key of `signature` can use it while `sources` holds.
+    itself (roles "input" and "captured"), then what else was added to the trace: the content of boxes. Calls whose signature has the key of `signature` can use it while `sources` holds.
     """
 
     graph: Graph
@@ -98,6 +99,9 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         for index, leaf in enumerate(signature.all_leaves):
             if signature.is_traced(index):
                 param = builder.param(signature.leaf_type(index), next(names))
+                if isinstance(leaf, ArrayBox):
+                    leaves.append(leaf.as_argument(wrap(param, scalar=False)))
+                    continue
                 weak = signature.leaf_keys[index] == ("weak",)
                 argument = wrap(param, weak=weak, writable=weak)
                 argument.layout_known = not isinstance(leaf, np.ndarray) or leaf.flags.c_contiguous
@@ -116,7 +120,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             if fingerprint(capture.array) != capture.content:
                 raise TraceError("an ordinary array is written to after it was used in the traced function", capture.location,
                                  hint="the compiled function reads it at run time: make a new array instead of writing to this one")
-        graph = builder.build(values)
+        graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
     return Trace(graph, signature, out_tree, out_leaves, sources.arrays, sources)
 
 
@@ -152,6 +156,15 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         values, out_tree, out_leaves = collect_results(fun(*inner_args, **inner_kwargs))
         graph = builder.build(values)
     return RegionTrace(graph, (*operands, *builder.lifted), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
+
+
+def _in_order(graph: Graph, signature: CallSignature, captured: Sequence[Value]) -> Graph:
+    """The graph with its parameters in this order: arguments, captured arrays, others."""
+    first = [*graph.params[:len(signature.leaves)], *captured]
+    known = set(first)
+    roles = dict(zip(graph.params, graph.param_roles, strict=True))
+    params = (*first, *(value for value in graph.params if value not in known))
+    return replace(graph, params=params, param_roles=tuple(roles[value] for value in params))
 
 
 def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
