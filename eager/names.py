@@ -68,6 +68,10 @@ def _difference(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     return "SubBackward0" if not args or _is_array(args[0]) else "RsubBackward1"
 
 
+def _quotient(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    return f"DivBackward{0 if _argument(args, kwargs, 2, 'rounding_mode') is None else 2}"
+
+
 def _power(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     base, exponent = (_is_array(_argument(args, kwargs, position, name)) for position, name in enumerate(("x", "exponent")))
     return f"PowBackward{1 if base and exponent else 0 if base or not exponent else 2}"
@@ -99,7 +103,7 @@ def _linear(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 _NAMES: dict[str, Name] = {
-    "add": "AddBackward0", "subtract": _difference, "multiply": "MulBackward0", "divide": "DivBackward0", "true_divide": "DivBackward0",
+    "add": "AddBackward0", "subtract": _difference, "multiply": "MulBackward0", "divide": _quotient,
     "negative": "NegBackward0", "absolute": "AbsBackward0", "fabs": "AbsBackward0", "power": _power, "float_power": _power,
     "square": "PowBackward0", "remainder": _numbered("Remainder", 1, "other", 1, 0), "fmod": _numbered("Fmod", 1, "other", 1, 0),
     "arcsin": "AsinBackward0", "arccos": "AcosBackward0", "arctan": "AtanBackward0", "arcsinh": "AsinhBackward0",

@@ -1,0 +1,603 @@
+"""Operators and methods of tensors: NumPy's values, PyTorch's arguments, gradients and node names."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+
+from adjit.eager.functions_reductions import ValuesAndIndices
+from adjit.eager.names import node_name
+from adjit.eager.tensor import Tensor, new_tensor, tensor
+from adjit.errors import DTypeError, InPlaceError, ShapeError
+
+
+def inputs(dtype=np.float64):
+    """x, y, p: 3x4 (p within (0, 1)); v: 4; b: 2x3x4; s: a scalar; i, k: integers; m: a mask."""
+    random = np.random.default_rng(0)
+    floats = {"x": random.standard_normal((3, 4)), "y": random.standard_normal((3, 4)), "p": random.uniform(0.1, 0.9, (3, 4)),
+              "v": random.standard_normal(4), "b": random.standard_normal((2, 3, 4)), "s": np.array(0.7)}
+    others = {"i": random.integers(0, 3, (3, 4)), "k": np.array([2, 0, 2]), "m": random.random((3, 4)) < 0.5}
+    return {name: value.astype(dtype) for name, value in floats.items()} | others
+
+
+# The same expression of tensors in PyTorch; what it is in NumPy; the name of its node.
+CASES = [
+    ("x + y", "x + y", "AddBackward0"),
+    ("x + 2", "x + 2", "AddBackward0"),
+    ("2 + x", "2 + x", "AddBackward0"),
+    ("x + v", "x + v", "AddBackward0"),
+    ("x.add(y, alpha=3)", "x + 3 * y", "AddBackward0"),
+    ("x - y", "x - y", "SubBackward0"),
+    ("1 - x", "1 - x", "RsubBackward1"),
+    ("x.sub(y, alpha=2)", "x - 2 * y", "SubBackward0"),
+    ("x * y", "x * y", "MulBackward0"),
+    ("2.5 * x", "2.5 * x", "MulBackward0"),
+    ("x.mul(s)", "x * s", "MulBackward0"),
+    ("x / p", "x / p", "DivBackward0"),
+    ("x.div(p)", "x / p", "DivBackward0"),
+    ("x.div(p, rounding_mode='floor')", "np.floor(x / p)", "DivBackward2"),
+    ("x.div(p, rounding_mode='trunc')", "np.trunc(x / p)", "DivBackward2"),
+    ("x.div(0.5, rounding_mode='floor')", "np.floor(x / 0.5)", "DivBackward2"),
+    ("x % p", "np.remainder(x, p)", "RemainderBackward1"),
+    ("x.remainder(0.5)", "np.remainder(x, 0.5)", "RemainderBackward0"),
+    ("x.fmod(0.5)", "np.fmod(x, 0.5)", "FmodBackward0"),
+    ("x ** 2", "x ** 2", "PowBackward0"),
+    ("p ** 2.5", "p ** 2.5", "PowBackward0"),
+    ("p ** y", "p ** y", "PowBackward1"),
+    ("2 ** x", "2.0 ** x", "PowBackward2"),
+    ("x.pow(3)", "x ** 3", "PowBackward0"),
+    ("x.square()", "x * x", "PowBackward0"),
+    ("-x", "-x", "NegBackward0"),
+    ("abs(x)", "abs(x)", "AbsBackward0"),
+    ("x @ y.T", "x @ y.T", "MmBackward0"),
+    ("x @ v", "x @ v", "MvBackward0"),
+    ("v @ v", "v @ v", "DotBackward0"),
+    ("b.bmm(b.mT)", "b @ b.transpose(0, 2, 1)", "BmmBackward0"),
+    ("x.mm(y.t())", "x @ y.T", "MmBackward0"),
+    ("x.mv(v)", "x @ v", "MvBackward0"),
+    ("v.dot(v)", "v @ v", "DotBackward0"),
+    ("v.outer(v)", "np.outer(v, v)", "MulBackward0"),
+    ("v[:3].addmm(x, y.T)", "v[:3] + x @ y.T", "AddmmBackward0"),
+    ("v[:3].addmm(x, y.T, beta=2, alpha=0.5)", "2 * v[:3] + 0.5 * (x @ y.T)", "AddmmBackward0"),
+    ("v[:3].addmv(x, v)", "v[:3] + x @ v", "AddmvBackward0"),
+    ("b[:, :, :3].baddbmm(b, b.mT)", "b[:, :, :3] + b @ b.transpose(0, 2, 1)", "BaddbmmBackward0"),
+    ("x.exp()", "np.exp(x)", "ExpBackward0"),
+    ("x.exp2()", "np.exp2(x)", "Exp2Backward0"),
+    ("x.expm1()", "np.expm1(x)", "Expm1Backward0"),
+    ("p.log()", "np.log(p)", "LogBackward0"),
+    ("p.log2()", "np.log2(p)", "Log2Backward0"),
+    ("p.log10()", "np.log10(p)", "Log10Backward0"),
+    ("p.log1p()", "np.log1p(p)", "Log1PBackward0"),
+    ("p.sqrt()", "np.sqrt(p)", "SqrtBackward0"),
+    ("p.rsqrt()", "1 / np.sqrt(p)", "RsqrtBackward0"),
+    ("p.reciprocal()", "1 / p", "ReciprocalBackward0"),
+    ("x.sin()", "np.sin(x)", "SinBackward0"),
+    ("x.cos()", "np.cos(x)", "CosBackward0"),
+    ("x.tan()", "np.tan(x)", "TanBackward0"),
+    ("p.asin()", "np.arcsin(p)", "AsinBackward0"),
+    ("p.acos()", "np.arccos(p)", "AcosBackward0"),
+    ("x.atan()", "np.arctan(x)", "AtanBackward0"),
+    ("x.sinh()", "np.sinh(x)", "SinhBackward0"),
+    ("x.cosh()", "np.cosh(x)", "CoshBackward0"),
+    ("x.tanh()", "np.tanh(x)", "TanhBackward0"),
+    ("x.asinh()", "np.arcsinh(x)", "AsinhBackward0"),
+    ("(p + 1).acosh()", "np.arccosh(p + 1)", "AcoshBackward0"),
+    ("p.atanh()", "np.arctanh(p)", "AtanhBackward0"),
+    ("x.atan2(y)", "np.arctan2(x, y)", "Atan2Backward0"),
+    ("x.hypot(y)", "np.hypot(x, y)", "HypotBackward0"),
+    ("x.logaddexp(y)", "np.logaddexp(x, y)", "LogaddexpBackward0"),
+    ("x.sigmoid()", "1 / (1 + np.exp(-x))", "SigmoidBackward0"),
+    ("x.relu()", "np.maximum(x, 0)", "ReluBackward0"),
+    ("x.sign()", "np.sign(x)", "SignBackward0"),
+    ("x.floor()", "np.floor(x)", "FloorBackward0"),
+    ("x.ceil()", "np.ceil(x)", "CeilBackward0"),
+    ("x.trunc()", "np.trunc(x)", "TruncBackward0"),
+    ("x.round()", "np.round(x)", "RoundBackward0"),
+    ("x.frac()", "x - np.trunc(x)", "FracBackward0"),
+    ("x.clamp(-0.5, 0.5)", "np.clip(x, -0.5, 0.5)", "ClampBackward1"),
+    ("x.clamp(min=0)", "np.maximum(x, 0)", "ClampBackward1"),
+    ("x.clip(max=0.25)", "np.minimum(x, 0.25)", "ClampBackward1"),
+    ("x.clamp(y)", "np.maximum(x, y)", "ClampBackward0"),
+    ("x.clamp_min(0.1)", "np.maximum(x, 0.1)", "ClampMinBackward0"),
+    ("x.clamp_max(0.1)", "np.minimum(x, 0.1)", "ClampMaxBackward0"),
+    ("x.maximum(y)", "np.maximum(x, y)", "MaximumBackward0"),
+    ("x.minimum(y)", "np.minimum(x, y)", "MinimumBackward0"),
+    ("x.max(y)", "np.maximum(x, y)", "MaximumBackward0"),
+    ("x.lerp(y, 0.25)", "x + 0.25 * (y - x)", "LerpBackward0"),
+    ("x.lerp(y, p)", "x + p * (y - x)", "LerpBackward1"),
+    ("x.addcmul(y, p, value=2)", "x + 2 * y * p", "AddcmulBackward0"),
+    ("x.addcdiv(y, p)", "x + y / p", "AddcdivBackward0"),
+    ("x.where(m, y)", "np.where(m, x, y)", "WhereBackward0"),
+    ("x.masked_fill(m, 7)", "np.where(m, np.asarray(7, x.dtype), x)", "MaskedFillBackward0"),
+    ("x.clone()", "x.copy()", "CloneBackward0"),
+    ("x.double()", "x.astype(np.float64)", "ToCopyBackward0 if float32"),
+    ("x.float()", "x.astype(np.float32)", "ToCopyBackward0 if float64"),
+    ("x.type_as(v)", "x", "of x"),
+    ("x.sum()", "np.sum(x)", "SumBackward0"),
+    ("x.sum(0)", "np.sum(x, 0)", "SumBackward1"),
+    ("b.sum((0, -1), keepdim=True)", "np.sum(b, (0, 2), keepdims=True)", "SumBackward1"),
+    ("b.sum([0, 1])", "np.sum(b, (0, 1))", "SumBackward1"),
+    ("x.sum(dim=1)", "np.sum(x, 1)", "SumBackward1"),
+    ("x.sum(axis=1, keepdims=True)", "np.sum(x, 1, keepdims=True)", "SumBackward1"),
+    ("x.mean()", "np.mean(x)", "MeanBackward0"),
+    ("x.mean(-1)", "np.mean(x, -1)", "MeanBackward1"),
+    ("x.prod()", "np.prod(x)", "ProdBackward0"),
+    ("x.prod(1)", "np.prod(x, 1)", "ProdBackward1"),
+    ("x.var()", "np.var(x, ddof=1)", "VarBackward0"),
+    ("x.var(0, unbiased=False)", "np.var(x, 0)", "VarBackward0"),
+    ("x.var(dim=1, correction=2, keepdim=True)", "np.var(x, 1, ddof=2, keepdims=True)", "VarBackward0"),
+    ("x.var(False)", "np.var(x)", "VarBackward0"),
+    ("x.std()", "np.std(x, ddof=1)", "StdBackward0"),
+    ("x.std(1)", "np.std(x, 1, ddof=1)", "StdBackward0"),
+    ("x.max()", "np.max(x)", "MaxBackward1"),
+    ("x.min()", "np.min(x)", "MinBackward1"),
+    ("x.max(1)", "(np.max(x, 1), np.argmax(x, 1))", "MaxBackward0"),
+    ("x.min(0, keepdim=True)", "(np.min(x, 0, keepdims=True), np.argmin(x, 0, keepdims=True))", "MinBackward0"),
+    ("x.amax(0)", "np.max(x, 0)", "AmaxBackward0"),
+    ("x.amin((0, 1))", "np.min(x)", "AminBackward0"),
+    ("x.argmax()", "np.argmax(x)", None),
+    ("x.argmax(1, keepdim=True)", "np.argmax(x, 1, keepdims=True)", None),
+    ("x.argmin(dim=0)", "np.argmin(x, 0)", None),
+    ("(x > 0).all()", "(x > 0).all()", None),
+    ("(x > 0).any(1)", "(x > 0).any(1)", None),
+    ("m.count_nonzero(0)", "np.count_nonzero(m, 0)", None),
+    ("x.cumsum(1)", "np.cumsum(x, 1)", "CumsumBackward0"),
+    ("x.cumprod(0)", "np.cumprod(x, 0)", "CumprodBackward0"),
+    ("x.logsumexp(1)", "np.log(np.sum(np.exp(x), 1))", "LogsumexpBackward0"),
+    ("x.softmax(0)", "np.exp(x) / np.sum(np.exp(x), 0)", "SoftmaxBackward0"),
+    ("x.log_softmax(-1)", "x - np.log(np.sum(np.exp(x), 1, keepdims=True))", "LogSoftmaxBackward0"),
+    ("x.norm()", "np.sqrt(np.sum(x * x))", "LinalgVectorNormBackward0"),
+    ("x.norm(dim=1, keepdim=True)", "np.sqrt(np.sum(x * x, 1, keepdims=True))", "LinalgVectorNormBackward0"),
+    ("x.norm(1)", "np.sum(abs(x))", "LinalgVectorNormBackward0"),
+    ("x.norm(3, dim=0)", "np.sum(abs(x) ** 3, 0) ** (1 / 3)", "LinalgVectorNormBackward0"),
+    ("x.norm(float('inf'), dim=0)", "np.max(abs(x), 0)", "LinalgVectorNormBackward0"),
+    ("x.norm(0, dim=0)", "np.sum(x != 0, 0).astype(x.dtype)", "None or not"),
+    ("x.trace()", "np.trace(x)", "TraceBackward0"),
+    ("x.reshape(2, 6)", "x.reshape(2, 6)", "ViewBackward0"),
+    ("x.reshape((4, -1))", "x.reshape(4, 3)", "ViewBackward0"),
+    ("x.view(-1)", "x.reshape(-1)", "ViewBackward0"),
+    ("x.flatten()", "x.reshape(-1)", "ViewBackward0"),
+    ("b.flatten(1)", "b.reshape(2, 12)", "ViewBackward0"),
+    ("b.flatten(0, 1)", "b.reshape(6, 4)", "ViewBackward0"),
+    ("x.unflatten(1, (2, -1))", "x.reshape(3, 2, 2)", "ViewBackward0"),
+    ("x.ravel()", "x.reshape(-1)", "ViewBackward0"),
+    ("x.view_as(x)", "x", "ViewBackward0"),
+    ("x.unsqueeze(0)", "x[None]", "UnsqueezeBackward0"),
+    ("x.unsqueeze(-1)", "x[..., None]", "UnsqueezeBackward0"),
+    ("x[:1].squeeze()", "x[0]", "SqueezeBackward0"),
+    ("x[:1].squeeze(0)", "x[0]", "SqueezeBackward1"),
+    ("x.squeeze(0)", "x", "SqueezeBackward1"),
+    ("x.t()", "x.T", "TBackward0"),
+    ("x.T", "x.T", "PermuteBackward0"),
+    ("b.mT", "b.transpose(0, 2, 1)", "TransposeBackward0"),
+    ("b.transpose(0, -1)", "b.swapaxes(0, 2)", "TransposeBackward0"),
+    ("b.permute(2, 0, 1)", "b.transpose(2, 0, 1)", "PermuteBackward0"),
+    ("b.permute((1, 0, 2))", "b.transpose(1, 0, 2)", "PermuteBackward0"),
+    ("b.movedim(0, 2)", "np.moveaxis(b, 0, 2)", "PermuteBackward0"),
+    ("b.swapaxes(0, 1)", "b.swapaxes(0, 1)", "TransposeBackward0"),
+    ("v.expand(3, 4)", "np.broadcast_to(v, (3, 4))", "ExpandBackward0"),
+    ("x.unsqueeze(1).expand(-1, 2, -1)", "np.broadcast_to(x[:, None], (3, 2, 4))", "ExpandBackward0"),
+    ("v.expand_as(x)", "np.broadcast_to(v, (3, 4))", "ExpandBackward0"),
+    ("v.broadcast_to((3, 4))", "np.broadcast_to(v, (3, 4))", "ExpandBackward0"),
+    ("x.repeat(2, 1, 3)", "np.tile(x, (2, 1, 3))", "RepeatBackward0"),
+    ("x.tile(2)", "np.tile(x, 2)", "RepeatBackward0"),
+    ("x.chunk(2)", "(x[:2], x[2:])", "SplitBackward0"),
+    ("x.chunk(3, dim=1)", "(x[:, :2], x[:, 2:])", "SplitBackward0"),
+    ("x.split(3, 1)", "(x[:, :3], x[:, 3:])", "SplitBackward0"),
+    ("x.unbind()", "(x[0], x[1], x[2])", "UnbindBackward0"),
+    ("x.narrow(1, 1, 2)", "x[:, 1:3]", "SliceBackward0"),
+    ("x.select(1, -1)", "x[:, -1]", "SelectBackward0"),
+    ("x.flip(0)", "x[::-1]", "FlipBackward0"),
+    ("x.flip((0, 1))", "x[::-1, ::-1]", "FlipBackward0"),
+    ("x.roll(2, 1)", "np.roll(x, 2, 1)", "RollBackward0"),
+    ("x.roll(1)", "np.roll(x, 1)", "RollBackward0"),
+    ("x.roll((1, -1), (0, 1))", "np.roll(x, (1, -1), (0, 1))", "RollBackward0"),
+    ("x.tril()", "np.tril(x)", "TrilBackward0"),
+    ("x.triu(1)", "np.triu(x, 1)", "TriuBackward0"),
+    ("x.diagonal()", "np.diagonal(x)", "DiagonalBackward0"),
+    ("b.diagonal(1, 1, 2)", "np.diagonal(b, 1, 1, 2)", "DiagonalBackward0"),
+    ("x[0]", "x[0]", "SelectBackward0"),
+    ("x[0, 1]", "np.asarray(x[0, 1])", "SelectBackward0"),
+    ("x[1:]", "x[1:]", "SliceBackward0"),
+    ("x[:]", "x", "SliceBackward0"),
+    ("x[:, 0]", "x[:, 0]", "SelectBackward0"),
+    ("x[1:, 0]", "x[1:, 0]", "SelectBackward0"),
+    ("x[0, 1:3]", "x[0, 1:3]", "SliceBackward0"),
+    ("x[..., None]", "x[..., None]", "UnsqueezeBackward0"),
+    ("x[...]", "x", "AliasBackward0"),
+    ("x[k]", "x[k]", "IndexBackward0"),
+    ("x[[0, 2]]", "x[[0, 2]]", "IndexBackward0"),
+    ("x[:, k]", "x[:, k]", "IndexBackward0"),
+    ("x[k, k]", "x[k, k]", "IndexBackward0"),
+    ("x[m]", "x[m]", "IndexBackward0"),
+    ("b[:, m]", "b[:, m]", "IndexBackward0"),
+    ("x.take(i)", "np.take(x, i)", "TakeBackward0"),
+    ("x.index_select(1, k)", "x[:, k]", "IndexSelectBackward0"),
+    ("x.index_add(0, k, y)", "x + np.stack([y[1], 0 * y[0], y[0] + y[2]])", "IndexAddBackward0"),
+    ("x.gather(0, i)", "np.take_along_axis(x, i, 0)", "GatherBackward0"),
+    ("x.gather(1, i[:2, :3])", "np.take_along_axis(x[:2], i[:2, :3], 1)", "GatherBackward0"),
+    ("x.scatter_add(0, i, y)", "added(x, i, y)", "ScatterAddBackward0"),
+    ("x.scatter_add(0, i[:2, :3], y[:2, :3])", "added(x, i[:2, :3], y)", "ScatterAddBackward0"),
+    ("x.scatter(1, i[:, :1], y[:, :1])", "put(x, i[:, :1], y[:, :1])", "ScatterBackward0"),
+    ("x.scatter(1, i, 5.0)", "put(x, i, 5.0)", "ScatterBackward1"),
+    ("x.sort()", "(np.sort(x), np.argsort(x))", "SortBackward0"),
+    ("x.sort(0, descending=True)", "(np.sort(x, 0)[::-1], np.argsort(x, 0)[::-1])", "SortBackward0"),
+    ("x.argsort(1)", "np.argsort(x, 1)", None),
+    ("x.topk(2)", "(np.sort(x)[:, :-3:-1], np.argsort(x)[:, :-3:-1])", "TopkBackward0"),
+    ("x.topk(1, 0, largest=False)", "(np.sort(x, 0)[:1], np.argsort(x, 0)[:1])", "TopkBackward0"),
+    ("x == y", "x == y", None),
+    ("x != x", "x != x", None),
+    ("x < 0", "x < 0", None),
+    ("x.ge(y)", "x >= y", None),
+    ("~m", "~m", None),
+    ("m & (x > 0)", "m & (x > 0)", None),
+    ("m | (x > 0)", "m | (x > 0)", None),
+    ("m ^ (x > 0)", "m ^ (x > 0)", None),
+    ("x.isnan()", "np.isnan(x)", None),
+    ("i + 1", "i + 1", None),
+    ("i * i", "i * i", None),
+    ("i // 2", "i // 2", None),
+    ("i % 2", "i % 2", None),
+    ("-i", "-i", None),
+    ("i.sum()", "i.sum()", None),
+    ("m.sum(0)", "m.sum(0)", None),
+    ("i.max(1)[0]", "i.max(1)", None),
+    ("i.clamp(1, 2)", "np.clip(i, 1, 2)", None),
+    ("i.bool()", "i.astype(bool)", None),
+    ("m.long()", "m.astype(np.int64)", None),
+    ("x.int()", "x.astype(np.int32)", None),
+    ("i.div(2, rounding_mode='trunc')", "i // 2", None),
+    ("(-i).div(2, rounding_mode='trunc')", "-(i // 2)", None),
+]
+IDS = [case[0] for case in CASES]
+# PyTorch has another name here, for a reason of its own.
+OTHER_NAMES = {"x.view_as(x)", "x.scatter(1, i, 5.0)", "x.norm(0, dim=0)"}
+
+
+def added(x, index, values):
+    out = x.copy()
+    np.add.at(out, (index, np.arange(index.shape[1])), values[:index.shape[0], :index.shape[1]])
+    return out
+
+
+def put(x, index, values):
+    out = x.copy()
+    np.put_along_axis(out, index, values, 1)
+    return out
+
+
+def evaluate(expression, values):
+    return eval(expression, {"np": np, "added": added, "put": put, **values})
+
+
+def flat(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def name_of(expected, dtype):
+    """The expected name, which a conversion has for other dtypes only."""
+    name, _, condition = expected.partition(" if ")
+    return name if condition in ("", np.dtype(dtype).name) else None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("expression", "in_numpy", "name"), CASES, ids=IDS)
+def test_values_as_numpy(expression, in_numpy, name, dtype):
+    arrays = inputs(dtype)
+    with np.errstate(all="ignore"):
+        expected = flat(evaluate(in_numpy, arrays))
+    actual = flat(evaluate(expression, {key: tensor(array) for key, array in arrays.items()}))
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        assert isinstance(a, Tensor)
+        assert a.grad_fn is None
+        assert (a.shape, a.dtype) == (np.shape(e), np.asarray(e).dtype)
+        tolerance = 1e-5 if dtype is np.float32 else 1e-12
+        np.testing.assert_allclose(a.numpy(), e, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("expression", "in_numpy", "name"), CASES, ids=IDS)
+def test_node_names(expression, in_numpy, name):
+    for dtype in (np.float32, np.float64):
+        values = {key: tensor(array, requires_grad=array.dtype.kind == "f") for key, array in inputs(dtype).items()}
+        result = flat(evaluate(expression, values))[0]
+        if name in ("of x", "None or not"):
+            continue
+        expected = None if name is None else name_of(name, dtype)
+        found = result.grad_fn.name() if result.grad_fn is not None else None
+        assert found == expected
+
+
+@pytest.mark.parametrize(("expression", "in_numpy", "name"), [case for case in CASES if case[2] is not None],
+                         ids=[case[0] for case in CASES if case[2] is not None])
+def test_gradients_as_finite_differences(expression, in_numpy, name):
+    arrays = inputs()
+    random = np.random.default_rng(1)
+    values = {key: tensor(array, requires_grad=array.dtype.kind == "f") for key, array in arrays.items()}
+    result = flat(evaluate(expression, values))[0]
+    if result.grad_fn is None or result.dtype != np.float64:
+        return
+    weight = random.standard_normal(result.shape)
+    result.backward(tensor(weight))
+    used = [key for key in values if arrays[key].dtype.kind == "f" and values[key].grad is not None]
+    assert used or not np.any(flat(evaluate(in_numpy, {**arrays, "x": arrays["x"] + 1e-6}))[0] - result.detach().numpy())
+    direction = {key: random.standard_normal(arrays[key].shape) for key in used}
+
+    def shifted(step):
+        moved = {key: array + step * direction[key] if key in used else array for key, array in arrays.items()}
+        with np.errstate(all="ignore"):
+            return np.sum(weight * flat(evaluate(in_numpy, moved))[0])
+
+    difference = (shifted(1e-6) - shifted(-1e-6)) / 2e-6
+    gradient = sum((np.sum(values[key].grad.numpy() * direction[key]) for key in used), 0.0)
+    np.testing.assert_allclose(gradient, difference, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("expression", "in_numpy", "name"), CASES, ids=IDS)
+def test_as_torch(expression, in_numpy, name):
+    torch = pytest.importorskip("torch")
+    for dtype in (np.float32, np.float64):
+        arrays = inputs(dtype)
+        ours = {key: tensor(array, requires_grad=array.dtype.kind == "f") for key, array in arrays.items()}
+        theirs = {key: torch.tensor(array, requires_grad=array.dtype.kind == "f") for key, array in arrays.items()}
+        result, expected = flat(evaluate(expression, ours)), flat(evaluate(expression, theirs))
+        assert len(result) == len(expected)
+        tolerance = 1e-5 if dtype is np.float32 else 1e-10
+        for a, e in zip(result, expected, strict=True):
+            assert (a.shape, str(a.dtype)) == (tuple(e.shape), str(e.dtype).removeprefix("torch."))
+            np.testing.assert_allclose(a.detach().numpy(), e.detach().numpy(), rtol=tolerance, atol=tolerance)
+        if expected[0].grad_fn is None or result[0].grad_fn is None:
+            if expression not in OTHER_NAMES:
+                assert result[0].requires_grad == expected[0].requires_grad or "floor" in expression or "trunc" in expression
+            continue
+        if expression not in OTHER_NAMES:
+            assert result[0].grad_fn.name() == type(expected[0].grad_fn).__name__
+        weight = np.random.default_rng(2).standard_normal(result[0].shape).astype(result[0].dtype)
+        result[0].backward(tensor(weight))
+        expected[0].backward(torch.tensor(weight))
+        for key, value in theirs.items():
+            if value.requires_grad:
+                gradient = np.zeros_like(arrays[key]) if ours[key].grad is None else ours[key].grad.numpy()
+                wanted = np.zeros_like(arrays[key]) if value.grad is None else value.grad.numpy()
+                np.testing.assert_allclose(gradient, wanted, rtol=10 * tolerance, atol=10 * tolerance, err_msg=key)
+
+
+# -- gradients where functions have kinks
+
+
+def gradient_of(fun, values):
+    x = tensor(np.array(values, np.float64), requires_grad=True)
+    fun(x).backward()
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize(("fun", "values", "expected"), [
+    (lambda x: x.norm(), [0.0, 0.0], [0.0, 0.0]),
+    (lambda x: x.norm(3), [0.0, 0.0], [0.0, 0.0]),
+    (lambda x: x.norm(1), [2.0, -1.0, 0.0], [1.0, -1.0, 0.0]),
+    (lambda x: x.std(), [1.0, 1.0], [0.0, 0.0]),
+    (lambda x: x.max(), [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]),
+    (lambda x: x.amax(0), [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]),
+    (lambda x: x.max(0).values, [1.0, 3.0, 3.0], [0.0, 1.0, 0.0]),
+    (lambda x: x.min(0)[0], [1.0, 3.0, 1.0], [1.0, 0.0, 0.0]),
+    (lambda x: x.clamp(0, 1).sum(), [-1.0, 0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 1.0, 1.0, 0.0]),
+    (lambda x: x.relu().sum(), [-1.0, 0.0, 2.0], [0.0, 0.0, 1.0]),
+    (lambda x: x.abs().sum(), [-1.0, 0.0, 2.0], [-1.0, 0.0, 1.0]),
+    (lambda x: x.prod(), [2.0, 0.0, 3.0], [0.0, 6.0, 0.0]),
+], ids=str)
+def test_gradients_at_kinks(fun, values, expected):
+    assert gradient_of(fun, values) == expected
+
+
+# -- sorting and extrema
+
+
+def test_sorting_is_stable_both_ways_and_nan_is_largest():
+    x = tensor(np.array([1.0, np.nan, 0.0, 1.0, 0.0]))
+    values, indices = x.sort()
+    assert indices.tolist() == [2, 4, 0, 3, 1]
+    values, indices = x.sort(descending=True)
+    assert indices.tolist() == [1, 0, 3, 2, 4]
+    assert values.tolist()[1:] == [1.0, 1.0, 0.0, 0.0]
+    assert x.topk(3).indices.tolist() == [1, 0, 3]
+    assert tensor(3.0).sort().indices.item() == 0
+
+
+def test_of_larger_sources_a_part_is_scattered():
+    x, source = tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[10.0, 20.0], [30.0, 40.0]], requires_grad=True)
+    index = tensor([[1]])
+    for result, corner in ((x.scatter_add(0, index, source), 13.0), (x.scatter(0, index, source), 10.0)):
+        assert result.tolist() == [[1.0, 2.0], [corner, 4.0]]
+        source.grad = None
+        result.sum().backward()
+        assert source.grad.tolist() == [[1.0, 0.0], [0.0, 0.0]]
+
+
+def test_values_and_indices_have_names():
+    found = tensor([[1.0, 5.0], [7.0, 2.0]]).max(dim=1)
+    assert isinstance(found, ValuesAndIndices)
+    assert found.values.tolist() == [5.0, 7.0]
+    assert found.indices.tolist() == [1, 0]
+    assert found.indices.dtype == np.int64
+    values, indices = tensor([[1.0, 5.0], [7.0, 2.0]]).topk(1)
+    assert (values.tolist(), indices.tolist()) == ([[5.0], [7.0]], [[1], [0]])
+
+
+# -- views and writes
+
+
+VIEWS = ["x[0]", "x[0, 1]", "x[1:]", "x[:, 0]", "x[..., None]", "x.view(-1)", "x.reshape(2, 6)", "x.flatten()", "x.unflatten(1, (2, 2))",
+         "x.t()", "x.T", "x.mT", "x.transpose(0, 1)", "x.permute(1, 0)", "x.movedim(0, 1)", "x.unsqueeze(0)", "x.squeeze(0)", "x.narrow(0, 1, 2)",
+         "x.select(0, 1)", "x.split(2)[1]", "x.chunk(2)[0]", "x.unbind()[2]", "x.ravel()", "x.swapaxes(0, 1)"]
+
+
+@pytest.mark.parametrize("expression", VIEWS)
+def test_views_share_memory(expression):
+    x = tensor(np.arange(12.0).reshape(3, 4))
+    view = evaluate(expression, {"x": x})
+    before = x.numpy().copy()
+    view.add_(100.0)
+    assert int(np.sum(x.numpy() != before)) == view.numel()
+    x.zero_()
+    assert not view.any()
+
+
+@pytest.mark.parametrize("expression", ["x[[0, 1]]", "x[x > 3]", "x.clone()", "x.flip(0)", "x.repeat(1, 1)", "x + 0", "x.T.reshape(-1)",
+                                        "x.gather(0, i)"])
+def test_copies_do_not(expression):
+    x = tensor(np.arange(12.0).reshape(3, 4))
+    evaluate(expression, {"x": x, "i": tensor(np.zeros((3, 4), np.int64))}).fill_(100.0)
+    assert x.tolist() == np.arange(12.0).reshape(3, 4).tolist()
+
+
+WRITES = [
+    ("add_", (2.0,), lambda x: x + 2), ("sub_", (2.0,), lambda x: x - 2), ("mul_", (3.0,), lambda x: x * 3),
+    ("div_", (4.0,), lambda x: x / 4),
+    ("pow_", (2,), lambda x: x ** 2), ("clamp_", (-0.5, 0.5), lambda x: np.clip(x, -0.5, 0.5)), ("relu_", (), lambda x: np.maximum(x, 0)),
+    ("exp_", (), np.exp), ("neg_", (), np.negative), ("abs_", (), np.abs), ("zero_", (), np.zeros_like),
+    ("fill_", (7,), lambda x: np.full_like(x, 7)), ("copy_", (np.arange(4.0),), lambda x: np.broadcast_to(np.arange(4.0), x.shape)),
+    ("masked_fill_", (np.eye(3, 4) > 0, -1.0), lambda x: np.where(np.eye(3, 4) > 0, -1.0, x)),
+    ("sigmoid_", (), lambda x: 1 / (1 + np.exp(-x))),
+    ("lerp_", (np.ones((3, 4)), 0.5), lambda x: 0.5 * x + 0.5), ("addcmul_", (np.full(4, 2.0), np.full(4, 3.0)), lambda x: x + 6),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "expected"), WRITES, ids=[name for name, *_ in WRITES])
+def test_methods_that_write(name, args, expected):
+    for dtype in (np.float32, np.float64):
+        array = np.random.default_rng(0).standard_normal((3, 4)).astype(dtype)
+        memory = array.copy()
+        x = new_tensor(memory)
+        assert getattr(x, name)(*args) is x
+        assert x.payload is memory
+        assert memory.dtype == dtype
+        np.testing.assert_allclose(memory, expected(array), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("write", "expected"), [
+    (lambda x: operator.iadd(x, 1), lambda x: x + 1), (lambda x: operator.isub(x, x), lambda x: x - x),
+    (lambda x: operator.imul(x, np.arange(4.0)), lambda x: x * np.arange(4.0)), (lambda x: operator.itruediv(x, 2), lambda x: x / 2),
+    (lambda x: operator.ipow(x, 2), lambda x: x ** 2),
+])
+def test_augmented_assignment_writes(write, expected):
+    array = np.random.default_rng(0).standard_normal((3, 4))
+    memory = array.copy()
+    x = new_tensor(memory)
+    assert write(x) is x
+    np.testing.assert_allclose(memory, expected(array))
+
+
+def test_alpha_of_writes():
+    x = tensor([1.0, 2.0])
+    x.add_(tensor([10.0, 20.0]), alpha=-0.5)
+    assert x.tolist() == [-4.0, -8.0]
+    x.sub_(1.0, alpha=2)
+    assert x.tolist() == [-6.0, -10.0]
+
+
+@pytest.mark.parametrize(("index", "value"), [
+    (0, 5.0), ((0, 1), 5.0), (slice(1, None), np.arange(4.0)), ((slice(None), 0), np.array([1.0, 2.0, 3.0])), (Ellipsis, 2.0),
+    (np.array([0, 2]), np.ones((2, 4))), ([0, 2], 3), ((slice(None), np.array([1, 1])), 4.0), (np.eye(3, 4) > 0, 9.0),
+    (np.eye(3, 4) > 0, np.array([1.0, 2.0, 3.0])), (np.array([True, False, True]), 0.0),
+    ((np.array([0, 1]), np.array([1, 2])), np.array([5.0, 6.0])),
+])
+def test_items_are_set(index, value):
+    expected = np.arange(12.0).reshape(3, 4)
+    x, y = tensor(expected), tensor(expected)
+    expected[index] = value
+    x[index] = value
+    assert x.tolist() == expected.tolist()
+    if not isinstance(index, (tuple, list)):
+        y[tensor(index) if isinstance(index, np.ndarray) else index] = tensor(value) if isinstance(value, np.ndarray) else value
+        assert y.tolist() == expected.tolist()
+
+
+def test_gradients_go_through_what_was_written():
+    x = tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 2
+    y[1] = 0.0
+    y[tensor([True, False, False])] = 5.0
+    y.mul_(x)
+    assert y.grad_fn.name() == "MulBackward0"
+    y.sum().backward()
+    assert x.grad.tolist() == [5.0, 0.0, 12.0]
+    with pytest.raises(InPlaceError):
+        x.add_(1.0)
+
+
+def test_writes_that_do_not_fit():
+    x = tensor([1, 2])
+    with pytest.raises(DTypeError):
+        x.add_(0.5)
+    with pytest.raises(ShapeError):
+        tensor([1.0, 2.0]).add_(tensor([[1.0], [2.0]]))
+    with pytest.raises(ShapeError, match="fill_ takes one number"):
+        tensor([1.0, 2.0]).fill_(np.ones(2))
+
+
+def test_random_content():
+    x = tensor(np.zeros((100, 100), np.float32))
+    first = x.normal_(2.0, 0.5).numpy().copy()
+    assert abs(first.mean() - 2.0) < 0.05
+    assert abs(first.std() - 0.5) < 0.05
+    assert not np.array_equal(first, x.normal_(2.0, 0.5).numpy())
+    x.uniform_(-1.0, 3.0)
+    assert -1.0 <= x.min().item() < -0.9
+    assert 2.9 < x.max().item() <= 3.0
+    x.bernoulli_(0.25)
+    assert set(np.unique(x.numpy())) == {0.0, 1.0}
+    assert abs(x.mean().item() - 0.25) < 0.05
+    with pytest.raises(DTypeError, match="normal_ fills floating-point tensors"):
+        tensor([1, 2]).normal_()
+
+
+# -- arguments
+
+
+def test_numpys_names_of_arguments():
+    x = tensor([[1.0, 2.0], [3.0, 5.0]])
+    assert x.sum(axis=0, keepdims=True).tolist() == [[4.0, 7.0]]
+    assert x.max(axis=0).values.tolist() == [3.0, 5.0]
+    assert x.var(axis=0, ddof=0).tolist() == [1.0, 2.25]
+    assert x.transpose().tolist() == [[1.0, 3.0], [2.0, 5.0]]
+    assert x.transpose((1, 0)).tolist() == [[1.0, 3.0], [2.0, 5.0]]
+    with pytest.raises(TypeError, match="two names of one argument"):
+        x.sum(dim=0, axis=0)
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda x: x.mm(x[0]), ShapeError, "mm takes tensors of 2 and 2 dimensions"),
+    (lambda x: x.view(4, 4), ShapeError, "reshape: an array of shape"),
+    (lambda x: x.expand(2, -1, 2, 3), ShapeError, "expand: a tensor of shape"),
+    (lambda x: x.repeat(2), ShapeError, "repeat: 1 numbers for 2 dimensions"),
+    (lambda x: x.split((1, 5)), ShapeError, "do not add up"),
+    (lambda x: x.split(0), ValueError, "positive size"),
+    (lambda x: x.chunk(0), ValueError, "positive number"),
+    (lambda x: x.narrow(0, 1, 5), ShapeError, "narrow: dimension 0"),
+    (lambda x: x.topk(4), ShapeError, "topk: k = 4 of 3"),
+    (lambda x: x.unsqueeze(0).t(), ShapeError, "at most two dimensions"),
+    (lambda x: x.clamp(), ValueError, "at least one of min and max"),
+    (lambda x: x.div(2, rounding_mode="up"), ValueError, "rounding_mode"),
+    (lambda x: x.norm("nuc"), ValueError, "p is a number or 'fro'"),
+    (lambda x: x.gather(0, tensor([0, 1])), ShapeError, "gather: an index of shape"),
+    (lambda x: x.gather(0, x), IndexError, "integer dtype"),
+    (lambda x: x.gather(0, tensor([[5, 0, 0]])), IndexError, "out of range"),
+    (lambda x: x[5], IndexError, "out of bounds"),
+    (lambda x: x["a"], IndexError, "valid indices"),
+    (lambda x: x + "a", TypeError, "unsupported operand"),
+    (lambda x: x.unflatten(1, (2, 2)), ShapeError, "unflatten: the sizes"),
+    (lambda x: x.flatten(1, 0), ValueError, "comes after"),
+], ids=str)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call(tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+
+
+def test_names_of_unknown_functions():
+    def leaky_relu6_of(x):
+        return x
+
+    assert node_name(leaky_relu6_of) == "LeakyRelu6OfBackward0"
+    assert node_name(np.logaddexp2) == "Logaddexp2Backward0"
