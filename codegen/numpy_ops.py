@@ -19,6 +19,11 @@ PLAIN_OF_STRONG: dict[str, np.ufunc] = {
     "strong_multiply": np.multiply, "strong_product": np.multiply, "strong_divide": np.divide}
 """The function that gives the same, up to the sign of zero, wherever its result is finite."""
 
+HANDS_ON: dict[str, int] = {
+    "add": 2, "subtract": 2, "multiply": 2, "divide": 1, "negative": 1, "strong_multiply": 2, "strong_product": 2, "strong_divide": 1,
+    "reduce_sum": 1, "reshape": 1, "transpose": 1, "broadcast": 1}
+"""Ops whose result is not finite somewhere when one of their operands is not, and how many operands that holds for."""
+
 EXPRESSIONS: dict[str, str] = {
     "select": "where({0}, {1}, {2})",
     "relu": "maximum({0}, 0)",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from adjit.codegen.numpy_forms import Form, FunctionText
 from adjit.codegen.numpy_ops import (
     EXPRESSIONS,
     FUNCTIONS,
+    HANDS_ON,
     MAKES_ARRAYS,
     OPERATORS,
     PLAIN_OF_STRONG,
@@ -28,6 +29,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value, last_uses
 from adjit.ir.ops.movement import inside, strided
+from adjit.ir.types import TensorType
 
 _SMALL = 1 << 14
 """Bytes up to which calls count, not memory: a repeated result is copied, which is quicker than a view, and a caller may write to it."""
@@ -52,7 +54,11 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset()) -> NumpyFunc
     Results are those of `interpret`, bit for bit but for the signs of zeros of strong products, and for the last bits of sums and
     products of matrices over repeated or transposed values, whose layouts may differ. Floating-point warnings are the caller's to silence.
     """
-    writer = _Writer(graph, weak)
+    return _compile(graph, weak, _results_that_tell(graph))
+
+
+def _compile(graph: Graph, weak: frozenset[int], telling: dict[Value, Value]) -> NumpyFunction:
+    writer = _Writer(graph, weak, telling)
     text, bound = writer.write()
     make = _compiled(text, tuple(bound))
     return NumpyFunction(make(*bound.values()), text, writer.fresh)
@@ -70,9 +76,12 @@ def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., 
 class _Writer(FunctionText):
     """Writes the function of a graph, op by op: `write_...` are the ops that are more than one call."""
 
-    def __init__(self, graph: Graph, weak: frozenset[int]):
+    def __init__(self, graph: Graph, weak: frozenset[int], telling: dict[Value, Value]):
         super().__init__(graph.params, weak, FUNCTIONS)
         self.graph = graph
+        self.weak = weak
+        self.telling = telling
+        self.untested: dict[Value, None] = {}       # results that tell of strong products whether those are finite
         self.fresh: tuple[bool, ...] = ()
 
     def write(self) -> tuple[str, dict[str, Any]]:
@@ -85,8 +94,11 @@ class _Writer(FunctionText):
             self.clear(self.dying)
         while self.lines and self.lines[-1].endswith(" = None"):
             self.lines.pop()
-        results = self.results()
         params = ", ".join(f"a{index}" for index in range(len(self.graph.params)))
+        if self.untested:
+            self.lines.append(f"if not is_finite({' + '.join(self.norm(value) for value in self.untested)}):")
+            self.lines.append(f"    return {self.constant(_Tested(self.graph, self.weak))}({params})")
+        results = self.results()
         body = "".join(f"    {line}\n" for line in (*self.lines, f"return ({results})"))
         return f"def run({params}):\n{body}", self.bound
 
@@ -144,15 +156,27 @@ class _Writer(FunctionText):
         candidates = op.operands if op.name == "strong_product" else op.operands[1:]
         numbers = [number for number in (self.forms[value].number for value in candidates) if number is not None]
         finite = any(math.isfinite(number) and (number != 0 or op.name == "strong_multiply") for number in numbers)
+        if not finite and op.result in self.telling:
+            self.untested[self.telling[op.result]] = None
+            finite = True
         if finite:
             return self.elementwise(op, function.__name__, function)
         shape = np.broadcast_shapes(*(self.forms[value].shape for value in op.operands))
         operands = ", ".join(self.firm(value) for value in op.operands)
         form = self.named(f"{self.function(function.__name__, function)}({operands})", shape)
-        norm = form.text if not shape else f"vdot({form.text}, {form.text})" if op.result.type.nbytes <= _SMALL else f"norm({form.text})"
+        norm = self.norm_of(form, op.result.type)
         self.lines.append(f"if not is_finite({norm}):")
         self.lines.append(f"    {form.text} = {self.constant(op.definition.evaluate)}({operands})")
         return form
+
+    def norm(self, value: Value) -> str:
+        return self.norm_of(self.forms[value], value.type)
+
+    def norm_of(self, form: Form, type: TensorType) -> str:
+        """The text of a number that is finite only where all elements are."""
+        if not form.shape:
+            return form.text
+        return f"vdot({form.text}, {form.text})" if type.nbytes <= _SMALL else f"norm({form.text})"
 
     def reduction(self, op: Op) -> Form:
         (x,) = op.operands
@@ -319,3 +343,36 @@ def _live_ops(graph: Graph) -> list[Op]:
             needed.update(op.operands)
             live.append(op)
     return live[::-1]
+
+
+class _Tested:
+    """The function of a graph in which each strong product is tested by itself; made when it is first called for."""
+
+    def __init__(self, graph: Graph, weak: frozenset[int]):
+        self._graph = graph
+        self._weak = weak
+
+    @cached_property
+    def _run(self) -> Callable[..., tuple[np.ndarray, ...]]:
+        return _compile(self._graph, self._weak, {}).run
+
+    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        return self._run(*arrays)
+
+
+def _results_that_tell(graph: Graph) -> dict[Value, Value]:
+    """For strong products a result that is not finite where they are not; empty where testing results saves nothing.
+
+    Infinities and NaN are handed on by the ops in `HANDS_ON`: where the results are finite, so were the products, which are right then.
+    """
+    tells = {value: value for value in graph.results if value.type.dtype.kind == "f"}
+    strong = []
+    for op in reversed(graph.ops):
+        if op.name in PLAIN_OF_STRONG and op.result in tells:
+            strong.append(op.result)
+        if op.name in HANDS_ON and op.result in tells and op.result.type.size:
+            for value in op.operands[:HANDS_ON[op.name]]:
+                if value.type.dtype.kind == "f":
+                    tells.setdefault(value, tells[op.result])
+    tested = {tells[value] for value in strong}
+    return {value: tells[value] for value in strong} if len(tested) < len(strong) else {}

@@ -316,6 +316,42 @@ def test_a_finite_strong_product_takes_one_check() -> None:
     assert lines(check(lambda ct: [ops.strong_multiply(ct, ops.full_like(ct, 2.0))], numbers(4))) == ["v0 = multiply(a0, k0)"]
 
 
+def several_strong_products(x: Value, y: Value, z: Value) -> list[Value]:
+    first = ops.strong_multiply(x, y)
+    second = ops.strong_divide(ops.negative(first), z)
+    total = ops.add(ops.reduce_sum(second, axes=(0,)), ops.reduce_sum(ops.strong_product(x, z), axes=(0,)))
+    return [ops.strong_multiply(repeated(total, x.type.shape), y), ops.less(first, z)]
+
+
+def test_several_strong_products_are_tested_by_what_becomes_of_them() -> None:
+    made = check(several_strong_products, *(numbers(4) for _ in range(3)))
+    assert made.text.count("is_finite") == 1
+    assert lines(made)[-1].startswith("return k")
+
+
+def test_several_strong_products_of_special_numbers() -> None:
+    """One combination at a time: another one must not give them away."""
+    numbers_of_each = [np.array([number], F32) for number in SPECIAL]
+    made = compile_graph(graph_of(several_strong_products, *numbers_of_each[:3]))
+    with np.errstate(all="ignore"):
+        for x in numbers_of_each:
+            for y in numbers_of_each:
+                for z in numbers_of_each:
+                    graph = graph_of(several_strong_products, x, y, z)
+                    for found, expected in zip(made.run(x, y, z), interpret(graph, [x, y, z]), strict=True):
+                        np.testing.assert_array_equal(found, expected, err_msg=f"{x} {y} {z}")
+
+
+def test_a_strong_product_that_no_result_tells_of_is_tested_by_itself() -> None:
+    """The extremum hides what the product gives."""
+    def function(x: Value, y: Value) -> list[Value]:
+        first, second = ops.strong_multiply(x, y), ops.strong_multiply(y, x)
+        return [ops.fmax(first, ops.negative(ops.full_like(x, 1.0))), ops.fmin(second, x)]
+
+    x, y = np.array([0.0, 2.0], F32), np.array([np.inf, 3.0], F32)
+    assert check(function, x, y).text.count("is_finite") == 2
+
+
 # -- memory
 
 
