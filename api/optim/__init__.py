@@ -8,6 +8,8 @@
 Names, defaults and numbers are PyTorch's (`torch.optim`). The functional ones are described in `adjit.optim.functional`.
 """
 
+from adjit.nn.utils import clip_grad_norm_, clip_grad_value_
+from adjit.optim import lr_scheduler
 from adjit.optim.adagrad import Adagrad
 from adjit.optim.adam import Adam, AdamW
 from adjit.optim.functional import (
@@ -27,6 +29,7 @@ from adjit.optim.rmsprop import RMSprop
 from adjit.optim.sgd import SGD
 
 __all__ = [
-    "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "FunctionalOptimizer", "Optimizer", "RMSprop", "RmspropState", "SGD", "SgdState",
-    "adagrad", "adam", "adamw", "rmsprop", "sgd",
+    "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "FunctionalOptimizer", "Optimizer", "RMSprop", "RmspropState", "SGD",
+    "SgdState", "adagrad", "adam", "adamw", "clip_grad_norm_", "clip_grad_value_",
+    "lr_scheduler", "rmsprop", "sgd",
 ]

@@ -1,0 +1,21 @@
+"""Learning-rate schedules: each changes `lr` in the groups of an optimiser, when its `step()` is called.
+
+    scheduler = adjit.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+    for epoch in range(90):
+        train(...)              # calls optimizer.step()
+        scheduler.step()
+
+Names, arguments and numbers are PyTorch's (`torch.optim.lr_scheduler`). Where a schedule is a product it multiplies what the group
+holds, so that several can be used together.
+"""
+
+from adjit.optim.lr_scheduler.annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
+from adjit.optim.lr_scheduler.base import LRScheduler
+from adjit.optim.lr_scheduler.factors import ConstantLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, StepLR
+from adjit.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from adjit.optim.lr_scheduler.sequential import SequentialLR
+
+__all__ = [
+    "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
+    "OneCycleLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]

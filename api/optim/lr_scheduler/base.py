@@ -1,0 +1,104 @@
+"""The base class of the schedules, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adjit.eager.modes import no_grad
+from adjit.eager.tensor import Tensor
+from adjit.optim.optimizer import Group, Optimizer
+
+
+class LRScheduler:
+    """Base of the schedules: `last_epoch` counts the steps; the learning rates it starts from are `base_lrs`, each group's `initial_lr`.
+
+    A schedule of one's own defines `get_lr()`, the new learning rate of each group.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        self.optimizer = checked_optimizer(optimizer)
+        for index, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", copied_rate(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(f"group {index} has no initial_lr, from which a schedule goes on: load the state of the optimiser first")
+        self.base_lrs = [copied_rate(group["initial_lr"]) for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._is_initial = True
+        self.step()
+        self._is_initial = False
+
+    def get_lr(self) -> list[Any]:
+        """The learning rate of each group for `last_epoch`."""
+        return [self._next(group, base) for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True)]
+
+    def _next(self, group: Group, base: Any) -> Any:
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[Any]:
+        """The learning rates that the last step set."""
+        return self._last_lr
+
+    def step(self) -> None:
+        """Go on by one: set the learning rates of the next epoch."""
+        self.last_epoch += 1
+        self._set(self.get_lr())
+
+    def _set(self, rates: Sequence[Any]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            set_rate(group, rate)
+        self._last_lr = current_rates(self.optimizer)
+
+    def _restart(self) -> None:
+        """Begin at epoch 0, from the initial learning rates."""
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            set_rate(group, base)
+        self.last_epoch = -1
+        self._is_initial = True
+        self.step()
+        self._is_initial = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the schedule knows but for the optimiser."""
+        return {key: value for key, value in vars(self).items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        vars(self).update(state_dict)
+
+
+def checked_optimizer(optimizer: Any) -> Optimizer:
+    """The optimiser; raises `TypeError` for anything else."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"a schedule belongs to an adjit.optim.Optimizer, got a {type(optimizer).__name__}")
+    return optimizer
+
+
+def copied_rate(rate: Any) -> Any:
+    """A learning rate that does not follow the group's, where that is a tensor."""
+    return rate.detach().clone() if isinstance(rate, Tensor) else rate
+
+
+def current_rates(optimizer: Optimizer) -> list[Any]:
+    """The learning rate of each group."""
+    return [copied_rate(group["lr"]) for group in optimizer.param_groups]
+
+
+def set_rate(group: Group, rate: Any) -> None:
+    """A learning rate that is a tensor is written to."""
+    if not isinstance(group["lr"], Tensor):
+        group["lr"] = rate
+    elif rate is not group["lr"]:
+        with no_grad():
+            group["lr"].copy_(rate)
+
+
+def each_group(optimizer: Optimizer, name: str, value: float | Sequence[float]) -> list[float]:
+    """A value for each group: one for all, or a list."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * count      # type: ignore[list-item]
+    if len(value) != count:
+        raise ValueError(f"{name} has {len(value)} values for {count} parameter groups")
+    return list(value)

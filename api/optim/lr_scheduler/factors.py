@@ -1,0 +1,107 @@
+"""Schedules that are the initial learning rate times a factor: steps, exponentials, lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer
+from adjit.optim.optimizer import Group, Optimizer
+
+
+class LambdaLR(LRScheduler):
+    """The initial learning rate times `lr_lambda(epoch)`: one function for all groups, or a list with one for each.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0])], lr=0.5)
+    >>> scheduler = LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1):
+        count = len(checked_optimizer(optimizer).param_groups)
+        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
+        if len(self.lr_lambdas) != count:
+            raise ValueError(f"lr_lambda has {len(self.lr_lambdas)} functions for {count} parameter groups")
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        return [base * function(self.last_epoch) for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the schedule knows but for the optimiser and the functions, which are given again when it is made again."""
+        return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
+
+
+class StepLR(LRScheduler):
+    """Times `gamma` every `step_size` epochs."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, group: Group, base: Any) -> Any:
+        return group["lr"] if self.last_epoch == 0 or self.last_epoch % self.step_size else group["lr"] * self.gamma
+
+
+class MultiStepLR(LRScheduler):
+    """Times `gamma` at each of the epochs `milestones`."""
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, group: Group, base: Any) -> Any:
+        times = self.milestones[self.last_epoch]
+        return group["lr"] * self.gamma ** times if times else group["lr"]
+
+
+class ExponentialLR(LRScheduler):
+    """Times `gamma` every epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, group: Group, base: Any) -> Any:
+        return group["lr"] if self._is_initial else group["lr"] * self.gamma
+
+
+class ConstantLR(LRScheduler):
+    """Times `factor` for the first `total_iters` epochs."""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1):
+        if not 0 <= factor <= 1:
+            raise ValueError(f"factor lies between 0 and 1, got {factor}")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, group: Group, base: Any) -> Any:
+        if self.last_epoch == 0:
+            return group["lr"] * self.factor
+        return group["lr"] * (1.0 / self.factor) if self.last_epoch == self.total_iters else group["lr"]
+
+
+class LinearLR(LRScheduler):
+    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+                 last_epoch: int = -1):
+        if not 0 < start_factor <= 1:
+            raise ValueError(f"start_factor lies above 0 and is at most 1, got {start_factor}")
+        if not 0 <= end_factor <= 1:
+            raise ValueError(f"end_factor lies between 0 and 1, got {end_factor}")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, group: Group, base: Any) -> Any:
+        if self.last_epoch == 0:
+            return group["lr"] * self.start_factor
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return group["lr"]
+        change = self.end_factor - self.start_factor
+        return group["lr"] * (1.0 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change))

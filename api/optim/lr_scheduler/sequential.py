@@ -1,0 +1,66 @@
+"""Schedules one after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer
+from adjit.optim.optimizer import Optimizer
+
+
+class SequentialLR(LRScheduler):
+    """Several schedules one after the other: number i + 1 begins at the epoch `milestones[i]`, from the initial learning rates.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0])], lr=1.0)
+    >>> scheduler = SequentialLR(optimizer, [ConstantLR(optimizer, 0.5, 10), ExponentialLR(optimizer, 0.25)], milestones=[1])
+    >>> rates = [scheduler.get_last_lr()[0]]
+    >>> for _ in range(2):
+    ...     scheduler.step()
+    ...     rates.append(scheduler.get_last_lr()[0])
+    >>> rates
+    [0.5, 1.0, 0.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]):
+        self.optimizer = checked_optimizer(optimizer)
+        if len(schedulers) != len(milestones) + 1:
+            raise ValueError(f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, got {len(milestones)}")
+        for index, scheduler in enumerate(schedulers):
+            if not isinstance(scheduler, LRScheduler):
+                raise ValueError(f"schedule {index} is a {type(scheduler).__name__}, whose step takes arguments")
+            if scheduler.optimizer is not optimizer:
+                raise ValueError(f"schedule {index} belongs to another optimiser")
+        self._schedulers, self._milestones = list(schedulers), list(milestones)
+        self._restart()
+
+    def _restart(self) -> None:
+        self.last_epoch = 0
+        current = self._schedulers[bisect_right(self._milestones, 0)]
+        current._restart()
+        self._last_lr = current.get_last_lr()
+
+    def step(self) -> None:
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        current = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            current._restart()
+        else:
+            current.step()
+        self._last_lr = current.get_last_lr()
+
+    def get_lr(self) -> list[Any]:
+        return self._schedulers[bisect_right(self._milestones, self.last_epoch)].get_lr()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the schedule and its parts know but for the optimiser."""
+        return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        for scheduler, known in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(known)
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
