@@ -11,7 +11,11 @@
 array([-0.6, -0.8])
 """
 
-from adjit import errors, nn, numpy, optim, random, viz
+from adjit import autograd, errors, nn, numpy, optim, random, viz
+from adjit.eager import methods as _methods     # gives tensors their methods
+from adjit.eager.generator import manual_seed
+from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.version import VERSION as __version__
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.custom_vjp import custom_vjp
@@ -28,6 +32,7 @@ from adjit.runtime.transforms import (
 )
 
 __all__ = [
-    "CompiledFunction", "__version__", "checkpoint", "compile", "custom_vjp", "errors", "grad", "hessian", "hvp", "jacobian", "jvp",
-    "nn", "numpy", "optim", "random", "stop_gradient", "value_and_grad", "viz", "vjp",
+    "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "custom_vjp", "enable_grad", "errors",
+    "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim", "random",
+    "set_grad_enabled", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
 ]

@@ -19,11 +19,12 @@ from adjit.ir.errors import (
     NonDifferentiableError,
     RenderError,
     ShapeError,
+    StateError,
     TraceError,
     UnsupportedError,
 )
 
 __all__ = [
     "AdjitError", "AnomalyError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError", "InPlaceError", "Location",
-    "NonDifferentiableError", "RenderError", "ShapeError", "TraceError", "UnsupportedError",
+    "NonDifferentiableError", "RenderError", "ShapeError", "StateError", "TraceError", "UnsupportedError",
 ]

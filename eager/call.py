@@ -61,9 +61,13 @@ _calls: OrderedDict[Key, Call] = OrderedDict()
 
 def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> None:
     """Add what an argument is to the key, and the arrays in it to the operands."""
-    if isinstance(arg, Tensor) or isinstance(arg, TracedArray):
+    if isinstance(arg, Tensor):
+        payload = arg.payload
         operands.append(arg)
-        key.append((arg.dtype.char, arg.shape))
+        key.append((payload.dtype.char, payload.shape))
+    elif isinstance(arg, TracedArray):
+        operands.append(arg)
+        key.append(float if arg.weak else (arg.dtype.char, arg.shape))
     elif type(arg) is float:
         if dynamic:
             operands.append(arg)
@@ -120,7 +124,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
     with entered(scope):
         params = []
         for operand in operands:
-            if type(operand) is float:
+            if _is_weak(operand):
                 params.append(wrap(builder.param(TensorType(F64, ())), weak=True))
             else:
                 scalar = isinstance(operand, np.generic)
@@ -130,9 +134,14 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         new_kwargs = {name: replaced(arg, arrays, dynamic) for name, arg in kwargs.items()}
         values, tree, leaves = collect_results(function(*new_args, **new_kwargs))
         region = without_locations(builder.build(values))
-    weak = frozenset(index for index, operand in enumerate(operands) if type(operand) is float)
+    weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
     operation = Operation(name, region, len(values), wanted, weak)
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
+
+
+def _is_weak(operand: Any) -> bool:
+    """Whether an operand promotes as a Python float."""
+    return type(operand) is float or (isinstance(operand, TracedArray) and operand.weak)
 
 
 def differentiable(operand: Any) -> bool:

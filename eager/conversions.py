@@ -13,12 +13,15 @@ import numpy as np
 from adjit.eager import functions_elementwise as elementwise
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
+from adjit.eager.capture import traced
 from adjit.eager.tensor import Tensor, new_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, UnsupportedError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import creation
+from adjit.tracer.inputs import check_array
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import find
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 
 _DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_}
@@ -118,9 +121,14 @@ def _copy(self: Tensor) -> Tensor:
 # -- numbers, lists, arrays
 
 
+def _content(self: Tensor) -> Any:
+    """The array; within a trace the traced one, which refuses to tell its values."""
+    return traced(self) if is_tracing() else self.payload
+
+
 def _item(self: Tensor) -> bool | int | float:
     """The only element, as a Python number. Raises `ShapeError` where there is not exactly one."""
-    payload = self.payload
+    payload = _content(self)
     if payload.size != 1:
         raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number", find_user_location(),
                          hint="index the element, reduce the tensor, or use tolist()")
@@ -129,7 +137,7 @@ def _item(self: Tensor) -> bool | int | float:
 
 def _tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers."""
-    return self.payload.tolist()
+    return _content(self).tolist()
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
@@ -140,8 +148,8 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if self._requires_grad and not force:
         raise NonDifferentiableError("a tensor that requires grad is turned into an ndarray, which would lose the gradient",
                                      find_user_location(), hint="use x.detach().numpy()")
-    payload = self.payload
-    return payload if isinstance(payload, np.ndarray) else np.asarray(payload)
+    content = _content(self)
+    return content if isinstance(content, np.ndarray) else np.asarray(content)
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -162,10 +170,10 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
 
 
 def _bool(self: Tensor) -> bool:
-    if self.payload.size != 1 and not isinstance(self.payload, TracedArray):
+    if self.payload.size != 1:
         raise ShapeError(f"the truth value of a tensor of shape {self.shape} is ambiguous", find_user_location(),
                          hint="use any() or all(), or x.numel() for whether there are elements")
-    return bool(self.payload)
+    return bool(_content(self))
 
 
 def _float(self: Tensor) -> float:
@@ -179,7 +187,7 @@ def _int(self: Tensor) -> int:
 def _index(self: Tensor) -> int:
     if self.dtype.kind not in "iu" or self.payload.size != 1:
         raise DTypeError(f"only integer tensors of one element can be an index, got {self.dtype}{list(self.shape)}", find_user_location())
-    return operator.index(self.payload.item())
+    return operator.index(_content(self).item())
 
 
 def _len(self: Tensor) -> int:
@@ -195,13 +203,29 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 
 def _format(self: Tensor, form: str) -> str:
-    if not self.shape and not isinstance(self.payload, TracedArray):
-        return format(_item(self), form)
-    return format(self.payload, form) if isinstance(self.payload, TracedArray) else object.__format__(self, form)
+    if self.shape or (not form and is_tracing()):
+        return object.__format__(self, form)
+    return format(_item(self), form)
 
 
 def _array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return find(function)(*args, **kwargs)
+
+
+def from_dlpack(array: Any) -> Tensor:
+    """A tensor on the memory of an array of another library, through DLPack: no copy, and writes are seen by both.
+
+    Raises `DTypeError` for a dtype that is not supported.
+
+    >>> array = np.zeros(2)
+    >>> from_dlpack(array).add_(1.0)
+    tensor([1., 1.], dtype=float64)
+    >>> array
+    array([1., 1.])
+    """
+    made = np.from_dlpack(array)
+    check_array(made, "from_dlpack()", find_user_location())
+    return new_tensor(made)
 
 
 # -- what is asked about a tensor

@@ -15,12 +15,15 @@ from adjit.eager import functions_products as products
 from adjit.eager import functions_reductions as reductions
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
+from adjit.eager.capture import traced
 from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.names import raw
 from adjit.eager.tensor import Tensor
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
+from adjit.tracer.functions.indexing import freeze
+from adjit.tracer.scope import is_tracing
 
 Function = Callable[..., Any]
 
@@ -299,8 +302,9 @@ def _index_arrays(entries: tuple[Any, ...]) -> tuple[Any, ...]:
     for item in entries:
         if isinstance(item, list):
             item = np.asarray(item if item else np.zeros(0, np.int64))
-        payload = item.payload if isinstance(item, Tensor) else item
+        payload = (traced(item) if is_tracing() else item.payload) if isinstance(item, Tensor) else item
         if isinstance(payload, np.ndarray) and payload.dtype == np.bool_ and payload.ndim:
+            freeze(payload)
             found += np.nonzero(payload)
         elif not isinstance(payload, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(payload, "__index__"):
             found.append(operator.index(payload))

@@ -7,11 +7,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import view_operation
 from adjit.ir.errors import GraphFreedError, InPlaceError, Location
+from adjit.ir.graph import Value
 from adjit.passes.split_joint import Saved
+from adjit.tracer.array import wrap
 from adjit.tracer.source import find_user_location
 
 Edge = tuple["Node", int]
@@ -183,7 +187,7 @@ def unpack(node: Node, place: Saved, item: Kept) -> Tensor:
     edge = (node, place.index) if place.is_result else node.edges[place.index]
     if edge is not None and isinstance(edge[0], AccumulateGrad):
         return edge[0].variable
-    made = new_tensor(item.array)
+    made = new_tensor(wrap(item.array, scalar=False) if isinstance(item.array, Value) else np.asarray(item.array))
     if item.counter is not None:
         made._version = item.counter
     if edge is not None and (not place.is_result or node.operation.active[place.index]):

@@ -16,6 +16,8 @@ class Stateful(ByReference):
     at every call.
     """
 
+    _filled_later: tuple[str, ...] = ()     # attributes, dicts, that are filled while a function is traced (and emptied where that fails)
+
 
 def hyperparameter(group: Mapping[str, Any], name: str) -> Any:
     """`group[name]`, a number that may change between the steps of an optimiser.

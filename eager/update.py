@@ -25,11 +25,13 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
     and returns one array for each target, of its shape and dtype. It is traced once for each combination of dtypes, shapes and
     `statics`, which are hashable. Nothing is recorded for derivatives; versions count up.
     """
-    key: list[Any] = [update_in_place, function]
-    arrays: list[Any] = []
-    describe(list(targets), arrays, key, True)
-    describe(list(operands), arrays, key, True)
-    key += statics
+    key: list[Any] = [update_in_place, function, len(targets), *statics]
+    arrays: list[Any] = list(targets)
+    for target in targets:
+        payload = target.payload
+        key += (payload.dtype.char, payload.shape)
+    for operand in operands:
+        describe(operand, arrays, key, True)
     before, modes.grad = modes.grad, False
     try:
         call = find_call(lambda *given: function(*given, *statics), (list(targets), list(operands)), {}, arrays, tuple(key), (), True, False)

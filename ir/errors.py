@@ -97,6 +97,10 @@ class ExportError(AdjitError, RuntimeError):
     """An exported file that cannot be written, read or trusted."""
 
 
+class StateError(AdjitError, RuntimeError):
+    """The state of a module that does not fit, or a file of one that cannot be written, read or trusted."""
+
+
 class CacheError(AdjitError, RuntimeError):
     """A disk cache that cannot be used."""
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from adjit.ir.errors import TraceError
+from adjit.eager.modes import modes
+from adjit.ir.errors import DonationError, TraceError
 from adjit.ir.printer import print_graph
 from adjit.runtime import settings
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
@@ -80,12 +81,17 @@ class CompiledFunction:
         """Call `fun`: the function, or its bound method of an instance."""
         if is_tracing():
             return fun(*args, **kwargs)
-        signature = flatten_call(fun, args, kwargs, self.choices.static)
+        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
         found = self._known(signature, count=True)
         if found is None:
             return self._first_call(fun, args, kwargs, signature)
         program, captured = found
-        return program.run(signature, captured)
+        try:
+            return program.run(signature, captured)
+        except DonationError:
+            if not program.updating:
+                raise
+        return self._first_call(fun, args, kwargs, signature, update_in_place=False)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundCompiledFunction(self, instance)
@@ -119,14 +125,14 @@ class CompiledFunction:
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`: the function, or its bound method of an instance."""
-        signature = flatten_call(fun, args, kwargs, self.choices.static)
+        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
         program, captured = self._known(signature) or self._compile(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that a report is about: for these arguments, or the last one that was called."""
         if args or kwargs:
-            signature = flatten_call(fun, args, kwargs, self.choices.static)
+            signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
             return (self._known(signature) or self._compile(fun, args, kwargs, signature))[0]
         if self._last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
@@ -148,7 +154,7 @@ class CompiledFunction:
     def _known(self, signature: CallSignature, count: bool = False) -> Found | None:
         """The program for a signature, and the arrays that the function would reach by itself now; None where there is none that holds."""
         program = self._programs.get(signature.key)
-        captured = None if program is None else program.trace.sources.current()
+        captured = None if program is None else program.current(signature)
         if program is None or captured is None:
             return None
         with self._lock:
@@ -158,26 +164,32 @@ class CompiledFunction:
             self._last = program
         return program, captured
 
-    def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:
+    def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
+                    update_in_place: bool = True) -> Any:
         """Compile and run. Where that raises, the cache is left as it was: bad input is no signature to keep."""
         last = self._last
-        program, captured = self._compile(fun, args, kwargs, signature)
+        program, captured = self._compile(fun, args, kwargs, signature, update_in_place)
         try:
             return program.run(signature, captured)
-        except BaseException:
+        except BaseException as error:
+            if program.tensors is not None:
+                program.tensors.undo()
             with self._lock:
                 if self._programs.get(signature.key) is program:
                     del self._programs[signature.key]
                     self._traces -= 1
                     self._last = last
+            if isinstance(error, DonationError) and program.updating:       # memory that is shared is not written by kernels
+                return self._first_call(fun, args, kwargs, signature, update_in_place=False)
             raise
 
-    def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Found:
+    def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
+                 update_in_place: bool = True) -> Found:
         with self._compiling:
-            found = self._known(signature)        # another thread may have been faster
+            found = self._known(signature) if update_in_place else None       # another thread may have been faster
             if found is not None:
                 return found
-            program = compile_program(fun, args, kwargs, signature, self.choices, self._reason(signature))
+            program = compile_program(fun, args, kwargs, signature, self.choices, self._reason(signature), update_in_place)
             with self._lock:
                 self._traces += 1
                 self._programs[signature.key] = self._last = program
@@ -186,7 +198,10 @@ class CompiledFunction:
                     self._programs.popitem(last=False)
             if self._traces == MANY_TRACES:
                 self._warn(program.reason)
-            return program, program.trace.captured
+            captured = program.trace.captured if program.tensors is None else program.current(signature)
+            if captured is None:
+                raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
+            return program, captured
 
     def _warn(self, reason: str) -> None:
         """Say once that calls are slow because each is traced anew."""

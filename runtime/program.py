@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.graph import Graph, Op
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PipelineResult, run_pipeline
 from adjit.runtime import settings
@@ -23,8 +23,10 @@ from adjit.runtime.inputs import Inputs
 from adjit.runtime.kernel_step import Kernel
 from adjit.runtime.kernels import compile_kernels, kernel_uses
 from adjit.runtime.profile import Profile, make_profile
+from adjit.runtime.tensor_program import TensorProgram, lower_with_tensors, trace_with_tensors
+from adjit.tracer.box import ArrayBox
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import Trace, trace_function
+from adjit.tracer.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class Milliseconds:
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Program:
     """A function compiled for one signature; `reason` says why it was traced, `verified` whether its graph was checked
-    after every pass, `calls` how often it ran."""
+    after every pass, `calls` how often it ran. `tensors` is what it does with tensors; None where there are none about.
+    """
 
     signature: CallSignature
     trace: Trace
@@ -56,6 +59,7 @@ class Program:
     milliseconds: Milliseconds
     reason: str
     verified: bool
+    tensors: TensorProgram | None = None
     calls: int = 0
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # which leaves of a call are parameters
@@ -68,44 +72,68 @@ class Program:
     def planned(self) -> Graph:
         return self.pipeline.graphs["planned"]
 
+    @property
+    def updating(self) -> bool:
+        """Whether it writes into the memory of tensors."""
+        return "updated" in self.planned.param_roles
+
+    def current(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
+        """The arrays that the function would reach by itself in a call; None where the program does not hold any more."""
+        captured = self.trace.sources.current()
+        if captured is None or self.tensors is None:
+            return captured
+        content = self.tensors.effects.current(signature.all_leaves)
+        return None if content is None else (*captured, *content)
+
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
         """The function's result for a call, with these arrays for those that it reaches by itself."""
         self.calls += 1
         arrays, passed = self._everything(signature, captured)
-        return self.trace.rebuild(self.executable.run(self.inputs.prepare(arrays, passed), passed))
+        results = self.executable.run(self.inputs.prepare(arrays, passed), passed)
+        if self.tensors is None:
+            return self.trace.rebuild(results)
+        return self.tensors.finish(self.trace, arrays, results, signature.all_leaves)
 
     def profile(self, signature: CallSignature, captured: Sequence[np.ndarray], calls: int) -> Profile:
-        """Run `calls` times on copies of what is donated, after a first time that does not count."""
+        """Run `calls` times on copies of what is overwritten, after a first time that does not count."""
         runs = []
         roles = self.planned.param_roles
         for _ in range(calls + 1):
             arrays, passed = self._everything(signature, captured)
-            fit = self.inputs.prepare(arrays, passed)
-            fit = [array.copy() if role == "donated" else array for array, role in zip(fit, roles, strict=True)]
-            runs.append(self.executable.run_timed(fit, fit)[1])
+            arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, roles, strict=True)]
+            runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
         return make_profile(self.planned.name, runs[1:])
 
     def _everything(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[Any]]:
         """An array for each parameter, and what the caller gave for it."""
         arrays = (*signature.leaves, *captured)
         if self.donating:
-            return arrays, (*(signature.all_leaves[i] for i in self.traced), *captured)
+            given = (signature.all_leaves[i] for i in self.traced)
+            return arrays, (*(leaf.payload if isinstance(leaf, ArrayBox) else leaf for leaf in given), *captured)
         return arrays, arrays
 
 
 def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
-                    choices: Choices, reason: str) -> Program:
-    """Trace `fun` for these arguments and compile it. The program keeps none of them."""
+                    choices: Choices, reason: str, update_in_place: bool = True) -> Program:
+    """Trace `fun` for these arguments and compile it. The program keeps no array among them.
+
+    Without `update_in_place` the new content of tensors that the function writes to is copied into them.
+    """
     threads = choices.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
-    trace = trace_function(fun, args, kwargs, static_names=choices.static)
+    trace, effects = trace_with_tensors(fun, args, kwargs, choices.static, signature)
     graph = _with_donations(trace.graph, signature, choices.donate)
-    signature = replace(signature, leaves=(), all_leaves=())
-    trace = replace(trace, signature=signature)
     dump = dump_to(folder, graph.name)
     traced = time.perf_counter()
-    pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, dump.graph if dump else None)
+    on_pass = dump.graph if dump else None
+    tensors = None
+    if effects is None:
+        pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, on_pass)
+    else:
+        tensors, pipeline = lower_with_tensors(graph, effects, trace, signature, choices, verify, threads, update_in_place, on_pass)
+    signature = replace(signature, leaves=(), all_leaves=())
+    trace = replace(trace, signature=signature)
     optimized, planned = pipeline.graphs["optimized"], pipeline.graphs["planned"]
     passed = time.perf_counter()
     kernels = {} if choices.backend == "interpret" else compile_kernels(planned)
@@ -115,9 +143,10 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     done = time.perf_counter()
     known = {index: source.path for index, source in trace.sources.captured}
     paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]
+    paths += [value.name or f"tensor {i}" for i, value in enumerate(planned.params[len(paths):])]
     return Program(
         signature, trace, pipeline, kernels, executable, Inputs(planned, paths), choices.backend, threads,
-        Milliseconds((traced - begin) * 1e3, (passed - traced) * 1e3, (done - passed) * 1e3), reason, verify)
+        Milliseconds((traced - begin) * 1e3, (passed - traced) * 1e3, (done - passed) * 1e3), reason, verify, tensors)
 
 
 def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:

@@ -72,6 +72,11 @@ class CallSignature:
         """How the user writes each leaf: `params['w1']`."""
         return argument_paths(self.function, self.positional, self.tree)
 
+    def by_reference(self) -> list[ByReference]:
+        """The objects of this call that are taken by reference, that of a bound method among them."""
+        owner = getattr(self.function, "__self__", None)
+        return [leaf for leaf in (owner, *self.all_leaves) if isinstance(leaf, ByReference)]
+
     def is_traced(self, index: int) -> bool:
         return self.leaf_keys[index][0] != "static"
 
@@ -94,13 +99,16 @@ class CallSignature:
 
 
 def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                 static_names: frozenset[str] = frozenset()) -> CallSignature:
-    """Take a call apart; raises `DTypeError` or `UnsupportedError` that names the argument where it cannot be traced."""
+                 static_names: frozenset[str] = frozenset(), context: object = None) -> CallSignature:
+    """Take a call apart; `context` is what else the trace depends on. Raises `DTypeError` or `UnsupportedError` that names the argument
+    where it cannot be traced.
+    """
     if static_names:
         args, kwargs = _wrap_static(fun, args, kwargs, static_names)
     all_leaves, tree = flatten((tuple(args), kwargs))
     arrays: list[np.ndarray] = []
     keys: list[tuple[Any, ...]] = []
+    boxes: list[ArrayBox] = []
     for index, leaf in enumerate(all_leaves):
         if type(leaf) is np.ndarray and (dtype := leaf.dtype) in _NATIVE:
             arrays.append(leaf)
@@ -110,6 +118,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             keys.append(_WEAK)
         elif isinstance(leaf, ArrayBox):
             array = leaf.payload
+            boxes.append(leaf)
             arrays.append(array)
             keys.append((array.dtype, array.shape, *leaf.signature_key()))
         elif isinstance(leaf, ByReference):
@@ -123,7 +132,15 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             keys.append((array.dtype, array.shape))
     leaf_keys = tuple(keys)
     bound = (_Identity(fun.__self__),) if isinstance(fun, MethodType) else ()
-    return CallSignature((tree, leaf_keys, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args))
+    same = _repeated(boxes) if len(boxes) > 1 else ()       # one tensor given twice is not the same as two
+    return CallSignature((tree, leaf_keys, context, *same, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args))
+
+
+def _repeated(boxes: Sequence[ArrayBox]) -> tuple[int, ...]:
+    """Which of these boxes are one and the same: for each the place of its first occurrence; empty where all differ."""
+    first: dict[int, int] = {}
+    places = tuple(first.setdefault(id(box), place) for place, box in enumerate(boxes))
+    return places if len(first) < len(boxes) else ()
 
 
 def describe_difference(old: CallSignature, new: CallSignature) -> str:

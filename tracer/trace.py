@@ -195,14 +195,19 @@ def collect_results(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf,
         if isinstance(leaf, (TracedArray, np.ndarray)):
             out.append(len(values))
             values.append(unwrap(leaf))
-        elif isinstance(leaf, (float, np.generic)) or is_static(leaf):
-            out.append(StaticLeaf(leaf))
         else:
-            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
-            raise UnsupportedError(f"the function returns a {kind} at result{paths(tree)[index]}, neither an array nor a tree of arrays",
-                                   find_user_location(),
-                                   hint="return arrays, numbers, or dicts, lists, tuples and dataclasses of them")
+            check_result(leaf, tree, index)
+            out.append(StaticLeaf(leaf))
     return values, tree, tuple(out)
+
+
+def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:
+    """Raise `UnsupportedError` where leaf number `index` of a result cannot be part of one."""
+    if isinstance(leaf, (TracedArray, np.ndarray, float, np.generic)) or is_static(leaf):
+        return
+    kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+    raise UnsupportedError(f"the function returns a {kind} at result{paths(tree)[index]}, neither an array nor a tree of arrays",
+                           find_user_location(), hint="return arrays, numbers, or dicts, lists, tuples and dataclasses of them")
 
 
 def function_name(fun: Any) -> str:

@@ -1,0 +1,64 @@
+"""Compiled functions as operations of the dynamic graph: the forward half is compiled, and so is the backward half, at its first use.
+
+What the forward half keeps for the backward half is chosen by the same pass as within one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.operation import Operation
+from adjit.ir.graph import Graph
+from adjit.ir.verifier import Stage
+from adjit.passes.options import Options
+from adjit.passes.pipeline import HALF, JOINT, PipelineResult, run_pipeline
+from adjit.runtime.choices import Choices
+from adjit.runtime.executable import Executable, Interpretation
+from adjit.runtime.inputs import Inputs
+from adjit.runtime.kernels import compile_kernels
+
+
+class Half:
+    """One half of an operation, compiled: a function of ndarrays, all of whose results are new arrays."""
+
+    def __init__(self, graph: Graph, choices: Choices, verify: bool, threads: int):
+        self.pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, passes=HALF, stage=Stage.ADJOINT)
+        planned = self.pipeline.final
+        self.kernels = {} if choices.backend == "interpret" else compile_kernels(planned)
+        self.executable = Interpretation(self.pipeline.graphs["optimized"], planned) if choices.backend == "interpret" \
+            else Executable(planned, self.kernels, threads)
+        self.inputs = Inputs(planned, [value.name or f"saved {index}" for index, value in enumerate(planned.params)])
+        self.fresh = (True,) * len(planned.results)
+
+    @property
+    def planned(self) -> Graph:
+        """What runs."""
+        return self.pipeline.final
+
+    def run(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        """The results for these arrays."""
+        given = [np.asarray(array) for array in arrays]
+        return tuple(np.asarray(array) for array in self.executable.run(self.inputs.prepare(given, given), given))
+
+
+class CompiledOperation(Operation):
+    """An operation whose halves are compiled."""
+
+    def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], seeded: Container[int] | None, choices: Choices,
+                 verify: bool, threads: int, weak: frozenset[int] = frozenset()):
+        self.choices, self.verify, self.threads = choices, verify, threads
+        self.joint: PipelineResult | None = None
+        super().__init__(name, region, results, wanted, weak, seeded)
+
+    def optimize(self, joint: Graph) -> Graph:
+        self.joint = run_pipeline(joint, Options(self.choices.memory_budget), self.verify, passes=JOINT, stage=Stage.TRACED)
+        return self.joint.final
+
+    def lower(self, graph: Graph, weak: frozenset[int]) -> Half:
+        return Half(graph, self.choices, self.verify, self.threads)
+
+    def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
+        return CompiledOperation(name, graph, len(graph.results), wanted, None, self.choices, self.verify, self.threads, weak)
