@@ -1,5 +1,40 @@
-"""Neural networks: `adjit.nn.functional`, the functions that networks and their losses are made of."""
+"""Neural networks: modules with parameters, their initial values and their state, and the functions that they are made of.
 
-from adjit.nn import functional
+    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+    loss = nn.functional.cross_entropy(model(images), labels)
+    loss.backward()
 
-__all__ = ["functional"]
+Names, arguments, defaults and initial values are PyTorch's; parameters are float32 unless `dtype=` says otherwise.
+"""
+
+from adjit.nn import functional, init
+from adjit.nn.activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
+from adjit.nn.attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+from adjit.nn.containers import ModuleDict, ModuleList, ParameterList, Sequential
+from adjit.nn.convolution import AdaptiveAvgPool2d, AvgPool2d, Conv1d, Conv2d, MaxPool2d
+from adjit.nn.linear import Bilinear, Embedding, Flatten, Identity, Linear
+from adjit.nn.losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
+from adjit.nn.module import Module
+from adjit.nn.normalization import BatchNorm1d, BatchNorm2d, Dropout, GroupNorm, LayerNorm
+from adjit.nn.parameter import Parameter
+from adjit.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from adjit.nn.state import load_state, save_state
+
+__all__ = [
+    "AdaptiveAvgPool2d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "Bilinear", "Conv1d", "Conv2d",
+    "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "HuberLoss", "Identity",
+    "KLDivLoss", "L1Loss", "LSTM", "LSTMCell", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool2d", "Module",
+    "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter", "ParameterList", "RNN", "RNNCell", "ReLU", "Sequential",
+    "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softplus", "Tanh", "TransformerEncoder", "TransformerEncoderLayer", "functional",
+    "init", "load_state", "save_state",
+]

@@ -50,11 +50,11 @@ def attention(query: Array, key: Array, value: Array, attn_mask: Array | None, d
             raise ValueError("scaled_dot_product_attention: is_causal makes a mask, no attn_mask is given with it")
         shape = scores.shape[-2:]
         attn_mask = np.less_equal(wrap(iota(I64, shape, 1)), wrap(iota(I64, shape, 0)))
-    weights = _weights(scores, attn_mask)
+    weights = attention_weights(scores, attn_mask)
     return (drop(weights, dropout_p, dropout_key) if dropout_p > 0.0 else weights) @ value
 
 
-def _weights(scores: Array, mask: Array | None) -> Array:
+def attention_weights(scores: Array, mask: Array | None) -> Array:
     """The softmax of the scores along the last axis; zeros where the mask leaves nothing of a row."""
     if mask is not None:
         mask = as_traced(mask)

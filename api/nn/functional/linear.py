@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from adjit.eager import functions_products as products
+from adjit.eager import functions_shapes as shapes
+from adjit.eager.apply import apply
 from adjit.ir import ops
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
 from adjit.tracer.array import wrap
+from adjit.tracer.box import ArrayBox
 from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import iota
 
 
-@entry_point
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """`x @ weight.T + bias`: `x` is (..., I), `weight` (O, I) or (I,), `bias` (O,); the result (..., O) or (...).
 
@@ -23,13 +27,40 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     >>> linear(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([0.5, 0.0]))
     array([[11.5,  2. ]])
     """
+    if isinstance(weight, ArrayBox) and len(weight.payload.shape) == 2 and np.ndim(getattr(x, "payload", x)) > 1:
+        return _on_tensors(x, weight, bias)
+    return _linear(x, weight, bias)
+
+
+def _on_tensors(x: Array, weight: Array, bias: Array | None) -> Array:
+    """The nodes that PyTorch makes: the weight is transposed, then it is one product of matrices."""
+    shape = tuple(x.shape)
+    _check_linear(shape, weight.payload.shape)
+    rows = x if len(shape) == 2 else apply(shapes.reshape, (x, (math.prod(shape[:-1]), shape[-1])))
+    columns = apply(shapes.t, (weight,))
+    if bias is None:
+        result = apply(products.mm, (rows, columns))
+    else:
+        if bias.shape != weight.payload.shape[:1]:
+            parameter(np.empty(bias.shape), weight.payload.shape[:1], "linear", "bias")
+        result = apply(products.addmm, (bias, rows, columns))
+    return result if len(shape) == 2 else apply(shapes.reshape, (result, (*shape[:-1], weight.payload.shape[0])))
+
+
+@entry_point
+def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
+    """`linear`, over traced arrays."""
     x, weight = floating(x, "linear"), floating(weight, "linear: weight")
-    if weight.ndim not in (1, 2) or not x.ndim or x.shape[-1] != weight.shape[-1]:
-        refuse_shape(f"linear: x of shape {x.shape} does not fit to a weight of shape {weight.shape}",
-                     "weight has shape (out features, in features), and the last axis of x has size 'in features'")
+    _check_linear(x.shape, weight.shape)
     bias = parameter(bias, weight.shape[:-1], "linear", "bias")
     result = x @ weight.T
     return result if bias is None else result + bias
+
+
+def _check_linear(x: tuple[int, ...], weight: tuple[int, ...]) -> None:
+    if len(weight) not in (1, 2) or not x or x[-1] != weight[-1]:
+        refuse_shape(f"linear: x of shape {x} does not fit to a weight of shape {weight}",
+                     "weight has shape (out features, in features), and the last axis of x has size 'in features'")
 
 
 @entry_point

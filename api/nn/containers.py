@@ -1,0 +1,226 @@
+"""Modules that hold modules or parameters: `Sequential`, `ModuleList`, `ModuleDict`, `ParameterList`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from adjit.eager.tensor import Tensor
+from adjit.nn.module import Kind, Module, tree_text
+from adjit.nn.parameter import Parameter
+
+
+class _Items(Module):
+    """Attributes "0", "1", ... as a list."""
+
+    _kind: Kind
+
+    def _items(self) -> list[Any]:
+        values = self.__dict__
+        return [values[name] for name, kind in self._kinds.items() if kind is self._kind]
+
+    def _set_items(self, items: Iterable[Any]) -> None:
+        """Other items in place of those there are."""
+        items = list(items)
+        for name in [name for name, kind in self._kinds.items() if kind is self._kind]:
+            delattr(self, name)
+        for index, item in enumerate(items):
+            self._add_item(str(index), item)
+
+    def _add_item(self, name: str, item: Any) -> None:
+        self.add_module(name, item)
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, index: Any) -> Any:
+        items = self._items()
+        return self._made_of(items[index]) if isinstance(index, slice) else items[self._index(index)]
+
+    def __setitem__(self, index: int, item: Any) -> None:
+        names = [name for name, kind in self._kinds.items() if kind is self._kind]
+        setattr(self, names[self._index(index)], item)
+
+    def __delitem__(self, index: int | slice) -> None:
+        items = self._items()
+        del items[index]
+        self._set_items(items)
+
+    def _index(self, index: Any) -> int:
+        number, count = operator.index(index), len(self)
+        if not -count <= number < count:
+            raise IndexError(f"index {number} of a {type(self).__name__} of {count}")
+        return number % count
+
+    def _made_of(self, items: list[Any]) -> Self:
+        return type(self)(items)        # type: ignore[call-arg]
+
+    def append(self, item: Any) -> Self:
+        """Add one at the end; the container."""
+        self._add_item(str(len(self)), item)
+        return self
+
+    def extend(self, items: Iterable[Any]) -> Self:
+        """Add several at the end; the container."""
+        for item in list(items):
+            self.append(item)
+        return self
+
+    def insert(self, index: int, item: Any) -> Self:
+        """Put one before the one at `index`; the container."""
+        items = self._items()
+        items.insert(index, item)
+        self._set_items(items)
+        return self
+
+    def __iadd__(self, items: Iterable[Any]) -> Self:
+        return self.extend(items)
+
+
+class Sequential(_Items):
+    """Modules one after the other, each given what the one before it returned. Takes modules, or a dict of them by name.
+
+    >>> from adjit.nn import Linear, ReLU
+    >>> Sequential(Linear(4, 3), ReLU())
+    Sequential(
+      (0): Linear(in_features=4, out_features=3, bias=True)
+      (1): ReLU()
+    )
+    """
+
+    _kind = Kind.MODULE
+
+    def __init__(self, *modules: Any) -> None:
+        super().__init__()
+        if len(modules) == 1 and isinstance(modules[0], Mapping):
+            for name, module in modules[0].items():
+                self.add_module(name, module)
+        else:
+            self._set_items(modules)
+
+    def forward(self, x: Any) -> Any:
+        """What the last module returns."""
+        for module in self._items():
+            x = module(x)
+        return x
+
+    def _made_of(self, items: list[Any]) -> Self:
+        made = type(self)()
+        names = {id(module): name for name, module in self._registered(Kind.MODULE)}
+        for module in items:
+            made.add_module(names[id(module)], module)
+        return made
+
+
+class ModuleList(_Items):
+    """A list of modules, all of them registered.
+
+    >>> from adjit.nn import Linear
+    >>> ModuleList(Linear(2, 2) for _ in range(3))
+    ModuleList(
+      (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
+    )
+    """
+
+    _kind = Kind.MODULE
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self._set_items(modules or ())
+
+    def __repr__(self) -> str:
+        runs: list[list[Any]] = []      # equal texts that follow each other: first and last number, text
+        for index, module in enumerate(self):
+            text = repr(module)
+            if runs and runs[-1][2] == text:
+                runs[-1][1] = index
+            else:
+                runs.append([index, index, text])
+        lines = [f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}" for first, last, text in runs]
+        return tree_text(type(self).__name__, "", [line.replace("\n", "\n  ") for line in lines])
+
+
+class ParameterList(_Items):
+    """A list of parameters, all of them registered; tensors that are none become parameters."""
+
+    _kind = Kind.PARAMETER
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._set_items(values or ())
+
+    def _add_item(self, name: str, item: Any) -> None:
+        self.register_parameter(name, item if isinstance(item, Parameter) else Parameter(item))
+
+    def __setitem__(self, index: int, item: Any) -> None:
+        super().__setitem__(index, item if isinstance(item, Parameter) else Parameter(item))
+
+    def __repr__(self) -> str:
+        return tree_text("ParameterList", "", [f"({index}): {_of(parameter)}" for index, parameter in enumerate(self)])
+
+
+def _of(parameter: Tensor) -> str:
+    size = "x".join(map(str, parameter.shape))
+    return f"Parameter containing: [{parameter.dtype}{f' of size {size}' if size else ''}]"
+
+
+class ModuleDict(Module):
+    """A dict of modules, all of them registered; keys are strings without "."."""
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        self.update(modules or {})
+
+    def __getitem__(self, key: str) -> Module:
+        if self._kinds.get(key) is not Kind.MODULE:
+            raise KeyError(key)
+        return self.__dict__[key]       # type: ignore[no-any-return]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        self[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys()
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return [name for name, _ in self._registered(Kind.MODULE)]
+
+    def values(self) -> list[Module]:
+        """The modules."""
+        return [module for _, module in self._registered(Kind.MODULE)]
+
+    def items(self) -> list[tuple[str, Module]]:
+        """Names and modules."""
+        return list(self._registered(Kind.MODULE))
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules, or put them in the place of those of the same names."""
+        for key, module in modules.items() if isinstance(modules, Mapping) else modules:
+            self.add_module(key, module)
+
+    def pop(self, key: str) -> Module:
+        """Take a module out."""
+        module = self[key]
+        del self[key]
+        return module

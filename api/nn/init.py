@@ -1,0 +1,197 @@
+"""Initial values of parameters: functions that fill a tensor in place, with numbers of the default generator (`adjit.manual_seed`).
+
+All return the tensor; nothing is recorded for derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from adjit import random
+from adjit.eager.generator import next_key
+from adjit.eager.in_place import apply_in_place
+from adjit.eager.modes import no_grad
+from adjit.eager.tensor import Tensor
+from adjit.ir.errors import ShapeError
+from adjit.tracer.array import as_traced
+from adjit.tracer.functions import composites
+from adjit.tracer.source import find_user_location
+
+__all__ = ["calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "trunc_normal_",
+           "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_"]
+
+Array = Any
+Mode = Literal["fan_in", "fan_out"]
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+    """Fill with uniform numbers of [a, b).
+
+    >>> from adjit.eager.tensor import tensor
+    >>> filled = uniform_(tensor(np.zeros(1000)), -1.0, 1.0)
+    >>> bool((filled >= -1.0).all()) and bool((filled < 1.0).all())
+    True
+    """
+    return _fill(tensor, _uniform, next_key(), float(a), float(b))
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Fill with numbers of the normal distribution."""
+    return _fill(tensor, _normal, next_key(), float(mean), float(std))
+
+
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
+    """Fill with numbers of the normal distribution, those between `a` and `b` only.
+
+    The inverse of the distribution function, applied to uniform numbers.
+    """
+    if not a < b or std <= 0.0:
+        raise ValueError(f"trunc_normal_: a < b and a positive std, got a={a}, b={b}, std={std}")
+    return _fill(tensor, _truncated_normal, next_key(), float(mean), float(std), float(a), float(b))
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with one number."""
+    with no_grad():
+        return tensor.fill_(val)        # type: ignore[no-any-return]
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Fill a matrix with the identity."""
+    if tensor.ndim != 2:
+        raise ShapeError(f"eye_ fills matrices, got the shape {tensor.shape}", find_user_location())
+    with no_grad():
+        return tensor.copy_(np.eye(*tensor.shape, dtype=tensor.dtype))      # type: ignore[no-any-return]
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Uniform in (-bound, bound), bound = gain * sqrt(6 / (fan in + fan out)).
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+    """
+    bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Normal with standard deviation gain * sqrt(2 / (fan in + fan out)); source as of `xavier_uniform_`."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))))
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+    """Uniform in (-bound, bound), bound = gain * sqrt(3 / fan); `a` is the negative slope of a leaky_relu.
+
+    Source: He et al., Delving Deep into Rectifiers, arXiv:1502.01852.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> weight = kaiming_uniform_(tensor(np.zeros((50, 100))), a=5 ** 0.5)      # what Linear does
+    >>> float(abs(weight.payload).max()) <= 1 / 100 ** 0.5
+    True
+    """
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+    """Normal with standard deviation gain / sqrt(fan); arguments and source as of `kaiming_uniform_`."""
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity))
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """A (semi-)orthogonal matrix; what has more dimensions is flattened to (first, others).
+
+    Source: Saxe, McClelland and Ganguli, Exact solutions to the nonlinear dynamics of learning in deep linear neural networks,
+    arXiv:1312.6120.
+    """
+    if tensor.ndim < 2:
+        raise ShapeError(f"orthogonal_ fills tensors of two dimensions or more, got the shape {tensor.shape}", find_user_location())
+    rows = tensor.shape[0]
+    columns = math.prod(tensor.shape[1:])
+    tall = random.normal(next_key(), (max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(tall)
+    q = q * np.sign(np.diagonal(r))       # then it is uniform among the orthogonal matrices
+    with no_grad():
+        return tensor.copy_((gain * (q.T if rows < columns else q)).reshape(tensor.shape))      # type: ignore[no-any-return]
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much a layer's weights are to be larger for what follows it; `param` is the slope of a leaky_relu, 0.01 by default.
+
+    >>> calculate_gain("tanh"), round(calculate_gain("relu"), 4)
+    (1.6666666666666667, 1.4142)
+    """
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1.0 + (0.01 if param is None else param) ** 2))
+    if nonlinearity not in _GAINS:
+        raise ValueError(f"calculate_gain: no gain is known for {nonlinearity!r}; known are {', '.join([*_GAINS, 'leaky_relu'])}")
+    return _GAINS[nonlinearity]
+
+
+_GAINS = {"linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 3.0 / 4.0}
+
+
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """How many numbers an output is computed from, and how many outputs an input goes to, of a weight (out, in, window...)."""
+    if tensor.ndim < 2:
+        raise ShapeError(f"fan in and fan out are those of a weight of two dimensions or more, got the shape {tensor.shape}",
+                         find_user_location())
+    window = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * window, tensor.shape[0] * window
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: Mode, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"mode is 'fan_in' or 'fan_out', got {mode!r}")
+    fan = fans(tensor)[0 if mode == "fan_in" else 1]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
+
+
+def _fill(tensor: Tensor, function: Callable[..., Array], *args: Any) -> Tensor:
+    with no_grad():
+        return apply_in_place(function, tensor, args)
+
+
+# -- over traced arrays: new content for a target, of a key
+
+
+def _uniform(target: Array, key: Array, low: float, high: float) -> Array:
+    return random.uniform(key, target.shape, target.dtype, low, high)
+
+
+def _normal(target: Array, key: Array, mean: float, std: float) -> Array:
+    return random.normal(key, target.shape, target.dtype) * std + mean
+
+
+def _truncated_normal(target: Array, key: Array, mean: float, std: float, a: float, b: float) -> Array:
+    low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
+    number = _inverse_erf(random.uniform(key, target.shape, np.float64, low, high)) * (std * math.sqrt(2.0)) + mean
+    return np.minimum(np.maximum(number, a), b).astype(target.dtype)
+
+
+def _inverse_erf(y: Array) -> Array:
+    """A closed form that is right to 0.002 (Winitzki, 2008), made exact by three steps of Halley's method."""
+    y = np.minimum(np.maximum(as_traced(y), -_NEARLY_ONE), _NEARLY_ONE)
+    logarithm = np.log1p(-y * y)
+    half = 2.0 / (math.pi * 0.147) + 0.5 * logarithm
+    x = np.sign(y) * np.sqrt(np.sqrt(half * half - logarithm / 0.147) - half)
+    for _ in range(3):
+        error = (composites.erf(x) - y) * (0.5 * math.sqrt(math.pi)) * np.exp(x * x)
+        x = x - error / (1.0 + x * error)
+    return x
+
+
+_NEARLY_ONE = 1.0 - 2.0 ** -52

@@ -1,0 +1,183 @@
+"""Layers that multiply with a weight, or look its rows up: `Linear`, `Bilinear`, `Embedding`; and `Identity`, `Flatten`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from adjit.eager.modes import no_grad
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor
+from adjit.ir.errors import ShapeError
+from adjit.nn import functional, init
+from adjit.nn.module import Module
+from adjit.nn.parameter import Parameter
+from adjit.tracer.entry import entry_point
+from adjit.tracer.source import find_user_location
+
+Array = Any
+
+
+def empty_parameter(shape: tuple[int, ...], dtype: Any) -> Parameter:
+    """A parameter of this shape, to be filled; float32 where no dtype is given."""
+    return Parameter(np.empty(shape, DEFAULT_FLOAT if dtype is None else dtype))
+
+
+class Identity(Module):
+    """Gives back what it is given. Takes any arguments, so that it can stand for any layer."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, x: Any) -> Any:
+        """`x` itself."""
+        return x
+
+
+class Flatten(Module):
+    """The dimensions from `start_dim` to `end_dim` (included) as one.
+
+    >>> Flatten()(as_tensor(np.zeros((2, 3, 4)))).shape
+    (2, 12)
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` with these dimensions as one."""
+        return x.flatten(self.start_dim, self.end_dim)      # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Linear(Module):
+    """`x @ weight.T + bias`: (..., in_features) to (..., out_features).
+
+    weight: (out_features, in_features), bias: (out_features,), both uniform in (-k, k) with k = 1 / sqrt(in_features).
+
+    >>> Linear(3, 2)(as_tensor(np.zeros((5, 3), np.float32))).shape
+    (5, 2)
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = empty_parameter((out_features, in_features), dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5.0))
+        if self.bias is not None:
+            bound = 1.0 / math.sqrt(self.in_features) if self.in_features else 0.0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in_features) to (..., out_features); raises `ShapeError` for other shapes."""
+        return functional.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """`x1 @ weight[o] @ x2 + bias[o]` for each output: (..., in1_features) and (..., in2_features) to (..., out_features).
+
+    weight: (out_features, in1_features, in2_features), bias: (out_features,), uniform in (-k, k) with k = 1 / sqrt(in1_features).
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
+        super().__init__()
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = empty_parameter((out_features, in1_features, in2_features), dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        bound = 1.0 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Both inputs have the same shape but for the last dimension."""
+        return bilinear(x1, x2, self.weight, self.bias)     # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+                f"bias={self.bias is not None}")
+
+
+@entry_point
+def bilinear(x1: Array, x2: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]`, plus `bias[o]`."""
+    if x1.shape[:-1] != x2.shape[:-1] or (x1.shape[-1], x2.shape[-1]) != weight.shape[1:]:
+        raise ShapeError(f"bilinear: inputs of shape {x1.shape} and {x2.shape} do not fit to a weight of shape {weight.shape}",
+                         find_user_location())
+    result = np.einsum("...i,oij,...j->...o", x1, weight, x2)
+    return result if bias is None else result + bias
+
+
+class Embedding(Module):
+    """A vector of `embedding_dim` numbers for each of the integers below `num_embeddings`.
+
+    weight: (num_embeddings, embedding_dim), standard normal. The row `padding_idx` is zero at first, and gets no gradient.
+
+    >>> Embedding(10, 4)(as_tensor(np.array([[1, 2, 3]]))).shape
+    (1, 3, 4)
+    """
+
+    weight: Parameter
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None) -> None:
+        super().__init__()
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(f"Embedding: padding_idx {padding_idx} is no row of {num_embeddings}")
+            padding_idx %= num_embeddings
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        self.weight = empty_parameter((num_embeddings, embedding_dim), dtype)
+        self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Self:
+        """An embedding on the rows of a matrix, which are not learned with `freeze`."""
+        weight = as_tensor(embeddings)
+        if weight.ndim != 2:
+            raise ShapeError(f"Embedding.from_pretrained takes a matrix, got the shape {weight.shape}", find_user_location())
+        made = cls(*weight.shape, padding_idx=padding_idx, dtype=weight.dtype)
+        made.weight = Parameter(weight, requires_grad=not freeze)
+        return made
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx] = 0.0     # type: ignore[index]
+
+    def forward(self, indices: Tensor) -> Tensor:
+        """Integers of any shape to that shape and `embedding_dim`."""
+        return functional.embedding(indices, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"

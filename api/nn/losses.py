@@ -1,0 +1,146 @@
+"""Losses as modules: each is a function of `adjit.nn.functional` with its settings; `reduction` is "mean", "sum" or "none"."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from adjit.eager.tensor import Tensor, as_tensor
+from adjit.nn import functional
+from adjit.nn.functional.arguments import Reduction
+from adjit.nn.module import Module
+
+
+class _Loss(Module):
+    """A loss with a reduction."""
+
+    _reductions: tuple[str, ...] = ("mean", "sum", "none")
+
+    def __init__(self, reduction: Any = "mean") -> None:
+        super().__init__()
+        if reduction not in self._reductions:
+            raise ValueError(f"{type(self).__name__}: reduction is one of {', '.join(map(repr, self._reductions))}, got {reduction!r}")
+        self.reduction: Any = reduction
+
+    def _add_tensor(self, name: str, tensor: Any) -> None:
+        """A buffer, as PyTorch has it, so that it is saved and converted with the module."""
+        self.register_buffer(name, None if tensor is None else as_tensor(tensor))
+
+
+class MSELoss(_Loss):
+    """The mean of `(prediction - target)**2`.
+
+    >>> import adjit
+    >>> MSELoss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Both of the same shape."""
+        return functional.mse_loss(prediction, target, self.reduction)
+
+
+class L1Loss(_Loss):
+    """The mean of `abs(prediction - target)`."""
+
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Both of the same shape."""
+        return functional.l1_loss(prediction, target, self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Quadratic below a distance of `beta`, linear above, see `functional.smooth_l1_loss`."""
+
+    def __init__(self, reduction: Reduction = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.beta = beta
+
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Both of the same shape."""
+        return functional.smooth_l1_loss(prediction, target, self.reduction, self.beta)
+
+
+class HuberLoss(_Loss):
+    """Quadratic below a distance of `delta`, linear above, see `functional.huber_loss`."""
+
+    def __init__(self, reduction: Reduction = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.delta = delta
+
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Both of the same shape."""
+        return functional.huber_loss(prediction, target, self.reduction, self.delta)
+
+
+class CrossEntropyLoss(_Loss):
+    """`-log softmax(logits)` at the target class, see `functional.cross_entropy`; `weight`, one number a class, is a buffer."""
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: Reduction = "mean", label_smoothing: float = 0.0) -> None:
+        super().__init__(reduction)
+        self._add_tensor("weight", weight)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Logits (C,), (N, C) or (N, C, ...); integer labels without the class axis, or probabilities of the shape of the logits."""
+        return functional.cross_entropy(logits, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+
+
+class NLLLoss(_Loss):
+    """Minus the log-probability at the target class, see `functional.nll_loss`; `weight`, one number a class, is a buffer."""
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction)
+        self._add_tensor("weight", weight)
+        self.ignore_index = ignore_index
+
+    def forward(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
+        """Log-probabilities (C,), (N, C) or (N, C, ...); integer labels without the class axis."""
+        return functional.nll_loss(log_probabilities, target, self.weight, self.ignore_index, self.reduction)
+
+
+class BCELoss(_Loss):
+    """`-(t * log(p) + (1 - t) * log(1 - p))`, see `functional.binary_cross_entropy`; `weight` is a buffer."""
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Any = None, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction)
+        self._add_tensor("weight", weight)
+
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Both of the same shape."""
+        return functional.binary_cross_entropy(prediction, target, self.weight, self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """`BCELoss` of `sigmoid(logits)`, see `functional.binary_cross_entropy_with_logits`; `weight` and `pos_weight` are buffers."""
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
+
+    def __init__(self, weight: Any = None, reduction: Reduction = "mean", pos_weight: Any = None) -> None:
+        super().__init__(reduction)
+        self._add_tensor("weight", weight)
+        self._add_tensor("pos_weight", pos_weight)
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Both of the same shape."""
+        return functional.binary_cross_entropy_with_logits(logits, target, self.weight, self.reduction, self.pos_weight)
+
+
+class KLDivLoss(_Loss):
+    """`target * (log(target) - log_probabilities)`, see `functional.kl_div`; "batchmean" divides by the size of the first axis."""
+
+    _reductions = ("mean", "sum", "none", "batchmean")
+
+    def __init__(self, reduction: Reduction | Literal["batchmean"] = "mean", log_target: bool = False) -> None:
+        super().__init__(reduction)
+        self.log_target = log_target
+
+    def forward(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
+        """Both of the same shape."""
+        return functional.kl_div(log_probabilities, target, self.reduction, self.log_target)

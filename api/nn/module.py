@@ -1,0 +1,360 @@
+"""`Module`: parameters, buffers and other modules by attribute, and a `forward` that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any, Self
+
+import numpy as np
+
+from adjit.eager.modes import no_grad
+from adjit.eager.node import Handle
+from adjit.eager.state import Stateful
+from adjit.eager.tensor import Tensor
+from adjit.ir.errors import DTypeError, TraceError
+from adjit.ir.types import is_float
+from adjit.nn.parameter import Parameter
+from adjit.nn.state import KeysThatDiffer, load_into
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.source import find_user_location
+
+Hook = Callable[..., Any]
+
+
+class Kind(Enum):
+    """What a registered attribute of a module is."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    TRANSIENT = "buffer that is no part of the state"
+    MODULE = "module"
+
+
+_BUFFERS = (Kind.BUFFER, Kind.TRANSIENT)
+
+
+class Module(Stateful):
+    """Base class of all layers and networks. Subclasses call `super().__init__()` first, and define `forward`.
+
+    Attributes that are a `Parameter` or a `Module` are registered when they are set; buffers, tensors that belong to the state but are
+    not learned, by `register_buffer`. They are ordinary attributes: `_kinds` only remembers which they are, in order.
+
+    >>> class Scale(Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = Parameter(2.0)
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> scale = Scale()
+    >>> [name for name, parameter in scale.named_parameters()]
+    ['factor']
+    """
+
+    training: bool
+    _kinds: dict[str, Kind]
+    _pre_hooks: list[Hook] | None = None
+    _hooks: list[Hook] | None = None
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_kinds", {})
+        object.__setattr__(self, "training", True)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; subclasses define it, users call the module."""
+        raise NotImplementedError(f"{type(self).__name__} defines no forward()")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._pre_hooks is None and self._hooks is None:
+            return self.forward(*args, **kwargs)
+        for hook in list(self._pre_hooks or ()):
+            args, kwargs = hook(self, args, kwargs)
+        output = self.forward(*args, **kwargs)
+        for hook in list(self._hooks or ()):
+            returned = hook(self, args, kwargs, output)
+            output = output if returned is None else returned
+        return output
+
+    # -- attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kinds = self.__dict__.get("_kinds")
+        if kinds is None:
+            if isinstance(value, (Parameter, Module)):
+                raise AttributeError(_not_initialised(self, f"set {name!r}"), name=name, obj=self)
+        elif isinstance(value, Parameter):
+            kinds[name] = Kind.PARAMETER
+        elif isinstance(value, Module):
+            kinds[name] = Kind.MODULE
+        elif value is not None and name in kinds:
+            kind = kinds[name]
+            if not (kind in _BUFFERS and isinstance(value, Tensor)):
+                raise TypeError(f"{type(self).__name__}.{name} is a {kind.value} and is set to a {type(value).__name__}"
+                                + (": set it to a Parameter, or write to it in place within adjit.no_grad()"
+                                   if kind is Kind.PARAMETER and isinstance(value, Tensor) else ""))
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        self._kinds.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_kinds" or (name == "training" and "_kinds" not in self.__dict__):
+            raise AttributeError(_not_initialised(self, f"use {name!r}" if name != "_kinds" else "use it"), name=name, obj=self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Make `param` the parameter `name`; None reserves the name for one that is not there."""
+        self._check_name(name, param, Parameter)
+        self._kinds[name] = Kind.PARAMETER
+        object.__setattr__(self, name, param)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Make `tensor` the buffer `name`: saved and loaded with the state (if `persistent`), not learned."""
+        self._check_name(name, tensor, Tensor)
+        self._kinds[name] = Kind.BUFFER if persistent else Kind.TRANSIENT
+        object.__setattr__(self, name, tensor)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Make `module` the submodule `name`."""
+        self._check_name(name, module, Module)
+        self._kinds[name] = Kind.MODULE
+        object.__setattr__(self, name, module)
+
+    register_module = add_module
+
+    def _check_name(self, name: str, value: Any, kind: type) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise KeyError(f"the name of a {kind.__name__.lower()} is a string without '.', not empty; got {name!r}")
+        if name not in self._kinds and hasattr(self, name):
+            raise KeyError(f"{type(self).__name__} has an attribute {name!r} already")
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name!r} is to be a {kind.__name__} or None, got a {type(value).__name__}")
+
+    # -- what is in it
+
+    def _registered(self, *wanted: Kind) -> Iterator[tuple[str, Any]]:
+        """The attributes of these kinds that are not None, in the order in which they were first registered."""
+        values = self.__dict__
+        for name, kind in self._kinds.items():
+            if kind in wanted and (value := values[name]) is not None:
+                yield name, value
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules that are attributes of this one, each once, with their names."""
+        return _once(self._registered(Kind.MODULE))
+
+    def children(self) -> Iterator[Module]:
+        """The modules that are attributes of this one, each once."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+        """This module and all within it, with their paths: `("", self)`, `("encoder", ...)`, `("encoder.0", ...)`."""
+        return _once(self._all_modules(prefix)) if remove_duplicate else self._all_modules(prefix)
+
+    def _all_modules(self, prefix: str) -> Iterator[tuple[str, Module]]:
+        yield prefix, self
+        for name, module in self._registered(Kind.MODULE):
+            yield from module._all_modules(_joined(prefix, name))
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all within it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def _named_tensors(self, prefix: str, recurse: bool, *kinds: Kind, shared: bool = False) -> Iterator[tuple[str, Any]]:
+        modules = self._all_modules(prefix) if recurse else iter([(prefix, self)])
+        for path, module in modules if shared else _once(modules):
+            for name, tensor in module._registered(*kinds):
+                yield _joined(path, name), tensor
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their paths, such as `"encoder.0.weight"`; one that is shared comes once, unless `remove_duplicate=False`."""
+        found = self._named_tensors(prefix, recurse, Kind.PARAMETER, shared=not remove_duplicate)
+        return _once(found) if remove_duplicate else found
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once: what an optimiser is given."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their paths."""
+        found = self._named_tensors(prefix, recurse, *_BUFFERS, shared=not remove_duplicate)
+        return _once(found) if remove_duplicate else found
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Module:
+        """The module with this path; raises `AttributeError` where there is none."""
+        module: Any = self
+        for name in filter(None, target.split(".")):
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"{target!r}: {name!r} is no module")
+        return module       # type: ignore[no-any-return]
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with this path; raises `AttributeError` where there is none."""
+        path, _, name = target.rpartition(".")
+        parameter = getattr(self.get_submodule(path), name)
+        if not isinstance(parameter, Parameter):
+            raise AttributeError(f"{target!r} is no parameter")
+        return parameter
+
+    # -- state
+
+    def state_dict(self, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
+        """Parameters and persistent buffers by path, detached, on the same memory; with `keep_vars` the tensors themselves.
+
+        >>> from adjit.nn import Linear
+        >>> {name: tensor.shape for name, tensor in Linear(3, 2).state_dict().items()}
+        {'weight': (2, 3), 'bias': (2,)}
+        """
+        state: dict[str, Tensor] = {}
+        for path, module in self._all_modules(prefix.removesuffix(".")):
+            for kind in (Kind.PARAMETER, Kind.BUFFER):
+                for name, tensor in module._registered(kind):
+                    state[_joined(path, name)] = tensor if keep_vars else tensor.detach()
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> KeysThatDiffer:
+        """Write tensors or arrays by path into the parameters and persistent buffers, converted to their dtypes.
+
+        The result names keys that were missing and keys that were not expected. Raises `StateError` for those, with `strict`, and for
+        tensors that do not fit; it lists all of them, and nothing was written.
+        """
+        return load_into(self.state_dict(keep_vars=True), state_dict, strict, type(self).__name__)
+
+    # -- for all of it
+
+    def train(self, mode: bool = True) -> Self:
+        """Set `training`, of all modules: what dropout and batch normalisation go by."""
+        for module in self.modules():
+            module.training = bool(mode)
+        return self
+
+    def eval(self) -> Self:
+        """`train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set `requires_grad` of all parameters."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or fill them with zeros."""
+        for parameter in self.parameters():
+            gradient = parameter.grad
+            if set_to_none or gradient is None:
+                parameter.grad = None
+            else:
+                with no_grad():
+                    gradient.zero_()
+
+    def apply(self, function: Callable[[Module], object]) -> Self:
+        """Call `function` with every module, inner ones first; the module."""
+        for module in self.children():
+            module.apply(function)
+        function(self)
+        return self
+
+    def to(self, dtype: Any) -> Self:
+        """Convert all floating-point parameters, their gradients, and floating-point buffers to `dtype`; the module.
+
+        The tensors stay the same objects, with new memory.
+        """
+        wanted = np.dtype(getattr(dtype, "dtype", dtype))
+        if not is_float(wanted):
+            raise DTypeError(f"modules have floating-point parameters, they cannot be converted to {wanted}", find_user_location())
+        if is_tracing():
+            raise TraceError("a module is converted within a compiled function", find_user_location(), hint="convert it before")
+        for tensor in (*self.parameters(), *self.buffers()):
+            for each in (tensor, tensor._grad):
+                if each is not None and is_float(each.dtype):
+                    each.payload = each.payload.astype(wanted, copy=False)
+        return self
+
+    def float(self) -> Self:
+        """Convert to float32, see `to`."""
+        return self.to(np.float32)
+
+    def double(self) -> Self:
+        """Convert to float64, see `to`."""
+        return self.to(np.float64)
+
+    # -- hooks
+
+    def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Call `hook(module, args)` before `forward`; it may return other arguments, a tuple or one argument.
+
+        With `with_kwargs` it is `hook(module, args, kwargs)`, and returns both, or None.
+        """
+        def run(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            returned = hook(module, args, kwargs) if with_kwargs else hook(module, args)
+            if returned is None:
+                return args, kwargs
+            if with_kwargs:
+                return returned         # type: ignore[no-any-return]
+            return (returned if isinstance(returned, tuple) else (returned,)), kwargs
+
+        self._pre_hooks = self._pre_hooks if self._pre_hooks is not None else []
+        return _register(self._pre_hooks, run, prepend)
+
+    def register_forward_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Call `hook(module, args, output)` after `forward`; what it returns, if not None, is the output.
+
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`.
+        """
+        def run(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+            return hook(module, args, kwargs, output) if with_kwargs else hook(module, args, output)
+
+        self._hooks = self._hooks if self._hooks is not None else []
+        return _register(self._hooks, run, prepend)
+
+    # -- text
+
+    def extra_repr(self) -> str:
+        """What the text of the module says in its brackets; subclasses define it."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        inner = [f"({name}): {_indented(repr(module))}" for name, module in self._registered(Kind.MODULE)]
+        return tree_text(type(self).__name__, extra, inner)
+
+
+def tree_text(name: str, extra: str, inner: list[str]) -> str:
+    """A module's text: its name with `extra` in brackets, or with the text of what is in it, a line each."""
+    if not inner:
+        return f"{name}({extra})"
+    return "\n  ".join([f"{name}(", *([extra] if extra else []), *inner]) + "\n)"
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _once(named: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Every object under the first of its names."""
+    seen: set[int] = set()
+    for name, value in named:
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield name, value
+
+
+def _register(hooks: list[Hook], hook: Hook, prepend: bool) -> Handle:
+    hooks.insert(0 if prepend else len(hooks), hook)
+    return Handle(hooks, hook)
+
+
+def _not_initialised(module: Module, what: str) -> str:
+    name = type(module).__name__
+    return f"{name} is not initialised, cannot {what}: {name}.__init__ has to call super().__init__() before anything else"

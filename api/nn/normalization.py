@@ -1,0 +1,183 @@
+"""Layers that normalise, and dropout: `LayerNorm`, `GroupNorm`, `BatchNorm1d`, `BatchNorm2d`, `Dropout`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, new_tensor
+from adjit.eager.update import update_in_place
+from adjit.ir.errors import ShapeError
+from adjit.nn import functional, init
+from adjit.nn.linear import empty_parameter
+from adjit.nn.module import Module
+from adjit.nn.parameter import Parameter
+from adjit.tracer.source import find_user_location
+
+Array = Any
+
+
+class _Scaled(Module):
+    """Layers with a weight of ones and a bias of zeros, where they have any."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _add_parameters(self, shape: tuple[int, ...], weight: bool, bias: bool, dtype: Any) -> None:
+        self.register_parameter("weight", empty_parameter(shape, dtype) if weight else None)
+        self.register_parameter("bias", empty_parameter(shape, dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weights of one, biases of zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Scaled):
+    """Mean 0 and variance 1 over the last dimensions, which have the shape `normalized_shape`, then `weight` and `bias` of that shape.
+
+    >>> LayerNorm(4)(new_tensor(np.ones((2, 4), np.float32))).shape
+    (2, 4)
+    """
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+                 dtype: Any = None) -> None:
+        super().__init__()
+        self.normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self._add_parameters(self.normalized_shape, elementwise_affine, elementwise_affine and bias, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape; raises `ShapeError` where it does not end in `normalized_shape`."""
+        return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(_Scaled):
+    """Mean 0 and variance 1 over groups of channels and all that follows them, then `weight` and `bias` for each channel."""
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None) -> None:
+        super().__init__()
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        self._add_parameters((num_channels,), affine, affine, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, num_channels, ...) to the same shape."""
+        return functional.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class _BatchNorm(_Scaled):
+    """Each channel with mean 0 and variance 1 over the batch; in evaluation by the running mean and variance of training.
+
+    With `momentum` m, running = (1 - m) * running + m * batch; None takes the mean over all batches. The running variance is made of
+    unbiased ones. Without `track_running_stats`, evaluation goes by the batch too.
+    """
+
+    dims: tuple[int, ...]
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self._add_parameters((num_features,), affine, affine, dtype)
+        kind = DEFAULT_FLOAT if dtype is None else np.dtype(dtype)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", new_tensor(np.zeros(num_features, kind)) if tracked else None)
+        self.register_buffer("running_var", new_tensor(np.ones(num_features, kind)) if tracked else None)
+        self.register_buffer("num_batches_tracked", new_tensor(np.zeros((), np.int64)) if tracked else None)
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen."""
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+            init.zeros_(self.running_mean)
+            init.ones_(self.running_var)
+            init.constant_(self.num_batches_tracked, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape; raises `ShapeError` for other numbers of dimensions or channels, and in training for one value a channel."""
+        if x.ndim not in self.dims or x.shape[1] != self.num_features:
+            raise ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self.dims))} dimensions, {self.num_features} channels as the "
+                             f"second, got the shape {x.shape}", find_user_location())
+        if not self.training and self.running_mean is not None:
+            return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        normal, mean, variance = functional.batch_norm_with_statistics(x, self.weight, self.bias, self.eps)
+        if self.training and self.running_mean is not None:
+            update_in_place(_follow, [self.running_mean, self.running_var, self.num_batches_tracked], [mean, variance],     # type: ignore[list-item]
+                            self.momentum)
+        return normal
+
+    def extra_repr(self) -> str:
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+                f"track_running_stats={self.track_running_stats}")
+
+
+def _follow(running: Sequence[Array], batch: Sequence[Array], momentum: float | None) -> list[Array]:
+    """The running mean, variance and count after a batch."""
+    mean, variance, count = running
+    count = count + 1
+    part = 1.0 / count.astype(mean.dtype) if momentum is None else momentum
+    return [*((1.0 - part) * old + part * new.astype(old.dtype) for old, new in zip((mean, variance), batch, strict=True)), count]
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L).
+
+    weight, bias: (C,), ones and zeros at first; buffers running_mean, running_var: (C,), num_batches_tracked: ().
+    Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`.
+    """
+
+    dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of images, (N, C, H, W).
+
+    weight, bias: (C,), ones and zeros at first; buffers running_mean, running_var: (C,), num_batches_tracked: ().
+    Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`.
+    """
+
+    dims = (4,)
+
+
+class Dropout(Module):
+    """In training, each element 0 with probability `p`, else divided by `1 - p`; by keys of the default generator.
+
+    >>> Dropout(0.5).eval()(new_tensor(np.ones(3)))
+    tensor([1., 1., 1.], dtype=float64)
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"Dropout: p lies in [0, 1], got {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return functional.dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

@@ -1,0 +1,28 @@
+"""Parameters: tensors that modules learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjit.eager.tensor import Tensor, as_tensor
+
+
+class Parameter(Tensor):
+    """A tensor that requires grad by default, and that a `Module` lists once it is an attribute of it.
+
+    Lies on the memory of `data` where that is a tensor or an array. Raises `DTypeError` for `requires_grad` of what is not
+    floating-point.
+
+    >>> Parameter([1.0, 2.0])
+    Parameter containing:
+    tensor([1., 2.], requires_grad=True)
+    """
+
+    def __init__(self, data: Any, requires_grad: bool = True):
+        content = as_tensor(data)
+        self.payload = content.payload
+        self._version = content._version
+        self.requires_grad = requires_grad
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
