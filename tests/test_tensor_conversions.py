@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
+from adjit.eager.conversions import from_dlpack
 from adjit.eager.tensor import Tensor, tensor
 from adjit.errors import DTypeError, NonDifferentiableError, ShapeError, UnsupportedError
 
@@ -114,6 +115,29 @@ def test_arrays_share_memory_unless_grad_is_required():
     assert y.numpy(force=True).tolist() == [1.0]
 
 
+def test_dlpack_both_ways_without_a_copy():
+    array = np.zeros(3)
+    x = from_dlpack(array)
+    x.add_(1.0)
+    assert array.tolist() == [1.0, 1.0, 1.0]
+    shared = np.from_dlpack(x)
+    x.zero_()
+    assert shared.tolist() == array.tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(DTypeError):
+        from_dlpack(np.zeros(2, np.complex64))
+
+
+def test_dlpack_with_torch():
+    torch = pytest.importorskip("torch")
+    x = tensor([1.0, 2.0])
+    theirs = torch.from_dlpack(x)
+    theirs.add_(1.0)
+    assert x.tolist() == [2.0, 3.0]
+    ours = from_dlpack(theirs)
+    theirs.mul_(2.0)
+    assert ours.tolist() == [4.0, 6.0]
+
+
 def test_new_tensors_of_the_same_dtype():
     x = tensor(np.ones(2))
     assert x.new_zeros(2, 3).tolist() == [[0.0] * 3] * 2
@@ -136,6 +160,8 @@ def test_numpy_functions_take_tensors():
     assert np.stack([x, x]).grad_fn.name() == "StackBackward0"
     assert np.where(x > 2, x, 0.0).tolist() == [[0.0, 0.0], [3.0, 4.0]]
     assert np.add.reduce(x, axis=0).tolist() == [4.0, 6.0]
+    assert np.add.reduce(x, axis=0).grad_fn.name() == "SumBackward1"
+    assert np.multiply.outer(x, x).grad_fn.name() == "MulBackward0"
     assert np.var(x).item() == 1.25
     assert np.shape(x) == (2, 2)
     (np.ones((2, 2), np.float32) @ x).sum().backward()

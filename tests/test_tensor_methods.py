@@ -429,8 +429,8 @@ def test_values_and_indices_have_names():
 
 
 VIEWS = ["x[0]", "x[0, 1]", "x[1:]", "x[:, 0]", "x[..., None]", "x.view(-1)", "x.reshape(2, 6)", "x.flatten()", "x.unflatten(1, (2, 2))",
-         "x.t()", "x.T", "x.mT", "x.transpose(0, 1)", "x.permute(1, 0)", "x.movedim(0, 1)", "x.unsqueeze(0)", "x.squeeze(0)", "x.narrow(0, 1, 2)",
-         "x.select(0, 1)", "x.split(2)[1]", "x.chunk(2)[0]", "x.unbind()[2]", "x.ravel()", "x.swapaxes(0, 1)"]
+         "x.t()", "x.T", "x.mT", "x.transpose(0, 1)", "x.permute(1, 0)", "x.movedim(0, 1)", "x.unsqueeze(0)", "x.squeeze(0)",
+         "x.narrow(0, 1, 2)", "x.select(0, 1)", "x.split(2)[1]", "x.chunk(2)[0]", "x.unbind()[2]", "x.ravel()", "x.swapaxes(0, 1)"]
 
 
 @pytest.mark.parametrize("expression", VIEWS)

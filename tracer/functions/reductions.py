@@ -244,6 +244,7 @@ def _reduce_method(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(a: Any, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
         return function(a, axis, *args, **kwargs)
 
+    call.__name__ = function.__name__
     return entry_point(call)
 
 
@@ -251,6 +252,7 @@ def _logical_method(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         return function(a, axis, out, keepdims, where=where)
 
+    call.__name__ = function.__name__
     return entry_point(call)
 
 
@@ -261,6 +263,7 @@ def _extremum_method(function: Callable[..., Any]) -> Callable[..., Any]:
             raise UnsupportedError("dtype= of ufunc.reduce is supported for np.add and np.multiply only", find_user_location())
         return function(a, axis, out, keepdims, initial, where)
 
+    call.__name__ = function.__name__
     return entry_point(call)
 
 
@@ -270,6 +273,7 @@ def _accumulate_method(function: Callable[..., Any]) -> Callable[..., Any]:
             raise TypeError("cannot accumulate on a scalar")
         return function(a, axis, dtype, out)
 
+    call.__name__ = function.__name__
     return entry_point(call)
 
 
@@ -288,6 +292,7 @@ def _outer_method(ufunc: np.ufunc) -> Callable[..., Any]:
         first, second = as_traced(a), as_traced(b)
         return FUNCTIONS[ufunc](first[(..., *(None,) * second.ndim)], second, **kwargs)
 
+    call.__name__ = ufunc.__name__
     return entry_point(call)
 
 
