@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from adjit.eager.apply import emit, run_arrays
 from adjit.eager.call import describe, find_call
 from adjit.eager.capture import traced
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import Role
+from adjit.ir.errors import DTypeError, Role
 from adjit.tracer.scope import active_scope
+from adjit.tracer.source import find_user_location
 
 Update = Callable[..., Sequence[Any]]
 
@@ -34,7 +33,8 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
         describe(operand, arrays, key, True)
     before, modes.grad = modes.grad, False
     try:
-        call = find_call(lambda *given: function(*given, *statics), (list(targets), list(operands)), {}, arrays, tuple(key), (), True, False)
+        call = find_call(lambda *given: _checked(function(*given, *statics), given[0]), (list(targets), list(operands)), {}, arrays,
+                         tuple(key), (), True, False)
         arrays += call.constants
         scope = active_scope()
         if scope is not None and not scope.evaluates:
@@ -46,8 +46,16 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
         else:
             outs = run_arrays(call.operation, [operand.payload if isinstance(operand, Tensor) else operand for operand in arrays])
             for target, out in zip(targets, outs, strict=True):
-                np.copyto(target.payload, out, casting="no")
+                target.payload[...] = out
     finally:
         modes.grad = before
     for target in targets:
         target._version[0] += 1
+
+
+def _checked(results: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
+    for result, target in zip(results, targets, strict=True):
+        if (result.dtype, result.shape) != (target.dtype, target.shape):
+            raise DTypeError(f"an update gives {result.dtype}{list(result.shape)} for a tensor {target.dtype}{list(target.shape)}",
+                             find_user_location(), hint="convert the result to the dtype of its target")
+    return results
