@@ -88,12 +88,15 @@ class FunctionText:
                 self._unused.append(form.text)
                 self.lines.append(f"{form.text} = None")
 
+    def only_holder(self, value: Value) -> bool:
+        """Whether a local name holds this value and no other."""
+        return self._sharing.get(self.forms[value].text) == 1
+
     def assign(self, expression: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Form:
         """Give an expression a name, that of a value that dies with it if there is one."""
         for value in self.dying:
-            form = self.forms.get(value)
-            if form is not None and self._sharing.get(form.text) == 1:
-                del self.forms[value]
+            if value in self.forms and self.only_holder(value):
+                form = self.forms.pop(value)
                 self.lines.append(f"{form.text} = {expression}")
                 return Form(form.text, shape, roots, viewed=viewed)
         name = self.new_name()
@@ -160,7 +163,7 @@ class FunctionText:
         for value in values:
             form = self.forms[value]
             if value.type == type and type.shape == form.shape != () and value in self.dying \
-                    and self._sharing.get(form.text) == 1 and min(form.roots) >= 0 \
+                    and self.only_holder(value) and min(form.roots) >= 0 \
                     and not any(other.roots & form.roots for other in self.forms.values() if other is not form):
                 return value
         return None

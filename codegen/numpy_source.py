@@ -7,6 +7,7 @@ structure share one compiled text.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -29,8 +30,9 @@ from adjit.ir.definition import Kind
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value, last_uses
 from adjit.ir.ops.movement import inside, strided
-from adjit.ir.types import TensorType
+from adjit.ir.types import Shape, TensorType
 
+_RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
 _SMALL = 1 << 14
 """Bytes up to which calls count, not memory: a repeated result is copied, which is quicker than a view, and a caller may write to it."""
 
@@ -231,14 +233,22 @@ class _Writer(FunctionText):
             return self.alias(Form(form.text, form.shape, form.roots, form.number, form.weak, viewed and not form.weak))
         if len(shape) == len(target) or tuple(aligned) == shape:
             target = tuple(aligned)
-        return self.assign(f"{form.text}.reshape({self.constant(target)})", target, form.roots, viewed)
+        return self.reshaped(x, form.text, target, form.roots, viewed)
 
     def write_reshape(self, op: Op) -> Form:
         (x,), shape = op.operands, op.attrs["shape"]
         form = self.forms[x]
         if form.number is not None or form.weak or x.type.shape == shape or (not form.shape and x.type.shape):
             return self.alias(form)
-        return self.assign(f"{self.whole(x)}.reshape({self.constant(shape)})", shape, self.roots_of_whole(x))
+        return self.reshaped(x, self.whole(x), shape, self.roots_of_whole(x))
+
+    def reshaped(self, x: Value, text: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Form:
+        """A reshape; one of a reshape that nothing else needs takes its place."""
+        before = _RESHAPE.fullmatch(self.lines[-1]) if self.lines else None
+        if before is not None and before[1] == text and x in self.dying and self.only_holder(x):
+            self.lines.pop()
+            text = before[2]
+        return self.assign(f"{text}.reshape({self.constant(shape)})", shape, roots, viewed)
 
     def write_transpose(self, op: Op) -> Form:
         (x,), permutation = op.operands, op.attrs["permutation"]

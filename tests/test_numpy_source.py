@@ -175,6 +175,20 @@ def test_columns_are_reshaped_once() -> None:
     assert len(lines([check(lambda x, c: [ops.multiply(x, repeated(c, (5, 3), 0))], numbers(5, 3), numbers(5))][0])) == 2
 
 
+def test_of_reshapes_in_a_row_the_last_is_left() -> None:
+    def function(x: Value) -> list[Value]:
+        total = ops.reshape(ops.reshape(ops.reduce_sum(x, axes=(1,)), shape=(5, 1)), shape=(5,))
+        return [ops.subtract(x, repeated(total, (5, 3), 0))]
+
+    def before_another_op(x: Value) -> list[Value]:
+        """The operand is a repeated array: the reshape is within the line."""
+        return [ops.reshape(ops.exp(ops.reshape(repeated(x, (1, 4), 1), shape=(4, 1))), shape=(2, 2)),
+                ops.reshape(ops.cumsum(repeated(x, (1, 4), 1), axis=1, reverse=False), shape=(2, 2))]
+
+    assert check(function, numbers(5, 3)).text.count("reshape") == 1
+    check(before_another_op, numbers(4))
+
+
 def test_constants_are_scalars() -> None:
     made = check(lambda x: [ops.subtract(ops.full_like(x, 1.0), x)], numbers(4, 4))
     assert lines(made) == ["v0 = subtract(k0, a0)"]
