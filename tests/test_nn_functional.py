@@ -7,8 +7,8 @@ from math import erf
 from typing import Any
 
 import numpy as np
-import optree
 import pytest
+from nn_checks import Case, check_derivative, check_kernels, check_second_derivative, check_value
 
 import adjit as aj
 from adjit.nn import functional as F
@@ -17,6 +17,7 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((4, 5)) * 3
 LABELS = np.array([0, 4, 2, 2])
 PROBABILITIES = RNG.dirichlet(np.ones(5), 4)
+Y = RNG.standard_normal((4, 5))
 WEIGHT, BIAS = RNG.standard_normal(5), RNG.standard_normal(5)
 
 
@@ -29,7 +30,7 @@ def normalised(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-5) -> np.nd
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
 
 
-CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray, ...]]] = {
+CASES: dict[str, Case] = {
     "relu": (F.relu, lambda x: np.maximum(x, 0), (X,)),
     "gelu": (F.gelu, lambda x: x * 0.5 * (1 + np.vectorize(erf)(x / np.sqrt(2))), (X,)),
     "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"),
@@ -40,6 +41,16 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
     "softplus beta": (lambda x: F.softplus(x, beta=2.5, threshold=4.0),
                       lambda x: np.where(2.5 * x > 4, x, np.log1p(np.exp(2.5 * x)) / 2.5), (X,)),
     "tanh": (F.tanh, np.tanh, (X,)),
+    "elu": (lambda x: F.elu(x, alpha=0.7), lambda x: np.where(x > 0, x, 0.7 * (np.exp(x) - 1)), (X,)),
+    "selu": (F.selu, lambda x: 1.0507009873554804934 * np.where(x > 0, x, 1.6732632423543772848 * (np.exp(x) - 1)), (X,)),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.2), lambda x: np.where(x > 0, x, 0.2 * x), (X,)),
+    "relu6": (F.relu6, lambda x: np.clip(x, 0, 6), (2 * X,)),
+    "hardtanh": (lambda x: F.hardtanh(x, -2.0, 0.5), lambda x: np.clip(x, -2, 0.5), (X,)),
+    "softsign": (F.softsign, lambda x: x / (1 + np.abs(x)), (X,)),
+    "logsigmoid": (F.logsigmoid, lambda x: -np.log(1 + np.exp(-x)), (X,)),
+    "softmax dim": (lambda x: F.softmax(x, dim=0), lambda x: np.exp(log_softmax(x, 0)), (X,)),
+    "normalize": (F.normalize, lambda x: x / np.sqrt((x ** 2).sum(1, keepdims=True)), (X,)),
+    "normalize p": (lambda x: F.normalize(x, 3.0, 0), lambda x: x / (np.abs(x) ** 3).sum(0) ** (1 / 3), (X,)),
     "softmax": (F.softmax, lambda x: np.exp(log_softmax(x)), (X,)),
     "softmax axis 0": (lambda x: F.softmax(x, axis=0), lambda x: np.exp(log_softmax(x, 0)), (X,)),
     "log_softmax": (F.log_softmax, log_softmax, (X,)),
@@ -67,6 +78,24 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
     "mse_loss": (F.mse_loss, lambda x, y: ((x - y) ** 2).mean(), (X, RNG.standard_normal((4, 5)))),
     "mse_loss none": (lambda x, y: F.mse_loss(x, y, "none"), lambda x, y: (x - y) ** 2, (X, RNG.standard_normal((4, 5)))),
     "l1_loss": (lambda x, y: F.l1_loss(x, y, "sum"), lambda x, y: np.abs(x - y).sum(), (X, RNG.standard_normal((4, 5)))),
+    "cross_entropy weighted": (
+        lambda x, w: F.cross_entropy(x, LABELS, w, ignore_index=4),
+        lambda x, w: -(w[LABELS] * log_softmax(x)[np.arange(4), LABELS])[[0, 2, 3]].sum() / (w[0] + 2 * w[2]), (X, PROBABILITIES[0])),
+    "nll_loss weighted": (lambda x, w: F.nll_loss(x, LABELS, w, reduction="none"), lambda x, w: -w[LABELS] * x[np.arange(4), LABELS],
+                          (X, PROBABILITIES[0])),
+    "smooth_l1_loss": (lambda x, y: F.smooth_l1_loss(x, y, beta=2.0),
+                       lambda x, y: np.where(abs(x - y) < 2, (x - y) ** 2 / 4, abs(x - y) - 1).mean(), (X, Y)),
+    "huber_loss": (lambda x, y: F.huber_loss(x, y, "sum", delta=2.0),
+                   lambda x, y: np.where(abs(x - y) < 2, (x - y) ** 2 / 2, 2 * (abs(x - y) - 1)).sum(), (X, Y)),
+    "binary_cross_entropy": (
+        lambda p, t, w: F.binary_cross_entropy(p, t, w), lambda p, t, w: -(w * (t * np.log(p) + (1 - t) * np.log(1 - p))).mean(),
+        (PROBABILITIES[:, ::-1].copy(), PROBABILITIES, WEIGHT)),
+    "binary_cross_entropy_with_logits weighted": (
+        lambda x, t, w, p: F.binary_cross_entropy_with_logits(x, t, w, "sum", p),
+        lambda x, t, w, p: -(w * (p * t * np.log(1 / (1 + np.exp(-x))) + (1 - t) * np.log(1 / (1 + np.exp(x))))).sum(),
+        (X, PROBABILITIES, WEIGHT, np.abs(BIAS))),
+    "kl_div": (lambda x, t: F.kl_div(x, t, "batchmean"), lambda x, t: (t * (np.log(t) - x)).sum() / 4, (X, PROBABILITIES)),
+    "kl_div log": (lambda x, t: F.kl_div(x, t, log_target=True), lambda x, t: (np.exp(t) * (t - x)).mean(), (X, Y)),
     "binary_cross_entropy_with_logits": (
         F.binary_cross_entropy_with_logits,
         lambda x, t: -(t * np.log(1 / (1 + np.exp(-x))) + (1 - t) * np.log(1 / (1 + np.exp(x)))).mean(), (X, PROBABILITIES)),
@@ -76,50 +105,23 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_value_on_plain_arrays_and_compiled(name: str, dtype: type) -> None:
-    ours, formula, arrays = CASES[name]
-    arrays = tuple(array.astype(dtype) for array in arrays)
-    expected = formula(*(array.astype(np.float64) for array in arrays))
-    tolerance = {"rtol": 1e-12, "atol": 1e-12} if dtype is np.float64 else {"rtol": 2e-5, "atol": 2e-6}
-    for function in (ours, aj.compile(ours, backend="interpret")):
-        result = function(*arrays)
-        assert result.dtype == dtype
-        assert isinstance(result, np.ndarray | np.generic)
-        np.testing.assert_allclose(result, expected, **tolerance)
+    check_value(CASES[name], dtype)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivative_against_finite_differences(name: str) -> None:
-    ours, formula, arrays = CASES[name]
-    weights = np.asarray(RNG.standard_normal(np.shape(formula(*arrays))))
+    check_derivative(CASES[name])
 
-    def total(*inputs: Any) -> Any:
-        return np.sum(ours(*inputs) * weights)
 
-    gradients = aj.grad(total, argnums=tuple(range(len(arrays))))(*arrays)
-    for position, (array, gradient) in enumerate(zip(arrays, gradients, strict=True)):
-        direction = RNG.standard_normal(array.shape)
-        ends = [float(np.sum(formula(*(a + step * direction if i == position else a for i, a in enumerate(arrays))) * weights))
-                for step in (1e-6, -1e-6)]
-        difference = (ends[0] - ends[1]) / 2e-6
-        assert np.vdot(gradient, direction) == pytest.approx(difference, rel=1e-6, abs=1e-7)
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivative_against_finite_differences(name: str) -> None:
+    check_second_derivative(CASES[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_kernels_agree_with_the_interpreter(dtype: type) -> None:
-    names = [name for name in CASES if name != "cross_entropy map"]
-    arrays = {name: tuple(array.astype(dtype) for array in CASES[name][2]) for name in names}
-
-    def everything(inputs: Any) -> Any:
-        def total(inputs: Any) -> Any:
-            return sum(np.mean(CASES[name][0](*inputs[name])) for name in names)
-        return {name: CASES[name][0](*inputs[name]) for name in names}, aj.grad(total)(inputs)
-
-    fast, slow = (optree.tree_flatten(aj.compile(everything, backend=backend)(arrays)) for backend in ("numba", "interpret"))
-    assert fast[1] == slow[1]
-    for ours, reference in zip(fast[0], slow[0], strict=True):
-        assert ours.dtype == reference.dtype == dtype
-        np.testing.assert_allclose(ours, reference, *((1e-12, 1e-13) if dtype is np.float64 else (1e-5, 1e-6)))
+    check_kernels({name: case for name, case in CASES.items() if name != "cross_entropy map"}, dtype)
 
 
 def derivative(function: Callable[[Any], Any], at: float) -> float:
