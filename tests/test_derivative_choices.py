@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.nn.functional import relu
+from adjit.nn import functional
 
 HALF = [0.5]
 CASES: dict[str, tuple[Callable[..., Any], tuple[list[float], ...], list[list[float]]]] = {
@@ -29,7 +29,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[list[float], ...], list[list[fl
     "round": (np.round, ([1.0, 1.5],), [[0.0, 0.0]]),
     "floor_divide": (np.floor_divide, ([7.0], [2.0]), [[0.0], [0.0]]),
     "sort": (lambda x: np.sort(x) * np.array([1.0, 2.0, 3.0]), ([5.0, 4.0, 5.0],), [[2.0, 1.0, 3.0]]),
-    "relu": (relu, ([-1.0, 0.0, 1.0],), [[0.0, 0.0, 1.0]]),
+    "relu": (functional.relu, ([-1.0, 0.0, 1.0],), [[0.0, 0.0, 1.0]]),
+    "relu6": (functional.relu6, ([-1.0, 0.0, 1.0, 6.0, 7.0],), [[0.0, 0.0, 1.0, 0.0, 0.0]]),
+    "hardtanh": (functional.hardtanh, ([-1.0, 0.0, 1.0],), [[0.0, 1.0, 0.0]]),
+    "leaky_relu": (lambda x: functional.leaky_relu(x, 0.25), ([0.0, 1.0],), [[0.25, 1.0]]),
+    "elu": (lambda x: functional.elu(x, 0.5), ([0.0, 1.0],), [[0.5, 1.0]]),
+    "max_pool2d": (lambda x: functional.max_pool2d(x.reshape(1, 2, 2), 2), ([1.0, 2.0, 2.0, 2.0],), [[0.0, 1.0, 0.0, 0.0]]),
+    "l1_loss": (lambda x, y: functional.l1_loss(x, y, "sum"), ([1.0, 2.0], [1.0, 0.0]), [[0.0, 1.0], [0.0, -1.0]]),
+    "smooth_l1_loss": (functional.smooth_l1_loss, ([1.0], [1.0]), [[0.0], [0.0]]),
+    "huber_loss": (functional.huber_loss, ([1.0], [1.0]), [[0.0], [0.0]]),
+    "binary_cross_entropy": (lambda p: functional.binary_cross_entropy(p, np.array([1.0, 1.0, 0.0]), reduction="sum"), ([0.0, 0.5, 1.0],),
+                             [[0.0, -2.0, 0.0]]),
     "sqrt": (np.sqrt, ([0.0],), [[np.inf]]),
     "hypot": (np.hypot, ([0.0], [0.0]), [[0.0], [0.0]]),
     "arctan2": (np.arctan2, ([0.0], [0.0]), [[0.0], [0.0]]),
