@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optree
 import pytest
+from optimizer_formulas import CASES, NAMES
 
 import adjit as aj
 from adjit import optim
@@ -19,41 +21,7 @@ START = {"layers": [(RNG.standard_normal((3, 2)), RNG.standard_normal(2)), (RNG.
 GRADS = [optree.tree_map(lambda p: np.asarray(RNG.standard_normal(np.shape(p))), START) for _ in range(10)]
 
 
-def reference_sgd(p: np.ndarray, grads: list[np.ndarray], lr: float, momentum: float = 0.0, nesterov: bool = False,
-                  decay: float = 0.0) -> Iterator[np.ndarray]:
-    velocity = np.zeros_like(p)
-    for g in grads:
-        g = g + decay * p
-        velocity = momentum * velocity + g
-        p = p - lr * (g + momentum * velocity if nesterov else velocity)
-        yield p
-
-
-def reference_adam(p: np.ndarray, grads: list[np.ndarray], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                   decay: float = 0.0, decoupled: bool = False) -> Iterator[np.ndarray]:
-    m, v = np.zeros_like(p), np.zeros_like(p)
-    for t, g in enumerate(grads, 1):
-        if decoupled:
-            p = p * (1 - lr * decay)
-        else:
-            g = g + decay * p
-        m = betas[0] * m + (1 - betas[0]) * g
-        v = betas[1] * v + (1 - betas[1]) * g ** 2
-        p = p - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
-        yield p
-
-
-CASES: dict[str, tuple[optim.FunctionalOptimizer, Callable[..., Iterator[np.ndarray]]]] = {
-    "sgd": (optim.sgd(0.1), lambda p, g: reference_sgd(p, g, 0.1)),
-    "sgd default": (optim.sgd(), lambda p, g: reference_sgd(p, g, 1e-3)),
-    "sgd momentum": (optim.sgd(0.1, momentum=0.9), lambda p, g: reference_sgd(p, g, 0.1, 0.9)),
-    "sgd nesterov": (optim.sgd(0.1, momentum=0.9, nesterov=True), lambda p, g: reference_sgd(p, g, 0.1, 0.9, True)),
-    "sgd decay": (optim.sgd(0.1, momentum=0.5, weight_decay=0.2), lambda p, g: reference_sgd(p, g, 0.1, 0.5, False, 0.2)),
-    "adam": (optim.adam(), lambda p, g: reference_adam(p, g, 1e-3)),
-    "adam decay": (optim.adam(0.1, (0.8, 0.9), 1e-4, weight_decay=0.3), lambda p, g: reference_adam(p, g, 0.1, (0.8, 0.9), 1e-4, 0.3)),
-    "adamw": (optim.adamw(0.05), lambda p, g: reference_adam(p, g, 0.05, decay=1e-2, decoupled=True)),
-    "adamw decay": (optim.adamw(0.1, weight_decay=0.5), lambda p, g: reference_adam(p, g, 0.1, decay=0.5, decoupled=True)),
-}
+OPTIMIZERS = {"sgd": optim.sgd, "adam": optim.adam, "adamw": optim.adamw, "rmsprop": optim.rmsprop, "adagrad": optim.adagrad}
 
 
 def leaves_after_each_step(optimizer: optim.FunctionalOptimizer, update: Callable[..., Any], dtype: type) -> Iterator[list[np.ndarray]]:
@@ -64,24 +32,24 @@ def leaves_after_each_step(optimizer: optim.FunctionalOptimizer, update: Callabl
         yield [np.array(leaf) for leaf in optree.tree_leaves(params)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("function", "formula", "options"), [case[1:] for case in CASES], ids=NAMES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("how", ["plain", "compiled", "donated"])
-def test_ten_steps(name: str, dtype: type, how: str) -> None:
-    optimizer, reference = CASES[name]
+def test_ten_steps(function: str, formula: Callable[..., Iterator[np.ndarray]], options: dict[str, Any], dtype: type, how: str) -> None:
+    optimizer = OPTIMIZERS[function](**{"learning_rate" if key == "lr" else key: value for key, value in options.items()})
     update = {
         "plain": optimizer.update,
         "compiled": aj.compile(optimizer.update, backend="interpret"),
         "donated": aj.compile(optimizer.update, donate=("params", "state"), backend="interpret"),
     }[how]
-    expected = zip(*(reference(start, [optree.tree_leaves(grads)[i] for grads in GRADS])
+    expected = zip(*(formula(start, [optree.tree_leaves(grads)[i] for grads in GRADS], **options)
                      for i, start in enumerate(optree.tree_leaves(START))), strict=True)
     count = 0
-    for ours, formula in zip(leaves_after_each_step(optimizer, update, dtype), expected, strict=True):
+    for ours, theirs in zip(leaves_after_each_step(optimizer, update, dtype), expected, strict=True):
         count += 1
-        for leaf, wanted in zip(ours, formula, strict=True):
+        for leaf, wanted in zip(ours, theirs, strict=True):
             assert leaf.dtype == dtype
-            np.testing.assert_allclose(leaf, wanted, *((1e-12, 1e-14) if dtype is np.float64 else (2e-5, 2e-6)))
+            np.testing.assert_allclose(leaf, wanted, *((1e-12, 1e-14) if dtype is np.float64 else (1e-5, 1e-6)))
     assert count == 10
 
 
@@ -161,9 +129,52 @@ def test_ops_of_an_update_have_its_role() -> None:
     assert all("update" in line.split("#")[-1] for line in lines)
 
 
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+def test_dataclasses_are_trees() -> None:
+    optimizer = optim.rmsprop(0.1, momentum=0.5)
+    params = Layer(np.ones((2, 2)), np.ones(2))
+    new, state = optimizer.update(params, Layer(np.ones((2, 2)), np.zeros(2)), optimizer.init(params))
+    assert isinstance(new, Layer)
+    assert isinstance(state.square, Layer)
+    np.testing.assert_allclose(new.w, 1 - 0.1 / (0.1 + 1e-8))
+    assert new.b.tolist() == [1.0, 1.0]
+
+
+def test_dicts_in_another_order_are_the_same_tree() -> None:
+    optimizer = optim.sgd(1.0)
+    params = {"a": np.ones(2), "b": np.ones(3)}
+    new, _ = optimizer.update(params, {"b": np.full(3, 2.0), "a": np.zeros(2)}, optimizer.init(params))
+    assert {key: value.tolist() for key, value in new.items()} == {"a": [1.0, 1.0], "b": [-1.0, -1.0, -1.0]}
+
+
+@pytest.mark.parametrize("optimizer", [
+    optim.sgd(0.1, momentum=0.9, dampening=0.1), optim.adam(0.1, amsgrad=True), optim.rmsprop(centered=True)])
+def test_trees_of_tensors(optimizer: optim.FunctionalOptimizer) -> None:
+    arrays, grads = [np.array([1.0, 2.0]), np.array(3.0)], [np.array([0.5, -1.0]), np.array(2.0)]
+    tensors = [aj.tensor(array, requires_grad=True) for array in arrays]
+    state, plain = optimizer.init(tensors), optimizer.init(arrays)
+    for _ in range(3):
+        tensors, state = optimizer.update(tensors, [aj.tensor(grad) for grad in grads], state)
+        arrays, plain = optimizer.update(arrays, grads, plain)
+    for ours, array in zip(optree.tree_leaves((tensors, state)), optree.tree_leaves((arrays, plain)), strict=True):
+        assert isinstance(ours, aj.Tensor)
+        np.testing.assert_array_equal(ours.detach().numpy(), array)
+    assert all(tensor.requires_grad and tensor.is_leaf for tensor in tensors)
+
+
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda: optim.sgd(nesterov=True), ValueError, "nesterov needs a momentum"),
     (lambda: optim.adam(betas=(0.9, 1.0)), ValueError, r"betas lie in \[0, 1\)"),
+    (lambda: optim.rmsprop(alpha=-1.0), ValueError, "invalid alpha value"),
+    (lambda: optim.adagrad(initial_accumulator_value=-1.0), ValueError, "invalid initial_accumulator_value value"),
+    (lambda: optim.sgd(-1.0), ValueError, "invalid learning rate: -1.0"),
+    (lambda: optim.rmsprop().update([np.ones(2)], [np.ones(2)], optim.RmspropState([[np.ones(2)]])), aj.errors.ShapeError,
+     "params and square are different trees"),
     (lambda: optim.adam().init({"n": np.arange(3)}), aj.errors.DTypeError, r"params\['n'\] has dtype int64"),
     (lambda: optim.sgd().update({"a": np.ones(2)}, {"b": np.ones(2)}, optim.SgdState(None)), aj.errors.ShapeError, "different trees"),
     (lambda: optim.sgd().update([np.ones(2)], [np.ones(3)], optim.SgdState(None)), aj.errors.ShapeError,

@@ -10,8 +10,7 @@ Names, defaults and numbers are PyTorch's (`torch.optim`). The functional ones a
 
 from adjit.nn.utils import clip_grad_norm_, clip_grad_value_
 from adjit.optim import lr_scheduler
-from adjit.optim.adagrad import Adagrad
-from adjit.optim.adam import Adam, AdamW
+from adjit.optim.classes import SGD, Adagrad, Adam, AdamW, RMSprop
 from adjit.optim.functional import (
     AdagradState,
     AdamState,
@@ -25,8 +24,6 @@ from adjit.optim.functional import (
     sgd,
 )
 from adjit.optim.optimizer import Optimizer
-from adjit.optim.rmsprop import RMSprop
-from adjit.optim.sgd import SGD
 
 __all__ = [
     "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "FunctionalOptimizer", "Optimizer", "RMSprop", "RmspropState", "SGD",

@@ -30,6 +30,8 @@ class Optimizer(Stateful):
     defaults        the hyperparameters of groups that do not say otherwise.
     """
 
+    _filled_later = ("state",)
+
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]):
         if isinstance(params, Tensor):
             raise TypeError("params is an iterable of tensors or of dicts, got one tensor: write [tensor]")
@@ -252,23 +254,13 @@ def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> 
     return params + states
 
 
-class _Element:
-    """An element of a hyperparameter that is a tuple, by the interface of a group: read anew each time, since tuples are replaced."""
-
-    def __init__(self, group: Group, name: str):
-        self.group, self.name = group, name
-
-    def __getitem__(self, index: int) -> Any:
-        return self.group[self.name][index]
-
-
 _BETAS = {"beta1": 0, "beta2": 1}
 
 
 def _number(group: Group, name: str) -> Any:
     """A hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
     index = _BETAS.get(name)
-    value = hyperparameter(group, name) if index is None else hyperparameter(_Element(group, "betas"), index)   # type: ignore[arg-type]
+    value = hyperparameter(group, name) if index is None else hyperparameter(group, "betas", index)
     return float(value) if isinstance(value, (int, float)) else value
 
 
