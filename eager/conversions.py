@@ -31,6 +31,7 @@ def install() -> None:
     """Give `Tensor` what this file defines."""
     members: dict[str, Callable[..., Any]] = {
         "to": _to, "astype": _astype, "type": _astype, "type_as": _type_as, "cpu": _cpu, "contiguous": _contiguous, "copy": _copy,
+        "nonzero": _nonzero,
         "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
         "__bool__": _bool, "__float__": _float, "__int__": _int, "__index__": _index, "__len__": _len, "__iter__": _iter,
         "__format__": _format, "__array_ufunc__": TracedArray.__array_ufunc__, "__array_function__": _array_function,
@@ -138,6 +139,12 @@ def _item(self: Tensor) -> bool | int | float:
 def _tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers."""
     return _content(self).tolist()
+
+
+def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
+    """The places of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
+    places = np.nonzero(_content(self))
+    return tuple(map(new_tensor, places)) if as_tuple else new_tensor(np.stack(places, axis=-1))
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:

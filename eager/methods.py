@@ -104,7 +104,7 @@ def install() -> None:
         "reshape": _sizes(shapes.reshape), "view": _sizes(shapes.reshape),
         "expand": _sizes(shapes.expand), "repeat": _sizes(shapes.repeat), "tile": _tile, "permute": _sizes(shapes.permute),
         "flip": _sizes(shapes.flip), "transpose": _transpose, "ravel": _ravel, "expand_as": _expand_as, "reshape_as": _reshape_as,
-        "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": _get_item, "allclose": _allclose, "equal": _equal,
+        "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": _masked_select, "allclose": _allclose, "equal": _equal,
         "__pos__": _pos, "__getitem__": _get_item, "__setitem__": _set_item, "__contains__": _contains,
     }
     for name, member in members.items():
@@ -116,20 +116,28 @@ def install() -> None:
 # -- operators
 
 
-def _operand(x: Any) -> bool:
-    return isinstance(x, (Tensor, bool, int, float, np.ndarray, np.generic, TracedArray))
+_OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TracedArray)
 
 
 def _operator(function: Function) -> Function:
-    return lambda self, other: apply(function, (self, other)) if _operand(other) else NotImplemented
+    def operator(self: Tensor, other: Any) -> Any:
+        return apply(function, (self, other)) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return operator
 
 
 def _reflected(function: Function) -> Function:
-    return lambda self, other: apply(function, (other, self)) if _operand(other) else NotImplemented
+    def operator(self: Tensor, other: Any) -> Any:
+        return apply(function, (other, self)) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return operator
 
 
 def _in_place_operator(function: Function) -> Function:
-    return lambda self, other: apply_in_place(function, self, (other,)) if _operand(other) else NotImplemented
+    def operator(self: Tensor, other: Any) -> Any:
+        return apply_in_place(function, self, (other,)) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return operator
 
 
 def _unary(function: Function) -> Function:
@@ -311,6 +319,12 @@ def _index_arrays(entries: tuple[Any, ...]) -> tuple[Any, ...]:
         else:
             found.append(item)
     return tuple(found)
+
+
+def _masked_select(self: Tensor, mask: Any) -> Tensor:
+    """The elements where the mask holds, in one dimension; both are broadcast against each other."""
+    shape = np.broadcast_shapes(self.shape, mask.shape)
+    return _get_item(_broadcast_to(self, shape), np.broadcast_to(mask, shape))
 
 
 def _set_item(self: Tensor, index: Any, value: Any) -> None:

@@ -7,10 +7,11 @@ import operator
 import numpy as np
 import pytest
 
+import adjit
 from adjit.eager.functions_reductions import ValuesAndIndices
 from adjit.eager.names import node_name
 from adjit.eager.tensor import Tensor, new_tensor, tensor
-from adjit.errors import DTypeError, InPlaceError, ShapeError
+from adjit.errors import DTypeError, InPlaceError, ShapeError, TraceError, UnsupportedError
 
 
 def inputs(dtype=np.float64):
@@ -213,6 +214,10 @@ CASES = [
     ("x[k, k]", "x[k, k]", "IndexBackward0"),
     ("x[m]", "x[m]", "IndexBackward0"),
     ("b[:, m]", "b[:, m]", "IndexBackward0"),
+    ("x.masked_select(m)", "x[m]", "IndexBackward0"),
+    ("x.masked_select(v > 0)", "x[np.broadcast_to(v > 0, x.shape)]", "IndexBackward0"),
+    ("m.nonzero()", "np.argwhere(m)", None),
+    ("m.nonzero(as_tuple=True)", "np.nonzero(m)", None),
     ("x.take(i)", "np.take(x, i)", "TakeBackward0"),
     ("x.index_select(1, k)", "x[:, k]", "IndexSelectBackward0"),
     ("x.index_add(0, k, y)", "x + np.stack([y[1], 0 * y[0], y[0] + y[2]])", "IndexAddBackward0"),
@@ -251,9 +256,11 @@ CASES = [
     ("i.div(2, rounding_mode='trunc')", "i // 2", None),
     ("(-i).div(2, rounding_mode='trunc')", "-(i // 2)", None),
 ]
+# The shape of these depends on values.
+OF_VALUES = ("[m]", ", m]", "masked_select", "nonzero()", "nonzero(a")
 IDS = [case[0] for case in CASES]
 # PyTorch has another name here, for a reason of its own.
-OTHER_NAMES = {"x.view_as(x)", "x.scatter(1, i, 5.0)", "x.norm(0, dim=0)"}
+OTHER_NAMES = {"x.masked_select(m)", "x.masked_select(v > 0)", "x.view_as(x)", "x.scatter(1, i, 5.0)", "x.norm(0, dim=0)"}
 
 
 def added(x, index, values):
@@ -362,6 +369,44 @@ def test_as_torch(expression, in_numpy, name):
                 gradient = np.zeros_like(arrays[key]) if ours[key].grad is None else ours[key].grad.numpy()
                 wanted = np.zeros_like(arrays[key]) if value.grad is None else value.grad.numpy()
                 np.testing.assert_allclose(gradient, wanted, rtol=10 * tolerance, atol=10 * tolerance, err_msg=key)
+
+
+def test_within_a_compiled_function():
+    expressions = [expression for expression, *_ in CASES if not any(part in expression for part in OF_VALUES)]
+    values = {key: tensor(array) for key, array in inputs().items()}
+
+    def everything(values):
+        return [flat(evaluate(expression, values)) for expression in expressions]
+
+    for expression, compiled, eager in zip(expressions, adjit.compile(everything)(values), everything(values), strict=True):
+        for a, e in zip(compiled, eager, strict=True):
+            assert (a.shape, a.dtype) == (e.shape, e.dtype), expression
+            np.testing.assert_allclose(a.numpy(), e.numpy(), rtol=1e-12, atol=1e-12, err_msg=expression)
+
+
+@pytest.mark.parametrize("read", [lambda x: x.item(), lambda x: x.tolist(), lambda x: x.numpy(), bool, float, int, lambda x: f"{x:.2f}",
+                                  lambda x: np.ones(3)[x.int()], lambda x: x.equal(x)])
+def test_values_are_not_read_while_tracing(read):
+    outer = tensor(1.0)
+    with pytest.raises(TraceError):
+        adjit.compile(lambda x: x * read(outer))(tensor(2.0))
+    with pytest.raises(TraceError):
+        adjit.compile(lambda x: x * read(x))(tensor(2.0))
+
+
+def test_a_mask_of_a_compiled_function_makes_no_shape():
+    x, mask = tensor([1.0, 2.0]), tensor([True, False])
+    with pytest.raises(UnsupportedError, match="traced bool mask"):
+        adjit.compile(lambda x: x[mask])(x)
+
+    @adjit.compile
+    def masked(x, mask):
+        y = x.clone()
+        y[mask] = 5.0
+        return y
+
+    assert masked(x, mask).tolist() == [5.0, 2.0]
+    assert masked(x, ~mask).tolist() == [1.0, 5.0]
 
 
 # -- gradients where functions have kinks
