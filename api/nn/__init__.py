@@ -7,7 +7,7 @@
 Names, arguments, defaults and initial values are PyTorch's; parameters are float32 unless `dtype=` says otherwise.
 """
 
-from adjit.nn import functional, init
+from adjit.nn import functional, init, utils
 from adjit.nn.activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from adjit.nn.attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
 from adjit.nn.containers import ModuleDict, ModuleList, ParameterList, Sequential
@@ -36,5 +36,5 @@ __all__ = [
     "KLDivLoss", "L1Loss", "LSTM", "LSTMCell", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool2d", "Module",
     "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter", "ParameterList", "RNN", "RNNCell", "ReLU", "Sequential",
     "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softplus", "Tanh", "TransformerEncoder", "TransformerEncoderLayer", "functional",
-    "init", "load_state", "save_state",
+    "init", "load_state", "save_state", "utils",
 ]

@@ -10,16 +10,23 @@ from adjit.nn.module import Module
 
 
 class ReLU(Module):
-    """`max(x, 0)`.
+    """`max(x, 0)`; with `inplace` written into `x`.
 
     >>> import adjit
     >>> ReLU()(adjit.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
 
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
-        return functional.relu(x)
+        return x.relu_() if self.inplace else functional.relu(x)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
 
 
 class LeakyReLU(Module):
@@ -104,11 +111,11 @@ class Sigmoid(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
-        return functional.sigmoid(x)        # type: ignore[no-any-return]
+        return functional.sigmoid(x)
 
 
 class Softmax(Module):
-    """`exp(x) / sum(exp(x))` over `dim`, by default the last one (PyTorch's default, which it warns of, goes by the number of dimensions)."""
+    """`exp(x) / sum(exp(x))` over `dim`, by default the last one (PyTorch warns without `dim`, and chooses by the number of dimensions)."""
 
     def __init__(self, dim: Any = None) -> None:
         super().__init__()

@@ -106,7 +106,7 @@ class MultiheadAttention(Module):
         if self.in_proj_weight is None:
             weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
         elif query is key and key is value:
-            return list(functional.linear(query, self.in_proj_weight, bias).split(size, -1))      # type: ignore[attr-defined]
+            return list(functional.linear(query, self.in_proj_weight, bias).split(size, -1))
         else:
             weights = list(self.in_proj_weight.split(size))
         return [functional.linear(x, weight, bias) for x, weight, bias in zip((query, key, value), weights, biases, strict=True)]
@@ -154,7 +154,8 @@ def _merged_mask(mask: Array | None, padding: Array | None, query_shape: tuple[i
     if padding is not None:
         padding = _additive(padding, dtype, "key_padding_mask")
         if padding.size != batch * keys or padding.shape not in ((batch, keys), (keys,)):
-            raise ShapeError(f"MultiheadAttention: key_padding_mask has the shape {(batch, keys)}, got {padding.shape}", find_user_location())
+            raise ShapeError(f"MultiheadAttention: key_padding_mask has the shape {(batch, keys)}, got {padding.shape}",
+                             find_user_location())
         total = total + np.reshape(padding, (batch, 1, 1, keys))
     return total
 
@@ -199,14 +200,14 @@ class TransformerEncoderLayer(Module):
             x = x + self._attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
             return x + self._feed_forward(self.norm2(x))
         x = self.norm1(x + self._attend(x, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self._feed_forward(x))        # type: ignore[no-any-return]
+        return self.norm2(x + self._feed_forward(x))
 
     def _attend(self, x: Tensor, mask: Array, padding: Array, is_causal: bool) -> Tensor:
         mixed, _ = self.self_attn(x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
-        return self.dropout1(mixed)         # type: ignore[no-any-return]
+        return self.dropout1(mixed)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))       # type: ignore[no-any-return]
+        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 class TransformerEncoder(Module):
@@ -223,4 +224,4 @@ class TransformerEncoder(Module):
         x = src
         for layer in self.layers:
             x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=is_causal)
-        return x if self.norm is None else self.norm(x)     # type: ignore[no-any-return]
+        return x if self.norm is None else self.norm(x)

@@ -181,7 +181,7 @@ class ModuleDict(Module):
     def __getitem__(self, key: str) -> Module:
         if self._kinds.get(key) is not Kind.MODULE:
             raise KeyError(key)
-        return self.__dict__[key]       # type: ignore[no-any-return]
+        return self.__dict__[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)

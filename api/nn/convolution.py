@@ -113,7 +113,8 @@ class Conv2d(_Convolution):
 class MaxPool2d(Module):
     """The largest element of each window, see `functional.max_pool2d`."""
 
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False) -> None:
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
+                 ceil_mode: bool = False) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
@@ -155,7 +156,7 @@ class AvgPool2d(Module):
 class AdaptiveAvgPool2d(Module):
     """The means of `output_size` windows, see `functional.adaptive_avg_pool2d`."""
 
-    def __init__(self, output_size: int | None | Sequence[int | None]) -> None:
+    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         super().__init__()
         self.output_size = output_size
 

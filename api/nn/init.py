@@ -57,7 +57,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one number."""
     with no_grad():
-        return tensor.fill_(val)        # type: ignore[no-any-return]
+        return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.ndim != 2:
         raise ShapeError(f"eye_ fills matrices, got the shape {tensor.shape}", find_user_location())
     with no_grad():
-        return tensor.copy_(np.eye(*tensor.shape, dtype=tensor.dtype))      # type: ignore[no-any-return]
+        return tensor.copy_(np.eye(*tensor.shape, dtype=tensor.dtype))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
@@ -125,7 +125,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     q, r = np.linalg.qr(tall)
     q = q * np.sign(np.diagonal(r))       # then it is uniform among the orthogonal matrices
     with no_grad():
-        return tensor.copy_((gain * (q.T if rows < columns else q)).reshape(tensor.shape))      # type: ignore[no-any-return]
+        return tensor.copy_((gain * (q.T if rows < columns else q)).reshape(tensor.shape))
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:

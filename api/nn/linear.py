@@ -49,7 +49,7 @@ class Flatten(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` with these dimensions as one."""
-        return x.flatten(self.start_dim, self.end_dim)      # type: ignore[no-any-return]
+        return x.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
@@ -117,7 +117,7 @@ class Bilinear(Module):
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Both inputs have the same shape but for the last dimension."""
-        return bilinear(x1, x2, self.weight, self.bias)     # type: ignore[no-any-return]
+        return bilinear(x1, x2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
@@ -163,7 +163,7 @@ class Embedding(Module):
         weight = as_tensor(embeddings)
         if weight.ndim != 2:
             raise ShapeError(f"Embedding.from_pretrained takes a matrix, got the shape {weight.shape}", find_user_location())
-        made = cls(*weight.shape, padding_idx=padding_idx, dtype=weight.dtype)
+        made = cls(weight.shape[0], weight.shape[1], padding_idx, weight.dtype)
         made.weight = Parameter(weight, requires_grad=not freeze)
         return made
 
@@ -172,7 +172,7 @@ class Embedding(Module):
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
-                self.weight[self.padding_idx] = 0.0     # type: ignore[index]
+                self.weight[self.padding_idx] = 0.0
 
     def forward(self, indices: Tensor) -> Tensor:
         """Integers of any shape to that shape and `embedding_dim`."""

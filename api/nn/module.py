@@ -12,7 +12,7 @@ from adjit.eager.modes import no_grad
 from adjit.eager.node import Handle
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import DTypeError, TraceError
+from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.nn.parameter import Parameter
 from adjit.nn.state import KeysThatDiffer, load_into
@@ -192,7 +192,7 @@ class Module(Stateful):
             module = getattr(module, name)
             if not isinstance(module, Module):
                 raise AttributeError(f"{target!r}: {name!r} is no module")
-        return module       # type: ignore[no-any-return]
+        return module
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with this path; raises `AttributeError` where there is none."""
@@ -247,9 +247,9 @@ class Module(Stateful):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
         for parameter in self.parameters():
-            gradient = parameter.grad
+            gradient: Tensor | None = parameter.grad
             if set_to_none or gradient is None:
-                parameter.grad = None
+                parameter.grad = None       # type: ignore[attr-defined]
             else:
                 with no_grad():
                     gradient.zero_()
@@ -261,12 +261,19 @@ class Module(Stateful):
         function(self)
         return self
 
-    def to(self, dtype: Any) -> Self:
+    def to(self, dtype: Any = None, device: Any = None) -> Self:
         """Convert all floating-point parameters, their gradients, and floating-point buffers to `dtype`; the module.
 
-        The tensors stay the same objects, with new memory.
+        The tensors stay the same objects, with new memory. The device "cpu" is accepted and means nothing, `UnsupportedError` is raised
+        for others.
         """
-        wanted = np.dtype(getattr(dtype, "dtype", dtype))
+        if isinstance(dtype, str) and dtype.partition(":")[0] in ("cpu", "cuda", "mps"):
+            dtype, device = None, dtype
+        if device is not None and str(device) != "cpu":
+            raise UnsupportedError(f"the device {device!s}: modules live on the CPU", find_user_location(), hint="leave the device out")
+        if dtype is None:
+            return self
+        wanted = dtype.dtype if isinstance(dtype, Tensor) else np.dtype(dtype)
         if not is_float(wanted):
             raise DTypeError(f"modules have floating-point parameters, they cannot be converted to {wanted}", find_user_location())
         if is_tracing():
@@ -297,7 +304,7 @@ class Module(Stateful):
             if returned is None:
                 return args, kwargs
             if with_kwargs:
-                return returned         # type: ignore[no-any-return]
+                return returned
             return (returned if isinstance(returned, tuple) else (returned,)), kwargs
 
         self._pre_hooks = self._pre_hooks if self._pre_hooks is not None else []

@@ -58,13 +58,14 @@ class LayerNorm(_Scaled):
         return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
 
 
 class GroupNorm(_Scaled):
     """Mean 0 and variance 1 over groups of channels and all that follows them, then `weight` and `bias` for each channel."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None) -> None:
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None, *,
+                 bias: bool = True) -> None:
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups")
@@ -72,14 +73,14 @@ class GroupNorm(_Scaled):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self._add_parameters((num_channels,), affine, affine, dtype)
+        self._add_parameters((num_channels,), affine, affine and bias, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, num_channels, ...) to the same shape."""
         return functional.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
 
 class _BatchNorm(_Scaled):
@@ -95,14 +96,14 @@ class _BatchNorm(_Scaled):
     num_batches_tracked: Tensor | None
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, dtype: Any = None) -> None:
+                 track_running_stats: bool = True, dtype: Any = None, *, bias: bool = True) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self._add_parameters((num_features,), affine, affine, dtype)
+        self._add_parameters((num_features,), affine, affine and bias, dtype)
         kind = DEFAULT_FLOAT if dtype is None else np.dtype(dtype)
         tracked = track_running_stats
         self.register_buffer("running_mean", new_tensor(np.zeros(num_features, kind)) if tracked else None)
@@ -119,8 +120,8 @@ class _BatchNorm(_Scaled):
     def forward(self, x: Tensor) -> Tensor:
         """Same shape; raises `ShapeError` for other numbers of dimensions or channels, and in training for one value a channel."""
         if x.ndim not in self.dims or x.shape[1] != self.num_features:
-            raise ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self.dims))} dimensions, {self.num_features} channels as the "
-                             f"second, got the shape {x.shape}", find_user_location())
+            raise ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self.dims))} dimensions, the second of them "
+                             f"{self.num_features} channels, got the shape {x.shape}", find_user_location())
         if not self.training and self.running_mean is not None:
             return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         normal, mean, variance = functional.batch_norm_with_statistics(x, self.weight, self.bias, self.eps)
@@ -131,7 +132,7 @@ class _BatchNorm(_Scaled):
 
     def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"track_running_stats={self.track_running_stats}")
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
 def _follow(running: Sequence[Array], batch: Sequence[Array], momentum: float | None) -> list[Array]:
@@ -146,7 +147,7 @@ class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L).
 
     weight, bias: (C,), ones and zeros at first; buffers running_mean, running_var: (C,), num_batches_tracked: ().
-    Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`.
+    Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`, `bias`.
     """
 
     dims = (2, 3)
@@ -156,7 +157,7 @@ class BatchNorm2d(_BatchNorm):
     """Batch normalisation of images, (N, C, H, W).
 
     weight, bias: (C,), ones and zeros at first; buffers running_mean, running_var: (C,), num_batches_tracked: ().
-    Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`.
+    Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`, `bias`.
     """
 
     dims = (4,)

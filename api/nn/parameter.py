@@ -24,5 +24,11 @@ class Parameter(Tensor):
         self._version = content._version
         self.requires_grad = requires_grad
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """A copy of the content, without the gradient: as PyTorch copies models."""
+        made: Parameter = super().__deepcopy__(memo)        # type: ignore[misc]
+        made._grad = None
+        return made
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

@@ -94,10 +94,10 @@ class _Network(_Recurrent):
         for layer, names in enumerate(suffixes):
             outputs = []
             for suffix in names:
-                states = None if first is None else [state[len(last[0])] for state in first]
-                hidden, states = self._direction(sequence, suffix, states)
+                begin = None if first is None else [state[len(last[0])] for state in first]
+                hidden, end = self._direction(sequence, suffix, begin)
                 outputs.append(stack_steps(hidden))
-                for ended, state in zip(last, states, strict=True):
+                for ended, state in zip(last, end, strict=True):
                     ended.append(state)
             sequence = both_directions(*outputs) if self.bidirectional else outputs[0]
             if self.dropout and layer < self.num_layers - 1:
@@ -151,7 +151,8 @@ class RNN(_OneState):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: Nonlinearity = "tanh", bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, dtype: Any = None) -> None:
-        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
+        mode = f"RNN_{nonlinearity.upper()}"
+        super().__init__(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
         self.nonlinearity = nonlinearity
 
 
@@ -196,7 +197,7 @@ class _Cell(_Recurrent):
         if states is None:
             states = [no_state(gates, self.hidden_size)] * kind.states
         self._check_states(states, (*x.shape[:-1], self.hidden_size))
-        return kind.step(gates, *states, self.weight_hh, self.bias_hh)      # type: ignore[no-any-return]
+        return kind.step(gates, *states, self.weight_hh, self.bias_hh)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
@@ -205,7 +206,8 @@ class _Cell(_Recurrent):
 class RNNCell(_Cell):
     """One step h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Parameters: weight_ih, weight_hh, bias_ih, bias_hh."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Nonlinearity = "tanh", dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Nonlinearity = "tanh",
+                 dtype: Any = None) -> None:
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 

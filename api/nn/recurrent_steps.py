@@ -95,7 +95,7 @@ def no_state(gates: Array, size: int) -> Array:
 
 
 def _recurrent(hidden: Array, weight: Array, bias: Array | None) -> Array:
-    product = as_traced(hidden) @ as_traced(weight).T
+    product = np.matmul(hidden, as_traced(weight).T)
     return product if bias is None else product + bias
 
 
