@@ -60,9 +60,8 @@ def unfold(x: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[
     gaps, edges = one_per_axis(dilation, 2, "unfold", "dilation", 1), one_per_axis(padding, 2, "unfold", "padding", 0)
     windows = [slide(length, size, step, gap, (edge, edge), "unfold")
                for length, size, step, gap, edge in zip(x.shape[2:], sizes, steps, gaps, edges, strict=True)]
-    columns = patches(np.swapaxes(padded(x, windows, 0.0), 0, 1), windows)
-    channels, elements = columns.shape[:2]
-    columns = np.transpose(np.reshape(columns, (channels * elements, x.shape[0], prod(columns.shape[3:]))), (1, 0, 2))
+    columns = patches(padded(x, windows, 0.0), windows, 2)
+    columns = np.reshape(columns, (x.shape[0], prod(columns.shape[1:3]), prod(columns.shape[3:])))
     return columns if batched else columns[0]
 
 
@@ -110,27 +109,28 @@ def _batched(x: Array, axes: int, function: str) -> tuple[Array, bool]:
 
 def _convolve(x: Array, weight: Array, bias: Array | None, stride: int | Sequence[int], padding: Padding, dilation: int | Sequence[int],
               groups: int, axes: int) -> Array:
-    """Channels go first, so that all windows of all images are the columns of one matrix."""
+    """The windows of an image are the columns of a matrix. Where there are few of them, those of all images are one matrix."""
     function = f"conv{axes}d"
     x, batched = _batched(x, axes, function)
     weight = floating(weight, f"{function}: weight")
     if weight.ndim != axes + 2:
         refuse_shape(f"{function}: weight has {axes + 2} axes, (O, C / groups, ...), got shape {weight.shape}")
-    channels, outputs = x.shape[1], weight.shape[0]
+    (images, channels), outputs = x.shape[:2], weight.shape[0]
     if groups < 1 or channels % groups or outputs % groups or weight.shape[1] != channels // groups:
         refuse_shape(f"{function}: {channels} channels in {groups} groups do not fit to a weight of shape {weight.shape}",
                      "weight has shape (out channels, in channels / groups, ...), and both numbers of channels divide into the groups")
     bias = parameter(bias, (outputs,), function, "bias")
     windows = _windows(x.shape[2:], weight.shape[2:], stride, padding, dilation, function)
-    columns = patches(np.swapaxes(padded(x, windows, 0.0), 0, 1), windows)
-    places = columns.shape[2:]
-    per_group = weight.size // outputs if outputs else 0
-    if groups == 1:
-        result = np.reshape(weight, (outputs, per_group)) @ np.reshape(columns, (per_group, prod(places)))
+    counts = tuple(axis.count for axis in windows)
+    elements, places = weight.size // outputs if outputs else 0, prod(counts)
+    kernels = np.reshape(weight, (groups, outputs // groups, elements) if groups > 1 else (outputs, elements))
+    x = padded(x, windows, 0.0)
+    if outputs <= places:       # each image gets a copy of the kernels, which then is smaller than its windows
+        columns = np.reshape(patches(x, windows, 2), (images, *((groups,) if groups > 1 else ()), elements, places))
+        result = np.reshape(kernels @ columns, (images, outputs, *counts))
     else:
-        kernels = np.reshape(weight, (groups, outputs // groups, per_group))
-        result = kernels @ np.reshape(columns, (groups, per_group, prod(places)))
-    result = np.swapaxes(np.reshape(result, (outputs, *places)), 0, 1)
+        columns = np.reshape(patches(np.swapaxes(x, 0, 1), windows, 1), (*kernels.shape[:-2], elements, images * places))
+        result = np.swapaxes(np.reshape(kernels @ columns, (outputs, images, *counts)), 0, 1)
     if bias is not None:
         result = result + np.reshape(bias, (outputs, *(1,) * axes))
     return result if batched else result[0]

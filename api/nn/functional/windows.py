@@ -57,12 +57,12 @@ def padded(x: Array, windows: Sequence[Windows], number: float) -> Array:
     return np.pad(x, (*before, *((axis.low, axis.high) for axis in windows)), constant_values=number)
 
 
-def patches(x: Array, windows: Sequence[Windows]) -> Array:
-    """`(C, N, *lengths)`, padded, to `(C, K, N, *counts)`: the K elements of each window in C order."""
-    places = list(product(*(axis.slices() for axis in windows)))
+def patches(x: Array, windows: Sequence[Windows], axis: int) -> Array:
+    """`(..., *lengths)`, padded, to `(..., *counts)` with a new axis: the elements of each window in C order."""
+    places = list(product(*(one.slices() for one in windows)))
     if len(places) == 1:
-        return np.expand_dims(x[(..., *places[0])], 1)
-    return np.stack([x[(..., *place)] for place in places], axis=1)
+        return np.expand_dims(x[(..., *places[0])], axis)
+    return np.stack([x[(..., *place)] for place in places], axis=axis)
 
 
 def reduced(x: Array, windows: Sequence[Windows], combine: Any) -> Array:
