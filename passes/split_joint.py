@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.definition import Kind
 from adjit.ir.errors import VerificationError
 from adjit.ir.graph import Graph, Op, Value, producers
 
@@ -42,12 +41,13 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
     """Split a joint graph: its first `inputs` parameters are those of the function (the others are cotangents), its first `results`
     results are those of the function (the others are gradients).
 
-    Without `saved`, what crosses over is saved, but for constants and what `FREE` ops make. With `saved` the backward half makes do
-    with these values and computes the others again; raises `VerificationError` where that is impossible.
+    Without `saved`, what crosses over is saved, but for what depends on no input and what `FREE` ops make. With `saved` the backward half
+    makes do with these values and computes the others again; raises `VerificationError` where that is impossible.
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     made_by = producers(joint)
     forward_ops = _needed(joint, joint.results[:results])
+    of_inputs = _depending(joint, joint.params)
     known = {value: Saved(True, index) for index, value in reversed([*enumerate(joint.results[:results])])}
     known.update((value, Saved(False, index)) for index, value in enumerate(params))
     if saved is not None:
@@ -66,7 +66,7 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
             used[known[value]] = value
         elif op is None:
             raise VerificationError(f"the gradient of {joint.name} needs an input that is not kept")
-        elif saved is None and op in forward_ops and op.name not in FREE and op.definition.kind is not Kind.CREATION:
+        elif saved is None and op in forward_ops and op.name not in FREE and op in of_inputs:
             used[Saved(True, results + len(hidden))] = value
             hidden.append(value)
         else:
@@ -86,6 +86,16 @@ def _needed(graph: Graph, results: Sequence[Value]) -> set[Op]:
         if not wanted.isdisjoint(op.results):
             ops.add(op)
             wanted.update(op.operands)
+    return ops
+
+
+def _depending(graph: Graph, values: Sequence[Value]) -> set[Op]:
+    """The ops that `values` lead to."""
+    known, ops = set(values), set()
+    for op in graph.ops:
+        if not known.isdisjoint(op.operands):
+            ops.add(op)
+            known.update(op.results)
     return ops
 
 

@@ -572,6 +572,30 @@ def test_gradients_go_through_what_was_written():
         x.add_(1.0)
 
 
+@pytest.mark.parametrize("run", [lambda fun: fun, adjit.compile], ids=["eager", "compiled"])
+def test_gradients_go_through_views_that_were_written(run):
+    def write(x):
+        y = x * 2
+        y[0] += x[1] * 3
+        y[1, None] = (y[0] + 1) * x[2]
+        y[2:] = 1.0
+        return y
+
+    def fill(x):
+        out = x.new_zeros(4)
+        for i in range(4):
+            out[i] = x[i] ** (i + 1)
+        return out
+
+    for fun, values, gradients in ((write, [8.0, 27.0, 1.0, 1.0], [8.0, 12.0, 9.0, 0.0]),
+                                   (fill, [1.0, 4.0, 27.0, 256.0], [1.0, 4.0, 27.0, 256.0])):
+        x = tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+        y = run(fun)(x)
+        assert y.tolist() == values
+        y.sum().backward()
+        assert x.grad.tolist() == gradients
+
+
 def test_writes_that_do_not_fit():
     x = tensor([1, 2])
     with pytest.raises(DTypeError):
