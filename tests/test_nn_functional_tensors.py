@@ -58,6 +58,25 @@ def test_dropout_that_does_nothing_needs_no_random_number(options: dict[str, Any
     np.testing.assert_array_equal(F.dropout(x), expected)
 
 
+def test_compiled_dropout_draws_anew_in_each_call() -> None:
+    x = np.ones(1000, np.float32)
+    manual_seed(7)
+    expected = [F.dropout(x), F.dropout(x)]
+    manual_seed(7)
+    compiled = aj.compile(lambda x: F.dropout(x), backend="interpret")
+    for array in expected:
+        np.testing.assert_array_equal(compiled(x), array)
+
+
+def test_a_differentiated_function_is_given_its_key() -> None:
+    manual_seed(7)
+    with pytest.raises(aj.errors.TraceError, match=r"inside of a differentiated function\n.*\n.*\n +pass a key of adjit.random"):
+        aj.grad(lambda x: np.sum(F.dropout(x)))(np.ones(3))
+    first = F.dropout(np.ones(100))
+    manual_seed(7)
+    np.testing.assert_array_equal(F.dropout(np.ones(100)), first)
+
+
 def test_attention_takes_a_key_of_the_default_generator() -> None:
     q, k, v = np.zeros((1, 2)), np.zeros((100, 2)), np.eye(100)
     manual_seed(7)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjit.eager.generator import next_key
 from adjit.ir import ops
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
-from adjit.nn.functional.dropout import drop
+from adjit.nn.functional.dropout import drop, new_key
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import iota
@@ -30,7 +29,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"scaled_dot_product_attention: dropout_p lies in [0, 1], got {dropout_p}")
     if dropout_p > 0.0 and dropout_key is None:
-        dropout_key = next_key()
+        dropout_key = new_key("scaled_dot_product_attention")
     return attention(query, key, value, attn_mask, dropout_p, is_causal, scale, dropout_key)
 
 

@@ -6,8 +6,10 @@ import numpy as np
 
 from adjit import random
 from adjit.eager.generator import next_key
+from adjit.ir.errors import TraceError
 from adjit.nn.functional.arguments import Array, floating
 from adjit.tracer.entry import entry_point
+from adjit.tracer.source import find_user_location
 
 
 def dropout(x: Array, p: float = 0.5, training: bool = True, key: Array | None = None) -> Array:
@@ -25,7 +27,16 @@ def dropout(x: Array, p: float = 0.5, training: bool = True, key: Array | None =
         raise TypeError(f"dropout: training is True or False, got {type(training).__name__}; a key is given by name, key=")
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout: p lies in [0, 1], got {p}")
-    return drop(x, p, next_key() if key is None else key) if training and p > 0.0 else x
+    return drop(x, p, new_key("dropout") if key is None else key) if training and p > 0.0 else x
+
+
+def new_key(function: str) -> Array:
+    """A key of the default generator; raises `TraceError` within a differentiated function, which cannot change what is outside of it."""
+    try:
+        return next_key()
+    except TraceError as error:
+        raise TraceError(f"{function} takes its key from the default generator, which cannot change inside of a differentiated function",
+                         find_user_location(), hint="pass a key of adjit.random, as an argument of the function") from error
 
 
 @entry_point
