@@ -186,6 +186,13 @@ def test_every_stage_can_be_drawn(pictures: aj.viz.GraphPictures, stage: str) ->
     assert len([node for node in picture.nodes if node.startswith("result")]) == 7
 
 
+@pytest.mark.parametrize("count", [400, 700])
+def test_large_graphs_ask_for_a_coarse_layout(count: int) -> None:
+    lines = [f"          %v{i + 1}: f32[3] = sin %v{i}" for i in range(count)]
+    picture = drawn("\n".join(["        graph @f(%v0: f32[3]) {", *lines, f"          return %v{count}", "        }"]), "r")
+    assert ("nslimit" in picture.attributes["graph"]) == (count > 500)
+
+
 def test_stage_that_there_is_not(pictures: aj.viz.GraphPictures) -> None:
     with pytest.raises(ValueError, match="the stages are traced, adjoint"):
         pictures.at("linked")
