@@ -84,7 +84,8 @@ def test_convolutions(axes: int, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("options", [
-    {"kernel_size": (2, 3), "stride": (1, 2), "padding": (0, 1)}, {"kernel_size": 1, "groups": 4}, {"kernel_size": (3, 2), "dilation": (1, 2)},
+    {"kernel_size": (2, 3), "stride": (1, 2), "padding": (0, 1)}, {"kernel_size": 1, "groups": 4},
+    {"kernel_size": (3, 2), "dilation": (1, 2)},
 ], ids=str)
 def test_convolutions_with_an_argument_for_each_axis(options: dict[str, Any]) -> None:
     compare(aj.nn.Conv2d(4, 8, **options), torch.nn.Conv2d(4, 8, **options), array((2, 4, 9, 8)))
@@ -143,7 +144,8 @@ def test_embedding() -> None:
 def test_losses_of_values(reduction: str) -> None:
     prediction, target = array((4, 3)), array((4, 3), 1)
     for name, options in (("MSELoss", {}), ("L1Loss", {}), ("SmoothL1Loss", {"beta": 0.5}), ("HuberLoss", {"delta": 0.7})):
-        compare(getattr(aj.nn, name)(reduction=reduction, **options), getattr(torch.nn, name)(reduction=reduction, **options), prediction, target)
+        ours, theirs = (getattr(library.nn, name)(reduction=reduction, **options) for library in (aj, torch))
+        compare(ours, theirs, prediction, target)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
