@@ -53,11 +53,23 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Number:
-    """A Python float that is read from `group[name]` at every call."""
+    """A Python float that is read from `group[name]` at every call, or from `group[name][index]`.
+
+    Formulas may leave out what is 0, so a program holds for numbers that are 0, or for those that are not.
+    """
 
     group: Mapping[str, Any]
     name: str
+    index: int | None
     value: Value
+    zero: bool
+
+    def read(self) -> float | None:
+        """The number now; None where a program with the one there was does not hold."""
+        number = self.group.get(self.name)
+        if self.index is not None:
+            number = number[self.index] if isinstance(number, tuple) and self.index < len(number) else None
+        return number if type(number) is float and (number == 0.0) == self.zero else None
 
 
 @dataclass(slots=True, eq=False)
@@ -74,9 +86,10 @@ class Capture:
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
-        self.numbers: dict[tuple[int, str], Number] = {}
+        self.numbers: dict[tuple[int, str, int | None], Number] = {}
         self.gradients: dict[int, Gradient] = {}
         self.arguments = 0
+        self._owners: dict[int, Tensor] = {}        # of gradients that were there before
         self._undo: list[Callable[[], None]] = []
 
     def enter(self, tensor: Tensor) -> TracedArray:
@@ -99,29 +112,36 @@ class Capture:
             tensor.requires_grad        # noqa: B018
         before = dict(vars(tensor))
         before.pop("_grad", None)
-        owner = next((gradient.tensor for gradient in self.gradients.values() if gradient.before is tensor), None)
-        self.entries[id(tensor)] = Entry(tensor, traced.value, before, argument, owner)
+        self.entries[id(tensor)] = Entry(tensor, traced.value, before, argument, self._owners.get(id(tensor)))
         tensor.payload = traced
         tensor._node, tensor._index, tensor._view, tensor._accumulator, tensor._version = None, 0, None, None, [0]
         return traced
 
-    def read_number(self, group: Mapping[str, Any], name: str) -> TracedArray:
-        """A traced scalar for the float `group[name]`."""
-        number = self.numbers.get((id(group), name))
+    def read_number(self, group: Mapping[str, Any], name: str, index: int | None = None) -> TracedArray:
+        """A traced scalar for the float `group[name]`, or `group[name][index]`."""
+        number = self.numbers.get((id(group), name, index))
         root = _root_scope()
         if number is None:
-            number = self.numbers[id(group), name] = Number(group, name, _new_parameter(root, TensorType(F64, ()), name))
+            now = group[name] if index is None else group[name][index]
+            number = Number(group, name, index, _new_parameter(root, TensorType(F64, ()), name), now == 0.0)
+            self.numbers[id(group), name, index] = number
         return TracedArray(number.value, root, weak=True)
 
     def read_gradient(self, tensor: Tensor) -> None:
         """Note that the gradient of a tensor is looked at."""
         if id(tensor) not in self.gradients:
-            self.gradients[id(tensor)] = Gradient(tensor, tensor._grad, True)
+            self._note(tensor, True)
 
     def write_gradient(self, tensor: Tensor) -> None:
         """Note that the gradient of a tensor is set."""
         if id(tensor) not in self.gradients:
-            self.gradients[id(tensor)] = Gradient(tensor, tensor._grad, False)
+            self._note(tensor, False)
+
+    def _note(self, tensor: Tensor, was_read: bool) -> None:
+        before = tensor._grad
+        self.gradients[id(tensor)] = Gradient(tensor, before, was_read)
+        if before is not None:
+            self._owners[id(before)] = tensor
 
     def on_failure(self, undo: Callable[[], None]) -> None:
         """Call `undo` where the capture, or the first run of its program, fails."""

@@ -19,11 +19,11 @@ class Stateful(ByReference):
     _filled_later: tuple[str, ...] = ()     # attributes, dicts, that are filled while a function is traced (and emptied where that fails)
 
 
-def hyperparameter(group: Mapping[str, Any], name: str) -> Any:
-    """`group[name]`, a number that may change between the steps of an optimiser.
+def hyperparameter(group: Mapping[str, Any], name: str, index: int | None = None) -> Any:
+    """`group[name]`, or `group[name][index]` of a tuple: a number that may change between the steps of an optimiser.
 
     While a function is captured: a traced scalar in its place, which the program reads from `group` at every call.
     """
     capture = current_capture()
-    value = group[name]
-    return value if capture is None or not isinstance(value, float) else capture.read_number(group, name)
+    value = group[name] if index is None else group[name][index]
+    return value if capture is None or not isinstance(value, float) else capture.read_number(group, name, index)

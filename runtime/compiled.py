@@ -173,7 +173,7 @@ class CompiledFunction:
             return program.run(signature, captured)
         except BaseException as error:
             if program.tensors is not None:
-                program.tensors.undo()
+                program.tensors.take_back()
             with self._lock:
                 if self._programs.get(signature.key) is program:
                     del self._programs[signature.key]

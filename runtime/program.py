@@ -23,7 +23,7 @@ from adjit.runtime.inputs import Inputs
 from adjit.runtime.kernel_step import Kernel
 from adjit.runtime.kernels import compile_kernels, kernel_uses
 from adjit.runtime.profile import Profile, make_profile
-from adjit.runtime.tensor_program import TensorProgram, lower_with_tensors, trace_with_tensors
+from adjit.runtime.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
@@ -92,14 +92,14 @@ class Program:
         results = self.executable.run(self.inputs.prepare(arrays, passed), passed)
         if self.tensors is None:
             return self.trace.rebuild(results)
-        return self.tensors.finish(self.trace, arrays, results, signature.all_leaves)
+        return self.tensors.finish(arrays, results, signature.all_leaves)
 
     def profile(self, signature: CallSignature, captured: Sequence[np.ndarray], calls: int) -> Profile:
         """Run `calls` times on copies of what is overwritten, after a first time that does not count."""
         runs = []
         roles = self.planned.param_roles
         for _ in range(calls + 1):
-            arrays, passed = self._everything(signature, captured)
+            arrays, _ = self._everything(signature, captured)
             arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, roles, strict=True)]
             runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
         return make_profile(self.planned.name, runs[1:])
@@ -122,16 +122,26 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     threads = choices.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
-    trace, effects = trace_with_tensors(fun, args, kwargs, choices.static, signature)
+    trace, captured = trace_with_tensors(fun, args, kwargs, choices.static, signature)
+    try:
+        return _lower(trace, captured, signature, choices, reason, update_in_place, threads, folder, verify, begin)
+    except BaseException:
+        if captured is not None:
+            captured.undo()
+        raise
+
+
+def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, choices: Choices, reason: str, update_in_place: bool,
+           threads: int, folder: str | None, verify: bool, begin: float) -> Program:
     graph = _with_donations(trace.graph, signature, choices.donate)
     dump = dump_to(folder, graph.name)
     traced = time.perf_counter()
     on_pass = dump.graph if dump else None
     tensors = None
-    if effects is None:
+    if captured is None:
         pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, on_pass)
     else:
-        tensors, pipeline = lower_with_tensors(graph, effects, trace, signature, choices, verify, threads, update_in_place, on_pass)
+        tensors, pipeline = lower_with_tensors(graph, captured, trace, choices, verify, threads, update_in_place, on_pass)
     signature = replace(signature, leaves=(), all_leaves=())
     trace = replace(trace, signature=signature)
     optimized, planned = pipeline.graphs["optimized"], pipeline.graphs["planned"]

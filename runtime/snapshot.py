@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from operator import is_
 from typing import Any
 
 from adjit.eager.state import Stateful
@@ -15,30 +16,43 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 class Snapshot:
     """The containers that are reached from some objects, and what they held: attributes, dicts, lists.
 
-    `free` are the entries, as (identity of the dict, key), that may change: numbers that a program reads anew at every call.
+    `free` are the entries that may change, numbers that a program reads anew at every call: identity of the dict, key, and for a tuple
+    the index in it.
     """
 
-    def __init__(self, roots: Iterable[Any], free: Collection[tuple[int, str]] = ()):
+    def __init__(self, roots: Iterable[Any], free: Collection[tuple[int, str, int | None]] = ()):
         self._dicts: list[tuple[dict[Any, Any], tuple[Any, ...], tuple[Any, ...], str]] = []
         self._lists: list[tuple[list[Any], tuple[Any, ...], str]] = []
         self._sets: list[tuple[set[Any], frozenset[Any], str]] = []
-        self._free = {(owner, key) for owner, key in free}
+        self._free: dict[tuple[int, str], set[int | None]] = {}
+        for owner, key, index in free:
+            self._free.setdefault((owner, key), set()).add(index)
         self._seen: set[int] = set()
         for root in roots:
             self._visit(root, type(root).__name__)
 
     def holds(self) -> bool:
         """Whether everything is as it was."""
-        free = self._free
         for table, keys, values, _ in self._dicts:
             if len(table) != len(keys):
                 return False
-            for (key, now), then_key, then in zip(table.items(), keys, values, strict=True):
-                if (now is not then and not _same(now, then) and not ((id(table), key) in free and type(now) is type(then))) \
-                        or (key is not then_key and not _same(key, then_key)):
-                    return False
-        return all(len(items) == len(then) and all(a is b or _same(a, b) for a, b in zip(items, then, strict=True))
-                   for items, then, _ in self._lists) and all(items == then for items, then, _ in self._sets)
+            if not (all(map(is_, table.values(), values)) and all(map(is_, table, keys))) and not self._dict_holds(table, keys, values):
+                return False
+        for items, then, _ in self._lists:
+            if len(items) != len(then) or not (all(map(is_, items, then)) or all(map(_same, items, then))):
+                return False
+        return not self._sets or all(members == then for members, then, _ in self._sets)
+
+    def _dict_holds(self, table: dict[Any, Any], keys: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
+        return all(_same(key, then_key) and (_same(now, then) or self._may_change(table, key, now, then))
+                   for (key, now), then_key, then in zip(table.items(), keys, values, strict=True))
+
+    def _may_change(self, table: dict[Any, Any], key: Any, now: Any, then: Any) -> bool:
+        places = self._free.get((id(table), key)) if isinstance(key, str) else None
+        if places is None or type(now) is not type(then):
+            return False
+        return not isinstance(then, tuple) or (len(now) == len(then) and all(
+            _same(a, b) or index in places for index, (a, b) in enumerate(zip(now, then, strict=True))))
 
     def changed(self, allowed: Collection[int] = ()) -> str:
         """What is not as it was, in words; containers with an identity in `allowed` may be. Empty where nothing is."""
@@ -48,12 +62,10 @@ class Snapshot:
             then = {id(key) if isinstance(key, Tensor) else key: value for key, value in zip(keys, values, strict=True)}
             now = {id(key) if isinstance(key, Tensor) else key: value for key, value in table.items()}
             for key in (*then, *(key for key in now if key not in then)):
-                if key not in now or key not in then or not (now[key] is then[key] or _same(now[key], then[key])):
-                    if (id(table), key) not in self._free:
-                        return f"{path}.{key}" if isinstance(key, str) else f"{path}[...]"
+                if key not in now or key not in then or not _same(now[key], then[key]):
+                    return f"{path}.{key}" if isinstance(key, str) else f"{path}[...]"
         for items, then_items, path in self._lists:
-            if id(items) not in allowed and (len(items) != len(then_items) or any(
-                    not (a is b or _same(a, b)) for a, b in zip(items, then_items, strict=True))):
+            if id(items) not in allowed and (len(items) != len(then_items) or not all(map(_same, items, then_items))):
                 return path
         return next((path for members, then_members, path in self._sets if members != then_members), "")
 
@@ -92,13 +104,15 @@ class Snapshot:
 
 
 def _same(now: Any, then: Any) -> bool:
-    """Whether two values that are not one object mean the same to a program."""
+    """Whether two values mean the same to a program."""
+    if now is then:
+        return True
     if type(now) is not type(then):
         return False
     if isinstance(now, _SCALARS):
         return bool(now == then) or (now != now and then != then)
     if isinstance(now, tuple):
-        return len(now) == len(then) and all(a is b or _same(a, b) for a, b in zip(now, then, strict=True))
+        return len(now) == len(then) and all(map(_same, now, then))
     return False
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.capture import Capture, Entry, Number
+from adjit.eager.capture import Capture, Entry
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node
 from adjit.eager.tensor import Tensor, new_tensor
@@ -17,93 +17,101 @@ from adjit.ir.graph import Value
 from adjit.runtime.snapshot import Snapshot
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.source import find_user_location
-from adjit.tracer.trace import check_result, function_name
+from adjit.tracer.trace import OutLeaf, StaticLeaf, check_result, function_name
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 
-Source = Entry | Number
-
 
 @dataclass(frozen=True, slots=True)
-class New:
-    """A leaf of the result that is a new tensor around result number `place`; `connected`: it has a gradient."""
+class Place:
+    """Where a tensor is found in a call: `tensor` itself, or leaf number `argument` of the call; with `gradient` its `.grad`."""
 
-    place: int
-    connected: bool
+    tensor: Tensor | None
+    argument: int | None
+    gradient: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """A leaf of the result that is a tensor which the function was given, or reached by itself."""
-
-    entry: Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """A leaf of the result that is no tensor: item number `place`."""
-
-    place: int
+    def find(self, all_leaves: Sequence[Any]) -> Any:
+        """The tensor; None where there is no gradient."""
+        found = self.tensor if self.argument is None else all_leaves[self.argument]
+        return found._grad if self.gradient else found      # type: ignore[union-attr]
 
 
 class CapturedFunction:
-    """A function as it is traced where tensors are about: it returns a list of arrays, and notes in `capture` what they are for.
+    """A function as it is traced where tensors are about: it returns a list of arrays, and notes what they are for.
 
-    First the leaves of the function's result, then the new gradients, then the new content of tensors that were written to.
+    `leaves` says for each leaf of the function's result which of the arrays it is, or where the tensor is that it is. `tensors` are the
+    arrays that become new tensors, and whether they have a gradient. `gradients` are the owners of gradients that were set, and which
+    tensor is theirs, if any. `writes` are the tensors that were written to, and the array that is their new content.
     """
 
-    def __init__(self, fun: Callable[..., Any], capture: Capture):
+    def __init__(self, fun: Callable[..., Any], capture: Capture, positions: Sequence[int]):
         self.__wrapped__ = fun
         self.__name__ = function_name(fun)
         self.capture = capture
-        self.leaves: list[New | Same | Plain] = []
+        self.leaves: list[int | Place] = []
         self.tree: TreeSpec | None = None
-        self.gradients: list[tuple[Tensor, int | None]] = []
+        self.tensors: dict[int, bool] = {}
+        self.gradients: list[tuple[Place, int | None]] = []
         self.writes: list[tuple[Entry, int]] = []
-
-    @property
-    def makes_tensors(self) -> bool:
-        """Whether a leaf of the result is a tensor."""
-        return any(not isinstance(leaf, Plain) for leaf in self.leaves)
-
-    @property
-    def connected(self) -> list[int]:
-        """The places of new tensors that have a gradient."""
-        return [leaf.place for leaf in self.leaves if isinstance(leaf, New) and leaf.connected]
+        self._positions = positions     # of the tensors among the leaves of the call
+        self._made: dict[int, tuple[int, Tensor]] = {}
+        self._arrays: list[Any] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
         result, self.tree = flatten(self.__wrapped__(*args, **kwargs))
-        arrays: list[Any] = []
         entries = self.capture.entries
         for index, leaf in enumerate(result):
-            if not isinstance(leaf, Tensor):
-                check_result(leaf, self.tree, index)
-                self.leaves.append(Plain(len(arrays)))
-                arrays.append(leaf)
-            elif id(leaf) in entries:
-                self.leaves.append(Same(entries[id(leaf)]))
+            if isinstance(leaf, Tensor):
+                entry = entries.get(id(leaf))
+                self.leaves.append(self._new(leaf) if entry is None else self.place(entry))
             else:
-                self.leaves.append(New(len(arrays), modes.grad and leaf._requires_grad and _is_alive(leaf)))
-                arrays.append(leaf.traced())
+                check_result(leaf, self.tree, index)
+                self.leaves.append(self._add(leaf))
         for gradient in list(self.capture.gradients.values()):
             now = gradient.tensor._grad
             if now is None and gradient.before is not None:
-                self.gradients.append((gradient.tensor, None))
+                self.gradients.append((self.owner(gradient.tensor), None))
             elif now is not None and now is not gradient.before:
-                self.gradients.append((gradient.tensor, len(arrays)))
-                arrays.append(now.traced())
+                self.gradients.append((self.owner(gradient.tensor), self._new(now)))
         for entry in list(entries.values()):
-            self._check(entry)
+            _check_leaf(entry)
             if entry.content.value is not entry.value:
-                self.writes.append((entry, len(arrays)))
-                arrays.append(entry.content)
-        return arrays
+                self.writes.append((entry, self._add(entry.content)))
+        return self._arrays
 
-    def _check(self, entry: Entry) -> None:
-        tensor = entry.tensor
-        if tensor._requires_grad != entry.requires_grad or tensor._node is not None:
-            raise UnsupportedError(
-                f"a tensor of shape {tensor.shape} from outside of the compiled function is made part of its graph", find_user_location(),
-                hint="write to it under adjit.no_grad(), or return a new tensor instead of writing to this one")
+    def place(self, entry: Entry) -> Place:
+        """Where the tensor of an entry is found."""
+        if entry.argument is not None:
+            return Place(None, self._positions[entry.argument])
+        if entry.gradient_of is not None:
+            owner = self.owner(entry.gradient_of)
+            return Place(owner.tensor, owner.argument, gradient=True)
+        return Place(entry.tensor, None)
+
+    def owner(self, tensor: Tensor) -> Place:
+        """Where a tensor is found that need not be an entry."""
+        entry = self.capture.entries.get(id(tensor))
+        return Place(tensor, None) if entry is None else self.place(entry)
+
+    def _add(self, array: Any) -> int:
+        self._arrays.append(array)
+        return len(self._arrays) - 1
+
+    def _new(self, tensor: Tensor) -> int:
+        """The array of a tensor that the function made; the same one each time."""
+        known = self._made.get(id(tensor))
+        if known is None:
+            number = self._add(tensor.traced())
+            known = self._made[id(tensor)] = number, tensor
+            self.tensors[number] = modes.grad and bool(tensor._requires_grad) and _is_alive(tensor)
+        return known[0]
+
+
+def _check_leaf(entry: Entry) -> None:
+    tensor = entry.tensor
+    if tensor._requires_grad != entry.requires_grad or tensor._node is not None:
+        raise UnsupportedError(
+            f"a tensor of shape {tensor.shape} from outside of the compiled function is made part of its graph", find_user_location(),
+            hint="write to it under adjit.no_grad(), or return a new tensor instead of writing to this one")
 
 
 def _is_alive(tensor: Tensor) -> bool:
@@ -124,96 +132,114 @@ def _is_alive(tensor: Tensor) -> bool:
     return True
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Parameter `index` is the content of the tensor at `place`, which has this type."""
+
+    index: int
+    place: Place
+    requires_grad: bool
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
 class Effects:
-    """What a program does with tensors. `sources` are its parameters after the arguments and the captured arrays."""
+    """What a program does with tensors before and after it runs.
 
-    function: CapturedFunction
-    sources: tuple[Source, ...]
-    snapshot: Snapshot
-    positions: tuple[int, ...]      # of the tensors among the leaves of a call
+    before the run  `contents` and `numbers` are its parameters after the arguments and the captured arrays. It holds while these have
+                    the same types, the gradients that it looked at are there or not as they were, and `snapshot` holds.
+    after the run   `tensors` are new tensors around results (and whether they have a gradient), `writes` the new contents of tensors
+                    from outside, `gradients` the tensors that become `.grad`, `leaves` what the function returns.
 
-    def arguments(self, all_leaves: Sequence[Any]) -> list[Tensor]:
-        """The tensors among the leaves of a call."""
-        return [all_leaves[position] for position in self.positions]
+    Nothing here refers to modules and optimisers themselves: a program ends with them.
+    """
 
-    def resolve(self, entry: Entry, arguments: Sequence[Tensor]) -> Tensor | None:
-        """The tensor that an entry stands for in this call."""
-        if entry.argument is not None:
-            return arguments[entry.argument]
-        if entry.gradient_of is not None:
-            owner = self._owner(entry.gradient_of, arguments)
-            return owner._grad
-        return entry.tensor
+    def __init__(self, function: CapturedFunction, params: Sequence[Value], snapshot: Snapshot, out_leaves: Sequence[OutLeaf]):
+        capture = function.capture
+        number = {value: index for index, value in enumerate(params)}
+        self.count = len(params)
+        self.snapshot = snapshot
+        self.places = {entry.value: function.place(entry) for entry in capture.entries.values()}
+        self.differentiable = tuple(entry.value for entry in capture.entries.values() if entry.requires_grad)
+        self.contents = tuple(
+            _Content(number[entry.value], function.place(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
+            for entry in capture.entries.values() if entry.value in number)
+        self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
+        self.looked_at = tuple(
+            (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values() if item.was_read)
+        self.positions = function._positions
+        self.fixed = frozenset(id(content.place.tensor) for content in self.contents if content.place.tensor is not None
+                               and not content.place.gradient)
+        places = [leaf if isinstance(leaf, int) else None for leaf in out_leaves]
+        assert function.tree is not None
+        self.tree = function.tree
+        self.leaves = tuple(leaf if isinstance(leaf, Place) else out_leaves[leaf] for leaf in function.leaves)
+        self.tensors: dict[int, bool] = {_number(places[place]): connected for place, connected in function.tensors.items()}
+        self.gradients = tuple((owner, None if place is None else _number(places[place])) for owner, place in function.gradients)
+        self.writes = tuple((function.place(entry), entry.value, _number(places[place])) for entry, place in function.writes)
+        self.single = self.tree.is_leaf()
 
     def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
-        """The content of the sources now; None where something is not as it was when the program was made."""
-        arguments = self.arguments(all_leaves)
-        found: list[Any] = []
-        for source in self.sources:
-            if isinstance(source, Number):
-                number = source.group.get(source.name)
-                if type(number) is not float:
-                    return None
-                found.append(np.array(number))
-                continue
-            tensor = self.resolve(source, arguments)
-            if tensor is None or tensor._requires_grad != source.requires_grad:
+        """The parameters after the arguments and the captured arrays now; None where the program does not hold any more."""
+        found: list[Any] = [None] * self.count
+        for content in self.contents:
+            place = content.place
+            tensor = place.tensor if place.argument is None and not place.gradient else place.find(all_leaves)
+            if tensor is None or tensor._requires_grad != content.requires_grad:
                 return None
-            payload, type_ = tensor.payload, source.value.type
-            if payload.dtype != type_.dtype or payload.shape != type_.shape:
+            payload = tensor.payload
+            if payload.shape != content.shape or payload.dtype != content.dtype:
                 return None
-            found.append(payload)
-        for gradient in self.function.capture.gradients.values():
-            if gradient.was_read and (self._owner(gradient.tensor, arguments)._grad is None) != (gradient.before is None):
+            found[content.index] = payload
+        for index, number in self.numbers:
+            now = number.read()
+            if now is None:
                 return None
-        if arguments:
-            own = {id(source.tensor) for source in self.sources if isinstance(source, Entry) and source.gradient_of is None}
-            if any(id(argument) in own for argument in arguments):
+            found[index] = np.array(now)
+        for owner, was_there in self.looked_at:
+            if (owner.find(all_leaves)._grad is not None) is not was_there:
+                return None
+        for position in self.positions:
+            if id(all_leaves[position]) in self.fixed:      # a tensor that the function reaches by itself too
                 return None
         return found if self.snapshot.holds() else None
 
-    def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None]) -> Any:
-        """Write back, and give the function's result; `connect` puts the new tensors that have gradients, by their places, into the
-        dynamic graph."""
-        function, arguments = self.function, self.arguments(all_leaves)
-        targets = [self.resolve(entry, arguments) for entry, _ in function.writes]
-        connected: dict[int, Tensor] = {}
-        leaves: list[Any] = []
-        assert function.tree is not None
-        for leaf in function.leaves:
-            if isinstance(leaf, Same):
-                leaves.append(self.resolve(leaf.entry, arguments))
-            elif isinstance(leaf, Plain):
-                leaves.append(results[leaf.place])
-            else:
-                made = new_tensor(np.asarray(results[leaf.place]))
-                leaves.append(made)
-                if leaf.connected:
-                    connected[leaf.place] = made
-        connect(connected)
-        for tensor, place in function.gradients:
-            owner = self._owner(tensor, arguments)
-            owner._grad = None if place is None else new_tensor(np.asarray(results[place]))
-        for target, (_, place) in zip(targets, function.writes, strict=True):
-            assert target is not None
-            if results[place] is not target.payload:
-                np.copyto(target.payload, results[place])
+    def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None] | None) -> Any:
+        """Write back, and give the function's result; `connect` puts new tensors that have gradients, by the number of their result,
+        into the dynamic graph."""
+        targets = [place.find(all_leaves) for place, _, _ in self.writes]
+        leaves = [leaf.find(all_leaves) if type(leaf) is Place else leaf for leaf in self.leaves]
+        made = {number: new_tensor(np.asarray(results[number])) for number in self.tensors}
+        if connect is not None:
+            connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
+        for owner, number in self.gradients:
+            owner.find(all_leaves)._grad = None if number is None else made[number]
+        for target, (_, _, number) in zip(targets, self.writes, strict=True):
+            content = results[number]
+            if content is not target.payload:
+                np.copyto(target.payload, content)
             target._version[0] += 1
-        return unflatten(function.tree, leaves)
+        if self.single:
+            return self._leaf(leaves[0], made, results)
+        return unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
 
-    def _owner(self, tensor: Tensor, arguments: Sequence[Tensor]) -> Tensor:
-        entry = self.function.capture.entries.get(id(tensor))
-        return tensor if entry is None or entry.argument is None else arguments[entry.argument]
+    def _leaf(self, leaf: Any, made: dict[int, Tensor], results: Sequence[Any]) -> Any:
+        if type(leaf) is int:
+            tensor = made.get(leaf)
+            return results[leaf] if tensor is None else tensor
+        return leaf.value if type(leaf) is StaticLeaf else leaf
 
 
-def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any],
-                 all_leaves: Sequence[Any]) -> Effects:
-    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays."""
-    capture = function.capture
-    by_value: dict[Value, Source] = {entry.value: entry for entry in capture.entries.values()}
-    by_value.update((number.value, number) for number in capture.numbers.values())
-    free = {(owner, name) for owner, name in capture.numbers}
-    return Effects(function, tuple(by_value[value] for value in params), Snapshot(roots, free),
-                   tuple(i for i, leaf in enumerate(all_leaves) if isinstance(leaf, ArrayBox)))
+def _number(leaf: int | None) -> int:
+    assert leaf is not None     # tensors are arrays
+    return leaf
 
+
+def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The positions of the tensors among the leaves of a call."""
+    return tuple(i for i, leaf in enumerate(all_leaves) if isinstance(leaf, ArrayBox))
+
+
+def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], out_leaves: Sequence[OutLeaf]) -> Effects:
+    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results."""
+    return Effects(function, params, Snapshot(roots, function.capture.numbers), out_leaves)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.capture import Entry, capturing
+from adjit.eager.capture import capturing
 from adjit.eager.modes import modes
 from adjit.eager.node import Edge, Kept, Node, edge_of
 from adjit.eager.state import Stateful
@@ -21,7 +21,7 @@ from adjit.passes.pipeline import HALF, PipelineResult, run_pipeline
 from adjit.runtime.choices import Choices
 from adjit.runtime.compiled_operation import CompiledOperation
 from adjit.runtime.snapshot import Snapshot, filled_later, stateful_in
-from adjit.runtime.tensor_effects import CapturedFunction, Effects, make_effects
+from adjit.runtime.tensor_effects import CapturedFunction, Effects, Place, make_effects, tensor_positions
 from adjit.tracer.guards import find_sources
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.source import find_user_location
@@ -32,47 +32,51 @@ from adjit.tracer.trace import Trace, trace_function
 class TensorProgram:
     """What a program does with tensors: its effects, and the operation that its results are of, where they have a gradient.
 
-    `order[i]` is where result i of the program is among the results of the trace and, after them, those kept for the backward half.
+    `order[i]` is where result i of the trace, and after them what is kept for the backward half, is among the results of the program.
+    `operands` says for each parameter where the tensor is whose content it is, if it is one. `undo` takes back what was done to
+    optimisers while tracing.
     """
 
     effects: Effects
     operation: CompiledOperation | None
-    order: tuple[int, ...]
+    order: tuple[int, ...] | None
+    operands: tuple[Place | None, ...]
+    undo: Callable[[], None] | None
 
-    def finish(self, trace: Trace, arrays: Sequence[np.ndarray], outs: Sequence[Any], all_leaves: Sequence[Any]) -> Any:
+    def finish(self, arrays: Sequence[np.ndarray], outs: Sequence[Any], all_leaves: Sequence[Any]) -> Any:
         """Write back what the function changed, and give its result."""
-        results: list[Any] = [None] * len(outs)
-        for place, out in zip(self.order, outs, strict=True):
-            results[place] = out
+        results = outs if self.order is None else [outs[place] for place in self.order]
+        operation = self.operation
+        self.undo = None
+        if operation is None:
+            return self.effects.finish(results, all_leaves, None)
+        operands = [None if place is None else place.find(all_leaves) for place in self.operands]
+        return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made))
 
-        def connect(made: Mapping[int, Tensor]) -> None:
-            numbers = {leaf: tensor for place, tensor in made.items() if isinstance(leaf := trace.out_leaves[place], int)}
-            if self.operation is not None and numbers:
-                _connect(self.operation, self._operands(trace, all_leaves), arrays, results, numbers)
+    def take_back(self) -> None:
+        """Take back what was done while tracing, where the program never ran."""
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
 
-        return self.effects.finish(trace.rebuild(results), all_leaves, connect)
 
-    def undo(self) -> None:
-        """Take back what was done while tracing."""
-        self.effects.function.capture.undo()
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What a trace does with tensors, and how to take back what was really done meanwhile."""
 
-    def _operands(self, trace: Trace, all_leaves: Sequence[Any]) -> list[Any]:
-        """For each parameter of the program the tensor whose content it is, if it is one."""
-        effects, signature = self.effects, trace.signature
-        arguments = effects.arguments(all_leaves)
-        return [*(leaf for i, leaf in enumerate(all_leaves) if signature.is_traced(i)), *trace.captured,
-                *(effects.resolve(source, arguments) if isinstance(source, Entry) else None for source in effects.sources)]
+    effects: Effects
+    undo: Callable[[], None]
 
 
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-                       signature: CallSignature) -> tuple[Trace, Effects | None]:
+                       signature: CallSignature) -> tuple[Trace, Captured | None]:
     """Trace a function; and what it does with tensors, None where it meets none."""
     with capturing() as capture:
         roots = signature.by_reference()
         reached = roots or any(isinstance(source.value, (Stateful, Tensor, list, dict, tuple)) for source in find_sources([fun]).values())
         watched = [*roots, *stateful_in(source.value for source in find_sources([fun]).values())] if reached else []
         before = Snapshot(watched)
-        function = CapturedFunction(fun, capture)
+        function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__)
         except BaseException:
@@ -86,52 +90,60 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
                              hint="keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
     assert function.tree is not None
     trace = replace(trace, signature=signature)
-    if not capture.entries and not capture.numbers and not capture.gradients and not function.makes_tensors:
+    if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors:
         return replace(trace, out_tree=function.tree), None
     known = len(signature.leaves) + len(trace.captured)
-    return trace, make_effects(function, trace.graph.params[known:], watched, signature.all_leaves)
+    effects = make_effects(function, trace.graph.params[known:], watched, trace.out_leaves)
+    return trace, Captured(effects, function.capture.undo)
 
 
-def lower_with_tensors(graph: Graph, effects: Effects, trace: Trace, signature: CallSignature, choices: Choices, verify: bool, threads: int,
+def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, choices: Choices, verify: bool, threads: int,
                        update_in_place: bool, on_pass: Callable[[str, Graph], None] | None) -> tuple[TensorProgram, PipelineResult]:
     """Run the passes over a trace with tensors."""
-    number = {value: index for index, value in enumerate(graph.params)}
-    updates = [(number[entry.value], trace.out_leaves[place]) for entry, place in effects.function.writes]
+    effects = captured.effects
+    number = {value: index for index, value in enumerate(trace.graph.params)}
+    updates = [(number[value], result) for _, value, result in effects.writes]
     options = Options(choices.memory_budget)
-    operation = _operation(graph, effects, trace, number, choices, verify, threads)
+    operation = _operation(graph, effects, number, choices, verify, threads)
     if operation is not None:
         kept = {place.index for place in operation.saved if not place.is_result}
         updates = [(param, result) for param, result in updates if param not in kept]
     forward, order = _with_updates(graph if operation is None else operation.graph, updates if update_in_place else [])
+    operands = tuple(effects.places.get(value) for value in trace.graph.params)
+    tensors = TensorProgram(effects, operation, order, operands, captured.undo)
     if operation is None:
-        return TensorProgram(effects, None, order), run_pipeline(forward, options, verify, on_pass)
+        return tensors, run_pipeline(forward, options, verify, on_pass)
     half = run_pipeline(forward, options, verify, on_pass, passes=HALF, stage=Stage.ADJOINT)
     joint = operation.joint
     assert joint is not None
     graphs = {**half.graphs, "traced": graph, "adjoint": joint.graphs["adjoint"]}
-    return TensorProgram(effects, operation, order), PipelineResult(graphs, (*joint.records, *half.records))
+    return tensors, PipelineResult(graphs, (*joint.records, *half.records))
 
 
-def _operation(graph: Graph, effects: Effects, trace: Trace, number: Mapping[Any, int], choices: Choices, verify: bool,
+def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], choices: Choices, verify: bool,
                threads: int) -> CompiledOperation | None:
     """The graph as an operation, where some of its results have a gradient with respect to some tensors."""
-    seeded = {trace.out_leaves[place] for place in effects.function.connected}
-    wanted = tuple(sorted(number[entry.value] for entry in effects.function.capture.entries.values() if entry.requires_grad))
+    seeded = {result for result, connected in effects.tensors.items() if connected}
+    wanted = tuple(sorted(number[value] for value in effects.differentiable))
     if not seeded or not wanted:
         return None
     operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, choices, verify, threads)
     return operation if operation.wanted else None
 
 
-def _with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...]]:
+def _with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...] | None]:
     """The graph with the results of `updates` (parameter, result) last, in the order of the parameters, which are updated in place;
-    and where each of its results was."""
+    and where each of its results went."""
+    if not updates:
+        return graph, None
     last = [place for _, place in sorted(updates)]
     order = (*(place for place in range(len(graph.results)) if place not in last), *last)
     roles = list(graph.param_roles)
     for param, _ in updates:
         roles[param] = "updated"
-    return replace(graph, results=tuple(graph.results[place] for place in order), param_roles=tuple(roles)), order
+    where = {place: index for index, place in enumerate(order)}
+    return replace(graph, results=tuple(graph.results[place] for place in order), param_roles=tuple(roles)), \
+        tuple(where[place] for place in range(len(order)))
 
 
 def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequence[np.ndarray], results: Sequence[Any],
@@ -144,10 +156,7 @@ def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequ
     for place in operation.saved:
         owner = made.get(place.index) if place.is_result else operands[place.index]
         counter = owner._version if isinstance(owner, Tensor) else None
-        if not place.is_result:
-            array = arrays[place.index]
-        else:
-            array = np.asarray(results[place.index]) if owner is None else owner.payload
+        array = arrays[place.index] if not place.is_result else np.asarray(results[place.index]) if owner is None else owner.payload
         saved.append(Kept(array, counter, 0 if counter is None else counter[0]))
     node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly else None)
     for index, tensor in made.items():
