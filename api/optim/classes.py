@@ -111,11 +111,11 @@ class RMSprop(Optimizer):
 
     >>> import adjit as aj
     >>> x = aj.tensor([1.0], requires_grad=True)
-    >>> optimizer = RMSprop([x], lr=0.5, alpha=0.75)
+    >>> optimizer = RMSprop([x], lr=0.25, alpha=0.75)
     >>> (x * x).sum().backward()
     >>> optimizer.step()
     >>> x
-    tensor([5.0000e-09], requires_grad=True)
+    tensor([0.5000], requires_grad=True)
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,

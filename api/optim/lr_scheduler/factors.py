@@ -23,7 +23,7 @@ class LambdaLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1):
         count = len(checked_optimizer(optimizer).param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
+        self.lr_lambdas = [lr_lambda] * count if callable(lr_lambda) else list(lr_lambda)
         if len(self.lr_lambdas) != count:
             raise ValueError(f"lr_lambda has {len(self.lr_lambdas)} functions for {count} parameter groups")
         super().__init__(optimizer, last_epoch)

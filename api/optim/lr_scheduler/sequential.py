@@ -15,7 +15,8 @@ class SequentialLR(LRScheduler):
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0])], lr=1.0)
-    >>> scheduler = SequentialLR(optimizer, [ConstantLR(optimizer, 0.5, 10), ExponentialLR(optimizer, 0.25)], milestones=[1])
+    >>> parts = [aj.optim.lr_scheduler.ConstantLR(optimizer, 0.5, 10), aj.optim.lr_scheduler.ExponentialLR(optimizer, 0.25)]
+    >>> scheduler = SequentialLR(optimizer, parts, milestones=[1])
     >>> rates = [scheduler.get_last_lr()[0]]
     >>> for _ in range(2):
     ...     scheduler.step()
