@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := ir tracer passes codegen runtime
+ROOMS := ir tracer passes codegen eager runtime
 
 .PHONY: demo test lint types pytest bench-targets clean
 .DEFAULT_GOAL := test
