@@ -21,7 +21,7 @@ ALLOWED = {
     "api": set(ROOMS),
 }
 LIGHT = {"adjit", "numpy", "llvmlite", "optree"}
-HEAVY = ("numba", "matplotlib", "graphviz", "scipy", "sklearn", "rich", "click")
+HEAVY = ("numba", "matplotlib", "graphviz", "safetensors", "scipy", "sklearn", "rich", "click")
 
 
 def imports(tree: ast.Module, name: str) -> list[tuple[str, ast.stmt]]:
