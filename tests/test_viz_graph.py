@@ -183,6 +183,8 @@ def test_every_stage_can_be_drawn(pictures: aj.viz.GraphPictures, stage: str) ->
     picture = read_dot(pictures.at(stage).source)
     assert picture.attributes["graph"]["label"].startswith(f"@step, {stage}: ")
     assert not picture.find("free")
+    box = picture.nodes.get("legend_kernel", {"label": ""})
+    assert label(box) == {"traced": "function", "fused": "kernel", "planned": "kernel"}.get(stage, "")
     assert len([node for node in picture.nodes if node.startswith("result")]) == 7
 
 

@@ -114,7 +114,8 @@ class _Drawing:
                                                                    for inner, _ in drawn_ops(region)}
         samples = [(f"legend_{role.value}", ROLE_NAMES[role], {"fillcolor": COLOURS[role]}) for role in Role if role in roles]
         if any(op.regions for op in self.names):
-            samples.append(("legend_kernel", "kernel", {"style": "filled", "fillcolor": KERNEL_COLOUR, "fontcolor": "white"}))
+            what = "kernel" if any(op.name == "fused" for op in self.names) else "function"
+            samples.append(("legend_kernel", what, {"style": "filled", "fillcolor": KERNEL_COLOUR, "fontcolor": "white"}))
         samples.append(("legend_parameter", "parameter", PARAMETER))
         if "captured" in self.graph.param_roles:
             samples.append(("legend_captured", "captured array", CAPTURED))
