@@ -79,7 +79,9 @@ def test_fans_count_the_window() -> None:
         init.kaiming_uniform_(zeros(3))
 
 
-@pytest.mark.parametrize(("mean", "std", "a", "b"), [(0.0, 1.0, -2.0, 2.0), (1.0, 2.0, 0.0, 1.5), (0.0, 0.02, -2.0, 2.0), (0.0, 1.0, 2.0, 5.0)])
+@pytest.mark.parametrize(("mean", "std", "a", "b"), [
+    (0.0, 1.0, -2.0, 2.0), (1.0, 2.0, 0.0, 1.5), (0.0, 0.02, -2.0, 2.0), (0.0, 1.0, 2.0, 5.0),
+])
 def test_truncated_normal(mean: float, std: float, a: float, b: float) -> None:
     """The distribution function at each quantile is what it is by definition."""
     array = init.trunc_normal_(zeros(40000, dtype=np.float64), mean, std, a, b).numpy()

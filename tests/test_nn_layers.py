@@ -91,7 +91,8 @@ GRADIENT_CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]]
     "gru": (lambda: _Output(nn.GRU(3, 4, batch_first=True)), [(2, 4, 3)]),
     "attention": (lambda: _Output(nn.MultiheadAttention(4, 2)), [(3, 2, 4), (5, 2, 4), (5, 2, 4)]),
     "encoder": (lambda: nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, activation="gelu"), [(3, 2, 4)]),
-    "several": (lambda: nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 4), nn.Softplus(), nn.Linear(4, 2), nn.LogSoftmax(-1)), [(2, 3)]),
+    "several": (lambda: nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 4), nn.Softplus(), nn.Linear(4, 2), nn.LogSoftmax(-1)),
+                [(2, 3)]),
 }
 
 
@@ -264,7 +265,8 @@ def test_activations() -> None:
     x = array(4, 3) * 3.0
     erf = np.vectorize(math.erf)
     for layer, expected in [
-        (nn.ReLU(), np.maximum(x, 0)), (nn.LeakyReLU(0.2), np.where(x > 0, x, 0.2 * x)), (nn.ELU(0.5), np.where(x > 0, x, 0.5 * np.expm1(x))),
+        (nn.ReLU(), np.maximum(x, 0)), (nn.LeakyReLU(0.2), np.where(x > 0, x, 0.2 * x)),
+        (nn.ELU(0.5), np.where(x > 0, x, 0.5 * np.expm1(x))),
         (nn.GELU(), 0.5 * x * (1 + erf(x / math.sqrt(2)))),
         (nn.GELU("tanh"), 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))),
         (nn.SiLU(), x * sigmoid(x)), (nn.Tanh(), np.tanh(x)), (nn.Sigmoid(), sigmoid(x)), (nn.Softplus(2.0), np.log1p(np.exp(2 * x)) / 2),

@@ -107,7 +107,7 @@ def test_deleting_takes_out() -> None:
 
 def test_registering_checks_names_and_kinds() -> None:
     net = Net()
-    with pytest.raises(KeyError, match="without '.'"):
+    with pytest.raises(KeyError, match=r"without '\.'"):
         net.register_buffer("a.b", aj.tensor(1.0))
     with pytest.raises(KeyError, match="not empty"):
         net.add_module("", nn.Identity())
@@ -133,12 +133,12 @@ def test_forgetting_to_initialise_is_said() -> None:
     with pytest.raises(AttributeError, match=r"Empty.__init__ has to call super\(\).__init__\(\)"):
         list(Empty().parameters())
     with pytest.raises(AttributeError, match=r"super\(\).__init__\(\)"):
-        Empty().training
+        Empty().eval()
 
 
 def test_a_missing_attribute_is_named() -> None:
     with pytest.raises(AttributeError, match="'Net' object has no attribute 'frist'") as caught:
-        Net().frist
+        Net().frist(1)
     assert caught.value.name == "frist"
     assert isinstance(caught.value.obj, Net)
 
@@ -356,7 +356,7 @@ def test_parameter_list() -> None:
     assert [parameter.shape for parameter in parameters] == [(1,), (2,), (2, 2)]
     assert names(parameters.named_parameters()) == ["0", "1", "2"]
     parameters[0] = aj.tensor([5.0])
-    assert list(parameters.parameters())[0].item() == 5.0
+    assert next(iter(parameters.parameters())).item() == 5.0
     assert repr(parameters) == """\
 ParameterList(
   (0): Parameter containing: [float32 of size 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_the_loss_falls_every_ten_epochs(net: TinyNet) -> None:
         if epoch % 10 == 9:
             printed.append(loss.item())
     assert len(printed) == 10
-    assert all(after < before for before, after in zip(printed, printed[1:], strict=False))
+    assert all(after < before for before, after in pairwise(printed))
     assert printed[-1] < 0.5 * printed[0]
 
 
