@@ -27,14 +27,15 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     >>> linear(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([0.5, 0.0]))
     array([[11.5,  2. ]])
     """
-    if isinstance(weight, ArrayBox) and len(weight.payload.shape) == 2 and np.ndim(getattr(x, "payload", x)) > 1:
-        return _on_tensors(x, weight, bias)
+    if isinstance(weight, ArrayBox) and len(weight.payload.shape) == 2 and isinstance(x, ArrayBox):
+        shape = x.payload.shape
+        if len(shape) > 1 and x.payload.dtype.kind == "f":
+            return _on_tensors(x, shape, weight, bias)
     return _linear(x, weight, bias)
 
 
-def _on_tensors(x: Array, weight: Array, bias: Array | None) -> Array:
+def _on_tensors(x: Array, shape: tuple[int, ...], weight: Array, bias: Array | None) -> Array:
     """The nodes that PyTorch makes: the weight is transposed, then it is one product of matrices."""
-    shape = tuple(x.shape)
     _check_linear(shape, weight.payload.shape)
     rows = x if len(shape) == 2 else apply(shapes.reshape, (x, (math.prod(shape[:-1]), shape[-1])))
     columns = apply(shapes.t, (weight,))
