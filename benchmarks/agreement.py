@@ -1,23 +1,18 @@
-"""Whether two libraries compute the same: nothing is timed against a peer before their losses and gradients agree.
-
-Readings are arrays by name: `losses` of the first steps, `gradient NAME` of an argument at the first step, or `update NAME` where
-a step gives no gradient away: the argument after the first step less the one before.
-"""
+"""Whether two libraries compute the same: nothing is timed before losses, gradients and updates agree (`tasks.Readings`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-
-Readings = Mapping[str, np.ndarray]
+from tasks import Readings
 
 TOLERANCES = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
 """Largest difference, relative to the largest element."""
 
 
-def disagreements(ours: Readings, theirs: Readings, data: Mapping[str, np.ndarray]) -> list[str]:
-    """A line for each reading in which they differ; `data` are the workload's arguments by name."""
+def disagreements(ours: Readings, theirs: Readings, params: Mapping[str, np.ndarray]) -> list[str]:
+    """A line for each reading in which they differ; `params` are the initial parameters by name."""
     problems = [f"{name}: read on one side only" for name in sorted(ours.keys() ^ theirs.keys())]
     for name in sorted(ours.keys() & theirs.keys()):
         mine, other = ours[name], theirs[name]
@@ -28,16 +23,16 @@ def disagreements(ours: Readings, theirs: Readings, data: Mapping[str, np.ndarra
             continue
         tolerance = TOLERANCES[mine.dtype]
         difference = np.abs(mine - other).max()
-        allowed = tolerance * np.abs(other).max() + _rounding(name, data)
+        allowed = tolerance * np.abs(other).max() + _rounding(name, params)
         if not difference <= allowed:
             problems.append(f"{name}: differs by {difference:.3g}, allowed are {allowed:.3g} ({tolerance:g} of the largest element)")
     return problems
 
 
-def _rounding(name: str, data: Mapping[str, np.ndarray]) -> float:
+def _rounding(name: str, params: Mapping[str, np.ndarray]) -> float:
     """An update is the difference of two rounded arrays: each side is exact to one rounding of the array itself."""
-    kind, _, argument = name.partition(" ")
+    kind, _, parameter = name.partition(" ")
     if kind != "update":
         return 0.0
-    before = data[argument]
+    before = params[parameter]
     return float(2 * np.finfo(before.dtype).eps * np.abs(before).max())

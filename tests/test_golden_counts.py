@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,16 +29,9 @@ GOLDEN = FOLDER / "golden" / "counts.txt"
 MB = 1_000_000
 
 
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)     # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+sys.path.insert(0, str(FOLDER.parent / "benchmarks"))
 
-
-WORKLOADS: dict[str, Any] = _load(FOLDER.parent / "benchmarks" / "workloads.py").WORKLOADS
+from workloads import WORKLOADS  # noqa: E402
 
 
 @cache
