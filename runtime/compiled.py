@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple, overload
@@ -33,6 +34,9 @@ Found = tuple[Program, tuple[np.ndarray, ...]]
 
 MANY_TRACES = 16
 """Traces after which a function is warned about, once."""
+
+VARIANTS = 4
+"""How many programs are kept for one signature where modules and optimisers switch to and fro: `train()` and `eval()`, say."""
 
 
 class CacheInfo(NamedTuple):
@@ -64,11 +68,12 @@ class CompiledFunction:
         functools.update_wrapper(self, fun, updated=())
         self.fun = fun
         self.choices = choices
-        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self._programs: OrderedDict[Any, tuple[Program, ...]] = OrderedDict()      # by signature; the one used last is the first
         self._limit = settings.SIGNATURES.get()
         self._hits = 0
         self._traces = 0
         self._last: Program | None = None
+        self._ended: deque[tuple[Any, Program]] = deque()      # programs whose module or optimiser is gone, while the lock was held
         self._lock = threading.Lock()           # for the fields above, held for moments
         self._compiling = threading.RLock()     # one compilation at a time
         if isinstance(fun, FunctionType):
@@ -91,6 +96,7 @@ class CompiledFunction:
         except DonationError:
             if not program.updating:
                 raise
+        self._forget(signature.key, program)
         return self._first_call(fun, args, kwargs, signature, update_in_place=False)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -142,7 +148,7 @@ class CompiledFunction:
     def cache_info(self) -> CacheInfo:
         """Hits, traces, size and limit of the cache of programs."""
         with self._lock:
-            return CacheInfo(self._hits, self._traces, len(self._programs), self._limit)
+            return CacheInfo(self._hits, self._traces, sum(map(len, self._programs.values())), self._limit)
 
     def clear_cache(self) -> None:
         """Forget all programs; the counts start anew. What is on disk stays."""
@@ -153,14 +159,20 @@ class CompiledFunction:
 
     def _known(self, signature: CallSignature, count: bool = False) -> Found | None:
         """The program for a signature, and the arrays that the function would reach by itself now; None where there is none that holds."""
-        program = self._programs.get(signature.key)
-        captured = None if program is None else program.current(signature)
-        if program is None or captured is None:
+        programs = self._programs.get(signature.key)
+        if programs is None:
+            return None
+        for program in programs:
+            captured = program.current(signature)
+            if captured is not None:
+                break
+        else:
             return None
         with self._lock:
             self._hits += count
             if program is not self._last and signature.key in self._programs:
                 self._programs.move_to_end(signature.key)
+                self._programs[signature.key] = (program, *(other for other in programs if other is not program))
             self._last = program
         return program, captured
 
@@ -174,11 +186,9 @@ class CompiledFunction:
         except BaseException as error:
             if program.tensors is not None:
                 program.tensors.take_back()
-            with self._lock:
-                if self._programs.get(signature.key) is program:
-                    del self._programs[signature.key]
-                    self._traces -= 1
-                    self._last = last
+            if self._forget(signature.key, program):
+                self._traces -= 1
+                self._last = last
             if isinstance(error, DonationError) and program.updating:       # memory that is shared is not written by kernels
                 return self._first_call(fun, args, kwargs, signature, update_in_place=False)
             raise
@@ -190,18 +200,53 @@ class CompiledFunction:
             if found is not None:
                 return found
             program = compile_program(fun, args, kwargs, signature, self.choices, self._reason(signature), update_in_place)
-            with self._lock:
-                self._traces += 1
-                self._programs[signature.key] = self._last = program
-                self._programs.move_to_end(signature.key)
-                while len(self._programs) > self._limit:
-                    self._programs.popitem(last=False)
+            self._keep(signature, program)
             if self._traces == MANY_TRACES:
                 self._warn(program.reason)
             captured = program.trace.captured if program.tensors is None else program.current(signature)
             if captured is None:
                 raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
             return program, captured
+
+    def _keep(self, signature: CallSignature, program: Program) -> None:
+        """Put a program into the cache, for as long as the objects live that its signature names."""
+        key = program.signature.key
+        program.owners = tuple(_weakly(owner, functools.partial(_end, weakref.ref(self), key, weakref.ref(program)))
+                               for owner in signature.owners())
+        with self._lock:
+            self._traces += 1
+            others = [other for other in self._programs.get(key, ()) if program.tensors is not None and other.may_hold_again()]
+            self._programs[key] = (program, *others[:VARIANTS - 1])
+            self._last = program
+            self._programs.move_to_end(key)
+            while len(self._programs) > 1 and sum(map(len, self._programs.values())) > self._limit:
+                self._programs.popitem(last=False)
+
+    def _forget(self, key: Any, program: Program) -> bool:
+        """Take a program out of the cache; whether it was there."""
+        with self._lock:
+            return self._remove(key, program)
+
+    def _remove(self, key: Any, program: Program) -> bool:
+        programs = self._programs.get(key, ())
+        left = tuple(other for other in programs if other is not program)
+        if left:
+            self._programs[key] = left
+        else:
+            self._programs.pop(key, None)
+        if self._last is program:
+            self._last = None
+        return len(left) < len(programs)
+
+    def end(self, key: Any, program: Program) -> None:
+        """Take a program out of the cache, at any moment: within the garbage collection of an object that it was made with."""
+        self._ended.append((key, program))
+        if self._lock.acquire(blocking=False):      # the thread that holds it may be this one
+            try:
+                while self._ended:
+                    self._remove(*self._ended.popleft())
+            finally:
+                self._lock.release()
 
     def _warn(self, reason: str) -> None:
         """Say once that calls are slow because each is traced anew."""
@@ -217,7 +262,7 @@ class CompiledFunction:
         with self._lock:
             same, last = self._programs.get(signature.key), self._last
         if same is not None:
-            return same.trace.sources.changed()
+            return same[0].changed()
         return "first call" if last is None else describe_difference(last.signature, signature)
 
 
@@ -292,6 +337,21 @@ class BoundCompiledFunction:
         if len(leaves) == 1 and leaves[0] is self.__self__:
             return self.__wrapped__, args
         return self.__func__.fun, (self.__self__, *args)
+
+
+def _weakly(owner: Any, callback: Callable[[Any], None]) -> Any:
+    """A weak reference, where that is possible."""
+    try:
+        return weakref.ref(owner, callback)
+    except TypeError:
+        return owner
+
+
+def _end(function: weakref.ref[CompiledFunction], key: Any, program: weakref.ref[Program], owner: Any) -> None:
+    """What is called when an object is gone that the key of a program names by its identity."""
+    of, ended = function(), program()
+    if of is not None and ended is not None:
+        of.end(key, ended)
 
 
 def check_stage(stage: str) -> None:

@@ -61,6 +61,7 @@ class Program:
     verified: bool
     tensors: TensorProgram | None = None
     calls: int = 0
+    owners: tuple[Any, ...] = ()        # weak references to what the signature names by identity
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # which leaves of a call are parameters
 
@@ -84,6 +85,14 @@ class Program:
             return captured
         content = self.tensors.effects.current(signature.all_leaves)
         return None if content is None else (*captured, *content)
+
+    def may_hold_again(self) -> bool:
+        """Whether nothing but switches and numbers of modules and optimisers has changed, which may change back."""
+        return self.tensors is not None and self.tensors.effects.snapshot.has_same_objects() and self.trace.sources.current() is not None
+
+    def changed(self) -> str:
+        """Why the program does not hold any more, in words."""
+        return self.trace.sources.changed() or ("" if self.tensors is None else self.tensors.effects.changed())
 
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
         """The function's result for a call, with these arrays for those that it reaches by itself."""
@@ -142,7 +151,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, ch
         pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, on_pass)
     else:
         tensors, pipeline = lower_with_tensors(graph, captured, trace, choices, verify, threads, update_in_place, on_pass)
-    signature = replace(signature, leaves=(), all_leaves=())
+    signature = signature.without_arguments()
     trace = replace(trace, signature=signature)
     optimized, planned = pipeline.graphs["optimized"], pipeline.graphs["planned"]
     passed = time.perf_counter()

@@ -10,7 +10,7 @@ from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
-_CONTAINERS = (dict, list, tuple, set, frozenset)
+_PLAIN = (*_SCALARS, tuple)
 
 
 class Snapshot:
@@ -43,6 +43,12 @@ class Snapshot:
                 return False
         return not self._sets or all(members == then for members, then, _ in self._sets)
 
+    def has_same_objects(self) -> bool:
+        """Whether nothing but numbers, strings and switches has changed."""
+        return all(len(table) == len(keys) and all(map(_same, table, keys)) and all(map(_alike, table.values(), values))
+                   for table, keys, values, _ in self._dicts) and all(
+            len(items) == len(then) and all(map(_alike, items, then)) for items, then, _ in self._lists)
+
     def _dict_holds(self, table: dict[Any, Any], keys: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
         return all(_same(key, then_key) and (_same(now, then) or self._may_change(table, key, now, then))
                    for (key, now), then_key, then in zip(table.items(), keys, values, strict=True))
@@ -62,8 +68,9 @@ class Snapshot:
             then = {id(key) if isinstance(key, Tensor) else key: value for key, value in zip(keys, values, strict=True)}
             now = {id(key) if isinstance(key, Tensor) else key: value for key, value in table.items()}
             for key in (*then, *(key for key in now if key not in then)):
-                if key not in now or key not in then or not _same(now[key], then[key]):
-                    return f"{path}.{key}" if isinstance(key, str) else f"{path}[...]"
+                if key in now and key in then and (_same(now[key], then[key]) or self._may_change(table, key, now[key], then[key])):
+                    continue
+                return f"{path}.{key}" if isinstance(key, str) else f"{path}[...]"
         for items, then_items, path in self._lists:
             if id(items) not in allowed and (len(items) != len(then_items) or not all(map(_same, items, then_items))):
                 return path
@@ -114,6 +121,11 @@ def _same(now: Any, then: Any) -> bool:
     if isinstance(now, tuple):
         return len(now) == len(then) and all(map(_same, now, then))
     return False
+
+
+def _alike(now: Any, then: Any) -> bool:
+    """Whether two values are the same object, or both plain."""
+    return now is then or (isinstance(now, _PLAIN) and isinstance(then, _PLAIN))
 
 
 def stateful_in(values: Iterable[Any]) -> list[Stateful]:

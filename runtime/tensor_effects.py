@@ -14,6 +14,7 @@ from adjit.eager.node import AccumulateGrad, Node
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.types import TensorType
 from adjit.runtime.snapshot import Snapshot
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.source import find_user_location
@@ -204,6 +205,23 @@ class Effects:
                 return None
         return found if self.snapshot.holds() else None
 
+    def changed(self) -> str:
+        """Why the program does not hold any more, in words, as far as that is no matter of the arguments."""
+        for content in self.contents:
+            tensor = content.place.tensor
+            if tensor is not None and not content.place.gradient:
+                now, then = (TensorType(tensor.dtype, tensor.shape), tensor._requires_grad), \
+                    (TensorType(content.dtype, content.shape), content.requires_grad)
+                if now != then:
+                    return f"a tensor {then[0]}{_grad(then[1])} is {now[0]}{_grad(now[1])} now"
+        changed = self.snapshot.changed()
+        if changed:
+            return f"{changed} changed"
+        for _, number in self.numbers:
+            if number.read() is None:
+                return f"{number.name} is {'no longer' if number.zero else 'now'} 0, or no float"
+        return "a gradient is there that was not, or the other way round" if self.looked_at else ""
+
     def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None] | None) -> Any:
         """Write back, and give the function's result; `connect` puts new tensors that have gradients, by the number of their result,
         into the dynamic graph."""
@@ -228,6 +246,10 @@ class Effects:
             tensor = made.get(leaf)
             return results[leaf] if tensor is None else tensor
         return leaf.value if type(leaf) is StaticLeaf else leaf
+
+
+def _grad(requires_grad: bool) -> str:
+    return " that requires grad" if requires_grad else ""
 
 
 def _number(leaf: int | None) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
@@ -239,7 +240,7 @@ class _Walk:
                 item = kind.__dict__[name]
                 if isinstance(item, (np.ndarray, *_SCALARS, list, tuple, dict, set, frozenset)):
                     found = getattr(value, name)        # of the instance: an attribute of its own may hide it later
-                    yield f"{path}.{name}", partial(getattr, value, name, _MISSING), found
+                    yield f"{path}.{name}", _attribute(value, name), found
                 elif isinstance(item, FunctionType):
                     yield f"{path}.{name}", partial(getattr, kind, name, _MISSING), item
                 else:                                   # what is behind properties, class methods and compiled methods
@@ -261,6 +262,14 @@ class _Walk:
     def attributes(self, owner: Any, table: Any, path: str) -> Iterator[tuple[str, Callable[[], Any], Any]]:
         for name in sorted(self.names & table.keys()):
             yield f"{path}.{name}", partial(getattr, owner, name, _MISSING), table[name]
+
+
+def _attribute(value: Any, name: str) -> Callable[[], Any]:
+    """Reads an attribute; of an object that is taken by reference without keeping it alive."""
+    if not isinstance(value, ByReference):
+        return partial(getattr, value, name, _MISSING)
+    reference = weakref.ref(value)
+    return lambda: getattr(reference(), name, _MISSING)
 
 
 def _names(code: CodeType) -> Iterator[str]:

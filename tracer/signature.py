@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -36,21 +36,6 @@ class StaticArgument:
         self.value = value
 
 
-class _Identity:
-    """Hashes and compares an object by identity, and keeps it alive."""
-
-    __slots__ = ("object",)
-
-    def __init__(self, object: Any):
-        self.object = object
-
-    def __hash__(self) -> int:
-        return id(self.object)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.object is other.object
-
-
 @dataclass(slots=True, eq=False)       # not frozen: one is made at every call, and that takes twice as long
 class CallSignature:
     """One call, taken apart. Never changed.
@@ -72,10 +57,19 @@ class CallSignature:
         """How the user writes each leaf: `params['w1']`."""
         return argument_paths(self.function, self.positional, self.tree)
 
-    def by_reference(self) -> list[ByReference]:
-        """The objects of this call that are taken by reference, that of a bound method among them."""
-        owner = getattr(self.function, "__self__", None)
-        return [leaf for leaf in (owner, *self.all_leaves) if isinstance(leaf, ByReference)]
+    def by_reference(self) -> list[Any]:
+        """The objects of this call that are taken by reference."""
+        return [leaf for leaf in self.owners() if isinstance(leaf, ByReference)]
+
+    def owners(self) -> list[Any]:
+        """The objects that `key` names by their identity: it is good as long as they live."""
+        bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
+        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, ByReference)]
+
+    def without_arguments(self) -> CallSignature:
+        """What can be kept for long: neither the arguments nor the object of a bound method."""
+        function = partial(self.function.__func__, None) if isinstance(self.function, MethodType) else self.function
+        return replace(self, leaves=(), all_leaves=(), function=function)
 
     def is_traced(self, index: int) -> bool:
         return self.leaf_keys[index][0] != "static"
@@ -122,7 +116,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             arrays.append(array)
             keys.append((array.dtype, array.shape, *leaf.signature_key()))
         elif isinstance(leaf, ByReference):
-            keys.append(("static", _Identity(leaf)))
+            keys.append(("static", (type(leaf), id(leaf)), ByReference))
         elif type(leaf) is StaticArgument or is_static(leaf):
             value = leaf.value if type(leaf) is StaticArgument else leaf
             keys.append(("static", _static_key(value, partial(_path, fun, len(args), tree, index))))
@@ -131,7 +125,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             arrays.append(array)
             keys.append((array.dtype, array.shape))
     leaf_keys = tuple(keys)
-    bound = (_Identity(fun.__self__),) if isinstance(fun, MethodType) else ()
+    bound = (id(fun.__self__),) if isinstance(fun, MethodType) else ()
     same = _repeated(boxes) if len(boxes) > 1 else ()       # one tensor given twice is not the same as two
     return CallSignature((tree, leaf_keys, context, *same, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args))
 
@@ -152,6 +146,8 @@ def describe_difference(old: CallSignature, new: CallSignature) -> str:
         return _describe_structure(old, new)
     for path, before, after in zip(new.leaf_paths(), old.leaf_keys, new.leaf_keys, strict=True):
         if before != after:
+            if before[2:] == after[2:] == (ByReference,):
+                return f"{path} is another {after[1][0].__name__}"
             what = "the static value of " if before[0] == after[0] == "static" else ""
             return f"{what}{path} changed from {_describe(before)} to {_describe(after)}"
     if old.key != new.key:
@@ -236,6 +232,8 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
 def _describe(key: tuple[Any, ...]) -> str:
     if key is _WEAK:
         return "a Python float"
+    if key[2:] == (ByReference,):
+        return f"a {key[1][0].__name__}"
     if key[0] == "static":
         return _describe_static(*key[1])
     return str(TensorType(key[0], key[1]))

@@ -38,7 +38,8 @@ class Trace:
     """A traced function.
 
     The graph's parameters are the traced leaves of the arguments, then `captured`: arrays that the function reached by
-    itself (roles "input" and "captured"), then what else was added to the trace: the content of boxes. Calls whose signature has the key of `signature` can use it while `sources` holds.
+    itself (roles "input" and "captured"), then what else was added to the trace: the content of boxes. Calls whose signature has the key
+    of `signature` can use it while `sources` holds.
     """
 
     graph: Graph
