@@ -49,7 +49,6 @@ class Optimizer(Stateful):
 
     def _check(self, options: Mapping[str, Any]) -> None:
         """Raise `ValueError` for hyperparameters that make no sense."""
-        raise NotImplementedError
 
     def _rule(self, group: Group) -> Rule:
         """The formulas of a group, chosen by its booleans and by which of its numbers are 0."""
