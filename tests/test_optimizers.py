@@ -13,6 +13,7 @@ from optimizer_formulas import CASES, NAMES
 
 import adjit as aj
 from adjit import optim
+from adjit.eager.call import _calls
 
 RNG = np.random.default_rng(0)
 START = [RNG.standard_normal(shape) for shape in ((3, 2), (4,), (), (1, 3, 1))]
@@ -128,7 +129,9 @@ def test_learning_rate_may_change_without_another_operation() -> None:
     optimizer = optim.SGD(params, lr=0.5)
     take_steps(optimizer, params, [0])
     optimizer.param_groups[0]["lr"] = 0.25
+    known = list(_calls)
     take_steps(optimizer, params, [1])
+    assert list(_calls) == known
     for param, start, first, second in zip(params, START, *GRADS[:2], strict=True):
         np.testing.assert_array_equal(param.detach().numpy(), start - 0.5 * first - 0.25 * second)
 
@@ -216,6 +219,25 @@ def test_zero_grad() -> None:
     assert not np.any(first.numpy())
     optimizer.zero_grad()
     assert all(param.grad is None for param in params)
+
+
+def test_an_optimiser_of_ones_own() -> None:
+    class SignDescent(optim.Optimizer):
+        def __init__(self, params: Any, lr: float):
+            super().__init__(params, {"lr": lr})
+
+        def step(self, closure: Any = None) -> None:
+            with aj.no_grad():
+                for group in self.param_groups:
+                    for param in group["params"]:
+                        param.sub_(param.grad.sign() * group["lr"])
+
+    params = parameters()
+    optimizer = SignDescent(params, 0.25)
+    take_steps(optimizer, params, [0])
+    for param, start, grad in zip(params, START, GRADS[0], strict=True):
+        np.testing.assert_array_equal(param.detach().numpy(), start - 0.25 * np.sign(grad))
+    assert repr(optimizer) == "SignDescent (\nParameter Group 0\n    lr: 0.25\n)"
 
 
 # -- states in and out
