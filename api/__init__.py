@@ -13,6 +13,7 @@ array([-0.6, -0.8])
 
 from adjit import autograd, errors, nn, numpy, optim, random, viz
 from adjit.eager import methods as _methods     # gives tensors their methods
+from adjit.eager.conversions import from_dlpack
 from adjit.eager.generator import manual_seed
 from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from adjit.eager.tensor import Tensor, as_tensor, tensor
@@ -33,6 +34,6 @@ from adjit.runtime.transforms import (
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "custom_vjp", "enable_grad", "errors",
-    "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim", "random",
+    "from_dlpack", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim", "random",
     "set_grad_enabled", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
 ]
