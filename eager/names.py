@@ -110,7 +110,7 @@ _NAMES: dict[str, Name] = {
     "arccosh": "AcoshBackward0", "arctanh": "AtanhBackward0", "arctan2": "Atan2Backward0", "log1p": "Log1PBackward0",
     "rint": "RoundBackward0", "round": "RoundBackward0", "clamp": _clamp, "clip": _clamp, "lerp": _numbered("Lerp", 2, "weight", 1, 0),
     "to_dtype": "ToCopyBackward0", "astype": "ToCopyBackward0",
-    "copy": "CloneBackward0", "copy_from": "CopyBackwards", "fill": _numbered("Fill", 1, "value", 2, 1),
+    "copy": "CloneBackward0", "copy_from": "CopyBackwards", "assign": "CopyBackwards", "fill": _numbered("Fill", 1, "value", 2, 1),
     "set_item": "CopySlices",
     "sum": _reduction("Sum", 0, 1), "mean": _reduction("Mean", 0, 1), "prod": _reduction("Prod", 0, 1),
     "max": _reduction("Max", 1, 0), "min": _reduction("Min", 1, 0), "norm": "LinalgVectorNormBackward0",
@@ -123,7 +123,8 @@ _NAMES: dict[str, Name] = {
     "concatenate": "CatBackward0", "diag": "DiagonalBackward0",
     "scatter": _numbered("Scatter", 3, "src", 0, 1), "pad": "ConstantPadNdBackward0",
     "conv2d": "ConvolutionBackward0", "max_pool2d": "MaxPool2DWithIndicesBackward0", "avg_pool2d": "AvgPool2DBackward0",
-    "batch_norm": "NativeBatchNormBackward0", "layer_norm": "NativeLayerNormBackward0", "group_norm": "NativeGroupNormBackward0",
+    "batch_norm": "NativeBatchNormBackward0", "batch_norm_with_statistics": "NativeBatchNormBackward0",
+    "layer_norm": "NativeLayerNormBackward0", "group_norm": "NativeGroupNormBackward0",
     "cross_entropy": "NllLossBackward0", "nll_loss": "NllLossBackward0", "drop": "MulBackward0",
     "smooth_l1_loss": "SmoothL1LossBackward0", "logsigmoid": "LogSigmoidBackward0", "relu6": "HardtanhBackward0",
 }

@@ -280,6 +280,6 @@ def test_nodes_of_linear_layers() -> None:
                 waiting += [inner for inner, _ in node.next_functions]
         return found
 
-    for shape in ((2, 5), (2, 3, 5)):
+    for shape in ((2, 5), (2, 3, 5), (2, 3, 2, 5)):
         ours, theirs = (library.nn.Linear(5, 3)(library.tensor(np.zeros(shape, np.float32), requires_grad=True)) for library in (aj, torch))
         assert names(ours) == names(theirs)

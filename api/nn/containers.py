@@ -42,7 +42,7 @@ class _Items(Module):
 
     def __getitem__(self, index: Any) -> Any:
         items = self._items()
-        return self._made_of(items[index]) if isinstance(index, slice) else items[self._index(index)]
+        return type(self)(items[index]) if isinstance(index, slice) else items[self._index(index)]      # type: ignore[call-arg]
 
     def __setitem__(self, index: int, item: Any) -> None:
         names = [name for name, kind in self._kinds.items() if kind is self._kind]
@@ -58,9 +58,6 @@ class _Items(Module):
         if not -count <= number < count:
             raise IndexError(f"index {number} of a {type(self).__name__} of {count}")
         return number % count
-
-    def _made_of(self, items: list[Any]) -> Self:
-        return type(self)(items)        # type: ignore[call-arg]
 
     def append(self, item: Any) -> Self:
         """Add one at the end; the container."""
@@ -111,11 +108,12 @@ class Sequential(_Items):
             x = module(x)
         return x
 
-    def _made_of(self, items: list[Any]) -> Self:
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, slice):
+            return super().__getitem__(index)
         made = type(self)()
-        names = {id(module): name for name, module in self._registered(Kind.MODULE)}
-        for module in items:
-            made.add_module(names[id(module)], module)
+        for name, module in list(self._registered(Kind.MODULE))[index]:
+            made.add_module(name, module)
         return made
 
 

@@ -13,7 +13,7 @@ from adjit.eager.apply import apply
 from adjit.ir import ops
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
-from adjit.tracer.array import wrap
+from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import iota
@@ -27,10 +27,10 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     >>> linear(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([0.5, 0.0]))
     array([[11.5,  2. ]])
     """
-    if isinstance(weight, ArrayBox) and len(weight.payload.shape) == 2 and isinstance(x, ArrayBox):
-        shape = x.payload.shape
-        if len(shape) > 1 and x.payload.dtype.kind == "f":
-            return _on_tensors(x, shape, weight, bias)
+    if isinstance(weight, ArrayBox) and len(weight.payload.shape) == 2:
+        array = x.payload if isinstance(x, ArrayBox) else x
+        if isinstance(array, (np.ndarray, TracedArray)) and array.dtype.kind == "f":
+            return _on_tensors(x, array.shape, weight, bias)
     return _linear(x, weight, bias)
 
 
