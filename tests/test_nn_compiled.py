@@ -48,7 +48,10 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-def train(make: Callable[[], nn.Module], shape: tuple[int, ...], backend: str | None) -> tuple[list[float], dict[str, np.ndarray], np.ndarray]:
+Outcome = tuple[list[float], dict[str, np.ndarray], np.ndarray]
+
+
+def train(make: Callable[[], nn.Module], shape: tuple[int, ...], backend: str | None) -> Outcome:
     """The losses of some steps, the state after them, and a random number after them."""
     def step(model: nn.Module, optimizer: Any, x: aj.Tensor, y: aj.Tensor) -> aj.Tensor:
         optimizer.zero_grad()
