@@ -17,6 +17,7 @@ from adjit.tracer.inputs import check_array
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import is_tracing
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 
 if TYPE_CHECKING:
@@ -138,7 +139,16 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
         wanted = DEFAULT_FLOAT
     if copy and is_tracing():       # new memory at every call of the compiled function
         return wrap(as_traced(array.astype(wanted)).value, scalar=False)
-    return np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
+    content = np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
+    return _constant(content, copy) if is_tracing() else content
+
+
+def _constant(content: np.ndarray, own: bool) -> TracedArray:
+    """The content of a tensor that is made while a function is traced: the same at every call, also where the function writes to it."""
+    if own and content.size and np.all(content == content.flat[0]):
+        return wrap(ops.constant(value=content.flat[0].item(), dtype=content.dtype, shape=content.shape), scalar=False)
+    traced = as_traced(content)
+    return wrap(traced.value, scalar=False) if own else traced
 
 
 def _opened(data: Any) -> Any:

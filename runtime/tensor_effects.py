@@ -16,6 +16,7 @@ from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import TensorType
 from adjit.runtime.snapshot import Snapshot
+from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import OutLeaf, StaticLeaf, check_result, function_name
@@ -69,6 +70,8 @@ class CapturedFunction:
                 self.leaves.append(self._add(leaf))
         for gradient in list(self.capture.gradients.values()):
             now = gradient.tensor._grad
+            if isinstance(gradient.tensor.payload, TracedArray) and id(gradient.tensor) not in entries:
+                continue        # a tensor that the function made
             if now is None and gradient.before is not None:
                 self.gradients.append((self.owner(gradient.tensor), None))
             elif now is not None and now is not gradient.before:
