@@ -50,17 +50,18 @@ class NumpyFunction:
     fresh: tuple[bool, ...]
 
 
-def compile_graph(graph: Graph, weak: frozenset[int] = frozenset()) -> NumpyFunction:
-    """The function of a graph without region ops. The parameters `weak` (f64[]) are Python floats.
+def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool = False) -> NumpyFunction:
+    """The function of a graph without region ops. The parameters `weak` (f64[]) are Python floats. With `views`, results that repeat
+    elements are views of these, whatever their size.
 
     Results are those of `interpret`, bit for bit but for the signs of zeros of strong products, and for the last bits of sums and
     products of matrices over repeated or transposed values, whose layouts may differ. Floating-point warnings are the caller's to silence.
     """
-    return _compile(graph, weak, _results_that_tell(graph))
+    return _compile(graph, weak, _results_that_tell(graph), views)
 
 
-def _compile(graph: Graph, weak: frozenset[int], telling: dict[Value, Value]) -> NumpyFunction:
-    writer = _Writer(graph, weak, telling)
+def _compile(graph: Graph, weak: frozenset[int], telling: dict[Value, Value], views: bool = False) -> NumpyFunction:
+    writer = _Writer(graph, weak, telling, views)
     text, bound = writer.write()
     make = _compiled(text, tuple(bound))
     return NumpyFunction(make(*bound.values()), text, writer.fresh)
@@ -78,10 +79,11 @@ def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., 
 class _Writer(FunctionText):
     """Writes the function of a graph, op by op: `write_...` are the ops that are more than one call."""
 
-    def __init__(self, graph: Graph, weak: frozenset[int], telling: dict[Value, Value]):
+    def __init__(self, graph: Graph, weak: frozenset[int], telling: dict[Value, Value], views: bool = False):
         super().__init__(graph.params, weak, FUNCTIONS)
         self.graph = graph
         self.weak = weak
+        self.views = views
         self.telling = telling
         self.untested: dict[Value, None] = {}       # results that tell of strong products whether those are finite
         self.fresh: tuple[bool, ...] = ()
@@ -334,7 +336,7 @@ class _Writer(FunctionText):
             elif form.has_all(type):
                 made, text = False, self.array(value)
             else:
-                made = type.nbytes <= _SMALL
+                made = type.nbytes <= _SMALL and not self.views
                 text = self.copied(value) if made else self.view(value)
             roots.append(self.new_root() if made else self.roots_of_whole(value))
             texts.append(text)

@@ -76,7 +76,7 @@ def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) ->
         made = new_tensor(array)
         if not fresh[i]:
             base = operands[0]
-            if is_view and isinstance(base, Tensor) and np.may_share_memory(array, base.payload):
+            if is_view and isinstance(base, Tensor) and (np.may_share_memory(array, base.payload) or not array.size):
                 made._version = base._version
                 made._view = View(base, operation.name, operation.graph, i, root_of(base)._history)
             else:

@@ -105,12 +105,12 @@ def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
 
 
 def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], key: Key,
-              wanted: tuple[int, ...], dynamic: bool, is_view: bool, named: Function | None = None) -> Call:
-    """The call for a key, traced where it is new; its node has the name of `named` (or `function`)."""
+              wanted: tuple[int, ...], dynamic: bool, is_view: bool, writes: Function | None = None) -> Call:
+    """The call for a key, traced where it is new. What `writes` in place has a node of that function's name."""
     call = _calls.get(key)
     if call is None:
-        name = node_name(named or function, args, dict(kwargs))
-        call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view)
+        name = node_name(writes or function, args, dict(kwargs))
+        call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, writes is not None)
         _calls[key] = call
         if len(_calls) > LIMIT:
             _calls.popitem(last=False)
@@ -118,7 +118,7 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], wanted: tuple[int, ...],
-           dynamic: bool, is_view: bool) -> Call:
+           dynamic: bool, is_view: bool, writes: bool) -> Call:
     builder = GraphBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
     scope = Scope(builder)
     with entered(scope):
@@ -135,7 +135,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         values, tree, leaves = collect_results(function(*new_args, **new_kwargs))
         region = without_locations(builder.build(values))
     weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
-    operation = Operation(name, region, len(values), wanted, weak)
+    operation = Operation(name, region, len(values), wanted, weak, connected=writes, views=is_view)
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
 
 

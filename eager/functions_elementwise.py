@@ -137,6 +137,15 @@ def copy_from(x: Array, source: Array) -> Array:
     return np.copy(np.broadcast_to(source.astype(x.dtype), x.shape))
 
 
+def assign(x: Array, source: Array) -> Array:
+    """`source` as `x[...] = source` takes it: as `copy_from`, and dimensions of size 1 in front of those of `x` are dropped."""
+    x, source = as_traced(x), as_traced(source)
+    more = source.ndim - x.ndim
+    if more > 0 and source.shape[:more] == (1,) * more:
+        source = np.reshape(source, source.shape[more:])
+    return copy_from(x, source)
+
+
 def fill(x: Array, value: Array) -> Array:
     """`value` everywhere; one number, or an array of no dimension."""
     x, number = as_traced(x), as_traced(value)

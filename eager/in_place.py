@@ -44,7 +44,7 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
         describe(arg, operands, key, dynamic)
     wanted = tuple([i for i, operand in enumerate(operands) if differentiable(operand)]) if modes.grad else ()
     key.append(wanted)
-    call = find_call(_stored(function), everything, kwargs, operands, tuple(key), wanted, dynamic, False, named=function)
+    call = find_call(_stored(function), everything, kwargs, operands, tuple(key), wanted, dynamic, False, writes=function)
     operands += call.constants
     scope = active_scope()
     if scope is not None and not scope.evaluates:
@@ -89,6 +89,9 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     arrays = [operand.payload if isinstance(operand, Tensor) else operand for operand in operands]
     outs = run_arrays(operation, arrays)
     memory = target.payload
+    if not memory.flags.writeable:
+        raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, and its memory is read-only, as that of repeated "
+                           "elements is (expand)", find_user_location(), hint="write to a copy: x = x.clone()")
     keeps_old = any(not place.is_result and arrays[place.index] is memory for place in operation.saved)
     old = memory.copy() if keeps_old else memory
     memory[...] = outs[0]

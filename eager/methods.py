@@ -331,7 +331,7 @@ def _set_item(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`: the memory is written to, and the graph knows the new content."""
     entries = index if type(index) is tuple else (index,)
     if all(item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int for item in entries):
-        apply_in_place(elementwise.copy_from, apply(shapes.get_view, (self, entries)), (value,))
+        apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (value,))
     elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.payload if isinstance(value, Tensor) else value):
         apply_in_place(elementwise.masked_fill, self, (entries[0], value))
     else:

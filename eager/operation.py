@@ -23,10 +23,12 @@ from adjit.passes.differentiate import differentiate, expand_vjps
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.options import Options
-from adjit.passes.remove_stop_gradients import remove_stop_gradients
-from adjit.passes.reverse_ad import find_path, run_backward, run_forward
+from adjit.passes.reverse_ad import find_path, run_backward, run_forward, zeros_like
 from adjit.passes.simplify import simplify
 from adjit.passes.split_joint import Saved, split_joint
+
+AGAIN = frozenset({"divide"})
+"""Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible."""
 
 _OPTIONS = Options()
 _CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
@@ -41,12 +43,15 @@ class Operation:
     saved       what a node keeps for the backward half.
     active      for each result, hidden ones too, whether a cotangent of it can matter.
 
-    `seeded` are the results that may have a cotangent, where not all of them.
+    `seeded` are the results that may have a cotangent, where not all of them. `connected`: results require grad also where they do not
+    depend on what is differentiated. `views`: results are views of the first operand, as far as they can be.
     """
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
-                 seeded: Container[int] | None = None):
+                 seeded: Container[int] | None = None, connected: bool = False, views: bool = False):
         self.name = name
+        self.connected = connected
+        self.views = views
         self.seeded = range(results) if seeded is None else seeded
         self.results = results
         self.weak = weak
@@ -63,7 +68,7 @@ class Operation:
     @cached_property
     def function(self) -> NumpyFunction:
         """The operation on ndarrays."""
-        return self.lower(self.graph, self.weak)
+        return compile_graph(self.graph, self.weak, True) if self.views else self.lower(self.graph, self.weak)
 
     @cached_property
     def run(self) -> Callable[..., tuple[np.ndarray, ...]]:
@@ -76,7 +81,7 @@ class Operation:
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Any:
         """A half as a function of ndarrays."""
-        return compile_graph(remove_stop_gradients(graph, _OPTIONS), weak)
+        return compile_graph(graph, weak)
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
         """Another operation of this kind."""
@@ -86,21 +91,20 @@ class Operation:
         """The backward half for cotangents of these results (hidden ones too)."""
         found = self._backward.get(given)
         if found is None:
-            joint, slots = _join(self.graph, self.wanted, given)
+            joint, slots = _join(self.graph, self.wanted, given, self.connected)
             halves = split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved)
             found = self._backward[given] = Backward(self, halves.backward, slots, given)
         return found
 
     def _derive(self, active: tuple[bool, ...]) -> None:
         """Find out what the backward half needs, with cotangents of all results that can have one."""
-        joint, slots = _join(self.graph, self.wanted, active)
-        halves = split_joint(self.optimize(joint), len(self.graph.params), self.results)
+        joint, slots = _join(self.graph, self.wanted, active, self.connected)
+        halves = split_joint(self.optimize(joint), len(self.graph.params), self.results, again=AGAIN)
         self.graph, self.saved = halves.forward, halves.saved
         hidden = len(self.graph.results) - self.results
         self.active = self._active(self.wanted)
         given = (*active, *(False,) * hidden)
         self._backward[given] = Backward(self, halves.backward, slots, given)
-
 
     def _active(self, wanted: Sequence[int]) -> tuple[bool, ...]:
         """Which results depend on the wanted parameters in a way that has a derivative."""
@@ -110,7 +114,7 @@ class Operation:
         floats = [index for index, value in enumerate(graph.results)
                   if is_float(value.type.dtype) and (index in self.seeded or index >= self.results)]
         path = find_path(graph, wanted, floats)
-        return tuple(index in floats and value in path for index, value in enumerate(graph.results))
+        return tuple(index in floats and (self.connected or value in path) for index, value in enumerate(graph.results))
 
 
 class Backward:
@@ -155,14 +159,20 @@ def _clean(graph: Graph) -> Graph:
     return graph
 
 
-def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool]) -> tuple[Graph, tuple[int | None, ...]]:
-    """The graph with its gradients: cotangents of the results `given` are parameters too. And which result is whose gradient."""
+def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], connected: bool) -> tuple[Graph, tuple[int | None, ...]]:
+    """The graph with its gradients: cotangents of the results `given` are parameters too. And which result is whose gradient.
+
+    Gradients of what these results depend on are never left out, though they may be zero.
+    """
     builder = GraphBuilder(graph.name)
     params: list[Value] = [builder.param(value.type, value.name) for value in graph.params]
     seeds = {index: builder.param(graph.results[index].type, "cotangent") for index, is_given in enumerate(given) if is_given}
     with emitting(builder), builder.at(role=Role.ADJOINT):
         forward = run_forward(builder, graph, params, wanted, seeds)
         cotangents = run_backward(builder, forward, seeds)
+        for index in wanted:
+            if cotangents[index] is None and (connected or graph.params[index] in forward.path):
+                cotangents[index] = zeros_like(params[index])
     gradients: list[Value] = []
     slots: list[int | None] = []
     for index in wanted:

@@ -5,7 +5,7 @@ The eager tensors run the halves at different times, and so does a compiled func
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from adjit.ir.builder import GraphBuilder
@@ -37,12 +37,13 @@ class Halves:
     saved: tuple[Saved, ...]
 
 
-def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] | None = None) -> Halves:
+def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] | None = None, again: Container[str] = ()) -> Halves:
     """Split a joint graph: its first `inputs` parameters are those of the function (the others are cotangents), its first `results`
     results are those of the function (the others are gradients).
 
     Without `saved`, what crosses over is saved, but for what depends on no input and what `FREE` ops make. With `saved` the backward half
-    makes do with these values and computes the others again; raises `VerificationError` where that is impossible.
+    makes do with these values and computes the others again; raises `VerificationError` where that is impossible. A result that is
+    constant, or made by an op named in `again` of parameters, is not saved but computed again.
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     made_by = producers(joint)
@@ -52,9 +53,11 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
     known.update((value, Saved(False, index)) for index, value in enumerate(params))
     if saved is not None:
         known = {value: place for value, place in known.items() if place in saved}
+    by_hand = _at_hand(joint, params, again)
+    known = {value: place for value, place in known.items() if value not in by_hand}
     hidden: list[Value] = []
     used: dict[Saved, Value] = {}
-    again: set[Op] = set()
+    repeated: set[Op] = set()
     stack, seen = list(gradients), set(joint.params[inputs:])
     while stack:
         value = stack.pop()
@@ -66,17 +69,31 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
             used[known[value]] = value
         elif op is None:
             raise VerificationError(f"the gradient of {joint.name} needs an input that is not kept")
-        elif saved is None and op in forward_ops and op.name not in FREE and op in of_inputs:
+        elif saved is None and op in forward_ops and op.name not in FREE and op in of_inputs and value not in by_hand:
             used[Saved(True, results + len(hidden))] = value
             hidden.append(value)
         else:
-            again.add(op)
+            repeated.add(op)
             stack.extend(op.operands)
     places = tuple(sorted(used)) if saved is None else tuple(saved)
     results_of_both = (*joint.results[:results], *hidden)
     forward = Graph(joint.name, params, tuple(op for op in joint.ops if op in forward_ops), results_of_both, joint.param_roles[:inputs])
     kept = [(results_of_both if place.is_result else params)[place.index] for place in places]
-    return Halves(forward, _backward_half(joint, kept, joint.params[inputs:], [op for op in joint.ops if op in again], gradients), places)
+    return Halves(forward, _backward_half(joint, kept, joint.params[inputs:], [op for op in joint.ops if op in repeated], gradients), places)
+
+
+def _at_hand(graph: Graph, params: Sequence[Value], again: Container[str]) -> set[Value]:
+    """Constants, and what ops named in `again` make of parameters, constants, or what `FREE` ops make of these."""
+    near, constants, made = set(params), set[Value](), set[Value]()
+    for op in graph.ops:
+        if op.name in FREE or op.name == "constant":
+            if constants.issuperset(op.operands):
+                constants.update(op.results)
+            if near.issuperset(op.operands):
+                near.update(op.results)
+        elif op.name in again and near.issuperset(op.operands):
+            made.update(op.results)
+    return made | constants
 
 
 def _needed(graph: Graph, results: Sequence[Value]) -> set[Op]:
