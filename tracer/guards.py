@@ -9,11 +9,12 @@ no longer holds.
 from __future__ import annotations
 
 import dataclasses
+import dis
 import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
-from functools import partial
+from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -206,10 +207,9 @@ class _Walk:
             return
         for index, default in enumerate(function.__defaults__ or ()):
             yield f"{function.__name__}.__defaults__[{index}]", partial(_item, function.__defaults__, index), default
-        names = set(_names(function.__code__))
-        self.names |= names
+        self.names |= set(_names(function.__code__))
         scope = function.__globals__
-        for name in sorted(names & scope.keys()):
+        for name in sorted(_globals(function.__code__) & scope.keys()):
             yield name, partial(_item, scope, name), scope[name]
         yield from self.attributes(function, vars(function), function.__name__)
 
@@ -280,6 +280,13 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
         elif isinstance(constant, str) and constant.isidentifier():
             yield constant
+
+
+@lru_cache(maxsize=4096)
+def _globals(code: CodeType) -> frozenset[str]:
+    """The names that a code object, or one nested in it, looks up as globals: not those of attributes."""
+    names = {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(names.union(*(_globals(constant) for constant in code.co_consts if isinstance(constant, CodeType))))
 
 
 def _behind(descriptor: Any) -> Any:
