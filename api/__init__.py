@@ -11,8 +11,10 @@
 array([-0.6, -0.8])
 """
 
-from adjit import autograd, errors, nn, numpy, optim, random, viz
-from adjit.eager import methods as _methods     # gives tensors their methods
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from adjit import autograd, errors, numpy, random
 from adjit.eager.conversions import from_dlpack
 from adjit.eager.generator import manual_seed
 from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -32,8 +34,24 @@ from adjit.runtime.transforms import (
     vjp,
 )
 
+if TYPE_CHECKING:
+    from adjit import nn, optim, viz
+
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "custom_vjp", "enable_grad", "errors",
     "from_dlpack", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim", "random",
     "set_grad_enabled", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
 ]
+
+_ON_DEMAND = ("nn", "optim", "viz")
+
+
+def __getattr__(name: str) -> Any:
+    """The parts that many programs do without are imported where they are first used: `import adjit` stays quick."""
+    if name in _ON_DEMAND:
+        return import_module(f"adjit.{name}")
+    raise AttributeError(f"module 'adjit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
