@@ -262,6 +262,15 @@ def test_copies_and_pickles_are_independent_and_keep_sharing() -> None:
     assert copy.deepcopy(net).scale.grad is None
 
 
+def test_a_shallow_copy_shares_what_there_is_and_nothing_more() -> None:
+    net = Net()
+    twin = copy.copy(net)
+    assert twin.first is net.first
+    twin.more = nn.Linear(1, 1)
+    assert "more.weight" in names(twin.named_parameters())
+    assert "more.weight" not in names(net.named_parameters())
+
+
 def test_parameter() -> None:
     data = aj.tensor([1.0, 2.0])
     parameter = nn.Parameter(data)

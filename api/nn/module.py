@@ -103,6 +103,12 @@ class Module(Stateful):
             raise AttributeError(_not_initialised(self, f"use {name!r}" if name != "_kinds" else "use it"), name=name, obj=self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
+    def __copy__(self) -> Self:
+        """A module with the same parameters, buffers and modules, to which others can be added."""
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self), _kinds=dict(self._kinds))
+        return made
+
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Make `param` the parameter `name`; None reserves the name for one that is not there."""
         self._check_name(name, param, Parameter)
@@ -247,10 +253,9 @@ class Module(Stateful):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
         for parameter in self.parameters():
-            gradient: Tensor | None = parameter.grad
-            if set_to_none or gradient is None:
+            if set_to_none:
                 parameter.grad = None       # type: ignore[attr-defined]
-            else:
+            elif (gradient := parameter.grad) is not None:
                 with no_grad():
                     gradient.zero_()
 
