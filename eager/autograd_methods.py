@@ -14,7 +14,8 @@ from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Edge, Handle, Node, edge_of, follow_writes
-from adjit.eager.tensor import Tensor, new_tensor, tensor
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.tensor import tensor as make_tensor
 from adjit.eager.views import root_of
 from adjit.ir.errors import DTypeError, GraphFreedError, NonDifferentiableError, ShapeError, TraceError
 from adjit.ir.types import is_float
@@ -250,7 +251,7 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
                              find_user_location(), hint="pass gradient= a tensor of that shape (the vector of a vector-Jacobian product), or "
                              "reduce the tensor to one number first, e.g. with .sum()")
         ones = np.ones(output.shape, output.dtype)
-        return tensor(ones) if is_tracing() else new_tensor(ones)
+        return make_tensor(ones) if is_tracing() else new_tensor(ones)
     given = gradient if isinstance(gradient, Tensor) else new_tensor(np.asarray(gradient, output.dtype))
     if given.shape != output.shape:
         raise ShapeError(f"{what}: the gradient has the shape {given.shape}, the tensor {output.shape}", find_user_location())

@@ -143,6 +143,11 @@ class Capture:
         if before is not None:
             self._owners[id(before)] = tensor
 
+    def node_before(self, tensor: Tensor) -> Any:
+        """The node that made a tensor, where that was before the trace."""
+        entry = self.entries.get(id(tensor))
+        return None if entry is None else entry.before.get("_node")
+
     def on_failure(self, undo: Callable[[], None]) -> None:
         """Call `undo` where the capture, or the first run of its program, fails."""
         self._undo.append(undo)
@@ -158,11 +163,11 @@ class Capture:
             gradient.tensor._grad = gradient.before
         for entry in self.entries.values():
             state = vars(entry.tensor)
-            gradient = state.get("_grad")
+            before = state.get("_grad")
             state.clear()
             state.update(entry.before)
-            if gradient is not None:
-                state["_grad"] = gradient
+            if before is not None:
+                state["_grad"] = before
 
 
 def _root_scope() -> Scope:

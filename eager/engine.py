@@ -96,11 +96,15 @@ class Tensors:
         return [None if slot is None else (outs[slot], False) for slot in backward.slots]
 
     def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
-        known = variable.grad
+        capture = current_capture()
+        node = None if capture is None else capture.node_before(variable)
+        if node is not None:
+            _check_trace(node)
+        known = variable.grad       # type: ignore[attr-defined]
         if known is None:
-            variable.grad = tensor_arithmetic.own(cotangent[0])
+            variable.grad = tensor_arithmetic.own(cotangent[0])     # type: ignore[attr-defined]
         elif modes.grad:
-            variable.grad = tensor_arithmetic.add(known, cotangent[0])
+            variable.grad = tensor_arithmetic.add(known, cotangent[0])      # type: ignore[attr-defined]
         else:
             tensor_arithmetic.add_to(known, cotangent[0])
 
@@ -139,7 +143,7 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
                     if cotangent is not None and (node, index) in targets:
                         found[targets[node, index]] = arithmetic.to_tensor(cotangent[0])
             if isinstance(node, AccumulateGrad):
-                if cotangents[0] is not None and (targets is None or (accumulate and (node, 0) in targets)):
+                if cotangents[0] is not None and node.variable._requires_grad and (targets is None or (accumulate and (node, 0) in targets)):
                     arithmetic.accumulate(node.variable, cotangents[0])
                 continue
             if needed is not None and not needed[node]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.tracer.array import as_traced, contains_traced, wrap
+from adjit.ir import ops
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.inputs import check_array
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.scope import is_tracing
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 
@@ -137,8 +137,6 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
         wanted = check_array(array, "tensor(data)", find_user_location())
     else:
         wanted = DEFAULT_FLOAT
-    if copy and is_tracing():       # new memory at every call of the compiled function
-        return wrap(as_traced(array.astype(wanted)).value, scalar=False)
     content = np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
     return _constant(content, copy) if is_tracing() else content
 

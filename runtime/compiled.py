@@ -15,20 +15,18 @@ import numpy as np
 
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, TraceError
-from adjit.ir.printer import print_graph
 from adjit.runtime import settings
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.explain import explain_program
-from adjit.runtime.kernels import kernel_uses
-from adjit.runtime.memory_report import MemoryReport, memory_report
+from adjit.runtime.memory_report import MemoryReport
 from adjit.runtime.profile import Profile
 from adjit.runtime.program import Program, compile_program
+from adjit.runtime.reports import check_stage, graph_text, kernel_texts, memory_of
 from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import flatten
 
-STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
 Found = tuple[Program, tuple[np.ndarray, ...]]
 
 
@@ -111,7 +109,7 @@ class CompiledFunction:
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """The text of the graph at a stage: "traced", "adjoint", "optimized", "fused" or "planned"."""
         check_stage(stage)
-        return print_graph(self.program(self.fun, args, kwargs).pipeline.graphs[stage])
+        return graph_text(self.program(self.fun, args, kwargs), stage)
 
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """The generated code of each kernel, by its name, in the order of their first use."""
@@ -298,7 +296,7 @@ class BoundCompiledFunction:
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """As `CompiledFunction.ir`."""
         check_stage(stage)
-        return print_graph(self._program(args, kwargs).pipeline.graphs[stage])
+        return graph_text(self._program(args, kwargs), stage)
 
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """As `CompiledFunction.kernels`."""
@@ -352,22 +350,6 @@ def _end(function: weakref.ref[CompiledFunction], key: Any, program: weakref.ref
     of, ended = function(), program()
     if of is not None and ended is not None:
         of.end(key, ended)
-
-
-def check_stage(stage: str) -> None:
-    """Raise `ValueError` where there is no such stage."""
-    if not isinstance(stage, str) or stage not in STAGES:
-        raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
-
-
-def kernel_texts(program: Program) -> dict[str, str]:
-    """The generated code of each kernel of a program, by name."""
-    return {use.name: use.kernel.source.text for use in kernel_uses(program.planned, program.kernels)}
-
-
-def memory_of(program: Program) -> MemoryReport:
-    """The memory report of a program."""
-    return memory_report(program.pipeline.graphs["optimized"], program.planned)
 
 
 @overload

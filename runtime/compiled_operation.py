@@ -53,6 +53,12 @@ class CompiledOperation(Operation):
         self.joint: PipelineResult | None = None
         super().__init__(name, region, results, wanted, weak, seeded)
 
+    @property
+    def whole_backward(self) -> Half:
+        """The backward half for cotangents of all results that can have one; compiled now if it was not yet."""
+        half: Any = self.backward((*self.active[:self.results], *(False,) * (len(self.active) - self.results))).function
+        return half     # type: ignore[no-any-return]
+
     def optimize(self, joint: Graph) -> Graph:
         self.joint = run_pipeline(joint, Options(self.choices.memory_budget), self.verify, passes=JOINT, stage=Stage.TRACED)
         return self.joint.final

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from adjit.ir.graph import Graph, Op
+from adjit.passes.pipeline import PassRecord
+from adjit.runtime.kernel_step import Kernel
 from adjit.runtime.kernels import kernel_uses
 from adjit.runtime.memory_blocks import format_bytes
 from adjit.runtime.program import Program
@@ -12,7 +17,12 @@ SHOWN_ARGUMENTS = 40
 
 def explain_program(program: Program, cache: tuple[int, int, int, int]) -> str:
     """The report on one program; `cache` is the `CacheInfo` of its function."""
-    sections = [_head(program, cache), _signature(program), _passes(program), _kernels(program)]
+    sections = [_head(program, cache), _signature(program), _passes(program.pipeline.records, program.verified),
+                _kernels(program.planned, program.kernels)]
+    backward = program.backward
+    if backward is not None:
+        sections += [[f"backward half @{backward.planned.name}, {format_bytes(backward.executable.layout.arena_bytes)} of working memory"],
+                     _passes(backward.pipeline.records, program.verified), _kernels(backward.planned, backward.kernels)]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
@@ -36,26 +46,28 @@ def _signature(program: Program) -> list[str]:
     shown = lines[:SHOWN_ARGUMENTS]
     if len(lines) > len(shown):
         shown.append(f"  and {len(lines) - len(shown)} more")
+    if program.tensors is not None and program.tensors.effects.contents:
+        count, updated = len(program.tensors.effects.contents), program.planned.param_roles.count("updated")
+        shown.append(f"  and {count} tensor{'s' if count > 1 else ''} that the function reaches by itself; {updated} updated in place")
     captured = len(program.trace.captured)
     if captured:
         shown.append(f"  and {captured} array{'s' if captured > 1 else ''} reached through closures, globals or attributes")
     return ["arguments", *shown]
 
 
-def _passes(program: Program) -> list[str]:
-    records = program.pipeline.records
+def _passes(records: Sequence[PassRecord], verified: bool) -> list[str]:
     width = max(len(record.name) for record in records)
     lines = [f"passes{'':{width - 4}}  {'ops':>13}  {'ms':>8}"]
     for record in records:
         ops = f"{record.ops_before} -> {record.ops_after}"
         lines.append(f"  {record.name:<{width}}  {ops:>13}  {record.milliseconds:8.2f}  {record.remark}".rstrip())
-    if program.verified:
+    if verified:
         lines.append(f"  checking the graph after each pass took {sum(record.verify_milliseconds for record in records):.2f} ms")
     return lines
 
 
-def _kernels(program: Program) -> list[str]:
-    uses = kernel_uses(program.planned, program.kernels)
+def _kernels(planned: Graph, kernels: Mapping[Op, Kernel]) -> list[str]:
+    uses = kernel_uses(planned, kernels)
     if not uses:
         return []
     width = max(len(use.name) for use in uses)

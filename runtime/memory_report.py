@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
+from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.verifier import ALIASES
 from adjit.passes.choose_saved_values import saved_values
@@ -69,6 +71,35 @@ def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
     live = _live_bytes(blocks, len(ops))
     return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), _saved_bytes(optimized, ops),
                         _naive_bytes(optimized), live, blocks)
+
+
+def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, second: Graph, kept: Sequence[int | None]) -> MemoryReport:
+    """The report on a program in two halves, planned as `first` and `second`.
+
+    `kept[i]` is the result of the first half that is parameter i of the second; None for what is an argument of the program. The halves
+    have an arena each. What is kept lies between them: results, as far as the caller holds on to them, and others.
+    """
+    ops = [[op for op in planned.ops if op.name != "free"] for planned in (first, second)]
+    count = len(ops[0])
+    made = {value: index for index, op in enumerate(ops[0]) for value in op.results}
+    makers = {value: _maker(op, position) for op in ops[0] for position, value in enumerate(op.results)}
+    last = _last_uses(ops[1])[0]
+    offset = forward.arena_bytes + backward.arena_bytes
+    saved: list[MemoryBlock] = []
+    for number, param in zip(kept, second.params, strict=False):
+        if number is not None:
+            value = first.results[number]
+            maker = makers.get(value)
+            saved.append(MemoryBlock(
+                value.name or (_name(maker) if maker else "result"), value.type.nbytes, made.get(value, 0), count + last.get(param, 0),
+                Role.PRIMAL, maker.loc if maker else None, offset))
+            offset += value.type.nbytes
+    later = tuple(replace(block, first_use=block.first_use + count, last_use=block.last_use + count,
+                          offset=block.offset + forward.arena_bytes) for block in backward.blocks)
+    blocks = (*forward.blocks, *saved, *later)
+    live = _live_bytes(blocks, count + len(ops[1]))
+    return MemoryReport(forward.name, max(live, default=0), offset, sum(block.size for block in saved),
+                        forward.naive_bytes + backward.naive_bytes, live, blocks)
 
 
 def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:

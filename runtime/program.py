@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PipelineResult, run_pipeline
 from adjit.runtime import settings
 from adjit.runtime.choices import Choices
+from adjit.runtime.compiled_operation import Half
 from adjit.runtime.dump import dump_to
 from adjit.runtime.executable import Executable, Interpretation
 from adjit.runtime.inputs import Inputs
@@ -72,6 +74,11 @@ class Program:
     @property
     def planned(self) -> Graph:
         return self.pipeline.graphs["planned"]
+
+    @property
+    def backward(self) -> Half | None:
+        """The backward half, where the results have a gradient; compiled now if it was not yet."""
+        return None if self.tensors is None or self.tensors.operation is None else self.tensors.operation.whole_backward
 
     @property
     def updating(self) -> bool:
@@ -141,7 +148,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
 
 
 def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, choices: Choices, reason: str, update_in_place: bool,
-           threads: int, folder: str | None, verify: bool, begin: float) -> Program:
+           threads: int, folder: Path | None, verify: bool, begin: float) -> Program:
     graph = _with_donations(trace.graph, signature, choices.donate)
     dump = dump_to(folder, graph.name)
     traced = time.perf_counter()

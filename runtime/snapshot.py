@@ -43,6 +43,11 @@ class Snapshot:
                 return False
         return not self._sets or all(members == then for members, then, _ in self._sets)
 
+    def members(self) -> set[int]:
+        """The identities of all that is held."""
+        found = {id(value) for _, _, values, _ in self._dicts for value in values}
+        return found.union(id(item) for _, then, _ in self._lists for item in then)
+
     def has_same_objects(self) -> bool:
         """Whether nothing but numbers, strings and switches has changed."""
         return all(len(table) == len(keys) and all(map(_same, table, keys)) and all(map(_alike, table.values(), values))

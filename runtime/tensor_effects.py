@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,7 +158,8 @@ class Effects:
     Nothing here refers to modules and optimisers themselves: a program ends with them.
     """
 
-    def __init__(self, function: CapturedFunction, params: Sequence[Value], snapshot: Snapshot, out_leaves: Sequence[OutLeaf]):
+    def __init__(self, function: CapturedFunction, params: Sequence[Value], snapshot: Snapshot, reached: Container[int],
+                 out_leaves: Sequence[OutLeaf]):
         capture = function.capture
         number = {value: index for index, value in enumerate(params)}
         self.count = len(params)
@@ -174,6 +175,8 @@ class Effects:
         self.positions = function._positions
         self.fixed = frozenset(id(content.place.tensor) for content in self.contents if content.place.tensor is not None
                                and not content.place.gradient)
+        self.same = tuple((function.place(entry).argument, entry.tensor) for entry in capture.entries.values()
+                          if entry.argument is not None and (id(entry.tensor) in reached or id(entry.tensor) in snapshot.members()))
         places = [leaf if isinstance(leaf, int) else None for leaf in out_leaves]
         assert function.tree is not None
         self.tree = function.tree
@@ -206,6 +209,9 @@ class Effects:
         for position in self.positions:
             if id(all_leaves[position]) in self.fixed:      # a tensor that the function reaches by itself too
                 return None
+        for position, tensor in self.same:
+            if all_leaves[position] is not tensor:
+                return None
         return found if self.snapshot.holds() else None
 
     def changed(self) -> str:
@@ -233,10 +239,10 @@ class Effects:
         made = {number: new_tensor(np.asarray(results[number])) for number in self.tensors}
         if connect is not None:
             connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
-        for owner, number in self.gradients:
-            owner.find(all_leaves)._grad = None if number is None else made[number]
-        for target, (_, _, number) in zip(targets, self.writes, strict=True):
-            content = results[number]
+        for owner, gradient in self.gradients:
+            owner.find(all_leaves)._grad = None if gradient is None else made[gradient]
+        for target, (_, _, written) in zip(targets, self.writes, strict=True):
+            content = results[written]
             if content is not target.payload:
                 np.copyto(target.payload, content)
             target._version[0] += 1
@@ -265,6 +271,10 @@ def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
     return tuple(i for i, leaf in enumerate(all_leaves) if isinstance(leaf, ArrayBox))
 
 
-def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], out_leaves: Sequence[OutLeaf]) -> Effects:
-    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results."""
-    return Effects(function, params, Snapshot(roots, function.capture.numbers), out_leaves)
+def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], reached: Container[int],
+                 out_leaves: Sequence[OutLeaf]) -> Effects:
+    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results.
+
+    `reached` has the identities of what the function reaches by itself. A tensor that is an argument as well has to stay that argument.
+    """
+    return Effects(function, params, Snapshot(roots, function.capture.numbers), reached, out_leaves)

@@ -11,13 +11,13 @@ import numpy as np
 from adjit.eager.capture import capturing
 from adjit.eager.modes import modes
 from adjit.eager.node import Edge, Kept, Node, edge_of
-from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import HALF, PipelineResult, run_pipeline
+from adjit.passes.split_joint import Saved
 from adjit.runtime.choices import Choices
 from adjit.runtime.compiled_operation import CompiledOperation
 from adjit.runtime.snapshot import Snapshot, filled_later, stateful_in
@@ -53,6 +53,12 @@ class TensorProgram:
         operands = [None if place is None else place.find(all_leaves) for place in self.operands]
         return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made))
 
+    def result_number(self, place: Saved) -> int | None:
+        """Which result of the program is kept for the backward half there; None for a parameter."""
+        if not place.is_result:
+            return None
+        return place.index if self.order is None else self.order[place.index]
+
     def take_back(self) -> None:
         """Take back what was done while tracing, where the program never ran."""
         if self.undo is not None:
@@ -73,8 +79,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Trace a function; and what it does with tensors, None where it meets none."""
     with capturing() as capture:
         roots = signature.by_reference()
-        reached = roots or any(isinstance(source.value, (Stateful, Tensor, list, dict, tuple)) for source in find_sources([fun]).values())
-        watched = [*roots, *stateful_in(source.value for source in find_sources([fun]).values())] if reached else []
+        watched = [*roots, *stateful_in(source.value for source in find_sources([fun]).values())]
         before = Snapshot(watched)
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
@@ -93,7 +98,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors:
         return replace(trace, out_tree=function.tree), None
     known = len(signature.leaves) + len(trace.captured)
-    effects = make_effects(function, trace.graph.params[known:], watched, trace.out_leaves)
+    reached = {id(source.value) for source in trace.sources.fixed}
+    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves)
     return trace, Captured(effects, function.capture.undo)
 
 

@@ -214,7 +214,8 @@ def test_groups_and_frozen_parameters() -> None:
     def run(step: Any) -> Any:
         model = perceptron()
         model[0].bias.requires_grad_(False)
-        optimizer = optim.Adam([{"params": [model[0].weight], "lr": 0.001}, {"params": model[2].parameters(), "weight_decay": 0.1}], lr=0.02)
+        groups = [{"params": [model[0].weight], "lr": 0.001}, {"params": model[2].parameters(), "weight_decay": 0.1}]
+        optimizer = optim.Adam(groups, lr=0.02)
         losses = []
         for number in range(20):
             losses.append(step(model, optimizer, *batch(number)).item())

@@ -1,0 +1,45 @@
+"""What a program tells about itself: its graphs, its kernels, its memory. Where it has a backward half, that one's too."""
+
+from __future__ import annotations
+
+from adjit.ir.printer import print_graph
+from adjit.runtime.kernels import kernel_uses
+from adjit.runtime.memory_report import MemoryReport, both_halves, memory_report
+from adjit.runtime.program import Program
+
+STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
+
+
+def check_stage(stage: str) -> None:
+    """Raise `ValueError` where there is no such stage."""
+    if not isinstance(stage, str) or stage not in STAGES:
+        raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
+
+
+def graph_text(program: Program, stage: str) -> str:
+    """The text of the graph at a stage; of both halves, from the stage on where they are apart."""
+    text = print_graph(program.pipeline.graphs[stage])
+    backward = program.backward
+    return text if backward is None or stage in ("traced", "adjoint") else f"{text}\n{print_graph(backward.pipeline.graphs[stage])}"
+
+
+def kernel_texts(program: Program) -> dict[str, str]:
+    """The generated code of each kernel, by name, in the order of their first use; those of the backward half follow."""
+    texts = {use.name: use.kernel.source.text for use in kernel_uses(program.planned, program.kernels)}
+    backward = program.backward
+    if backward is not None:
+        for use in kernel_uses(backward.planned, backward.kernels):
+            texts[use.name if use.name not in texts else f"{use.name} of the backward half"] = use.kernel.source.text
+    return texts
+
+
+def memory_of(program: Program) -> MemoryReport:
+    """The memory report."""
+    forward = memory_report(program.pipeline.graphs["optimized"], program.planned)
+    backward = program.backward
+    if backward is None:
+        return forward
+    assert program.tensors is not None
+    assert program.tensors.operation is not None
+    return both_halves(forward, memory_report(backward.pipeline.graphs["optimized"], backward.planned), program.planned, backward.planned,
+                       [program.tensors.result_number(place) for place in program.tensors.operation.saved])
