@@ -11,6 +11,8 @@ from scipy import stats
 
 import adjit as aj
 from adjit import random
+from adjit.ir import ops
+from adjit.ir.ops.random import BLOCK
 
 COUNT = 40000
 DRAWS: dict[str, Callable[[Any], Any]] = {
@@ -110,6 +112,15 @@ def test_permutation() -> None:
     _, counts = np.unique(seen, return_counts=True)
     assert counts.size == 6
     assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_words_are_the_same_in_blocks_and_alone() -> None:
+    counters = np.arange(2 * BLOCK + 5, dtype=np.uint64) + np.uint64(2 ** 63)
+    one_key, keys = np.broadcast_to(np.uint64(2 ** 64 - 5), counters.shape), counters[::-1]
+    for key in (one_key, keys):
+        together = ops.philox.evaluate(counters, key)
+        for place in (0, BLOCK - 1, BLOCK, 2 * BLOCK, 2 * BLOCK + 4):
+            assert together[place] == ops.philox.evaluate(np.asarray(counters[place]), np.asarray(key[place]))
 
 
 def test_new_keys_are_independent() -> None:

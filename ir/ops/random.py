@@ -18,6 +18,7 @@ ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 LOW_WORD = 0xFFFFFFFF
+BLOCK = 1 << 13     # elements: what the rounds hold of them fits into a second-level cache
 
 Words = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -42,10 +43,17 @@ def _infer_philox(counter: TensorType, key: TensorType) -> TensorType:
 
 
 def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
-    low, word = np.uint64(LOW_WORD), np.uint64(32)
-    zero = np.zeros_like(counter)
-    first, second, _, _ = philox_4x32((counter & low, counter >> word, zero, zero), (key & low, key >> word))
-    return np.asarray(first | second << word)
+    """Block by block, so that the intermediate words stay in the processor's cache; a key for all counters is one number."""
+    counters, words = counter.reshape(-1), np.empty(counter.size, U64)
+    one_key = key.size > 0 and not any(key.strides)
+    keys = key[(0,) * key.ndim].reshape(1) if one_key else key.reshape(-1)
+    low, word, zero = np.uint64(LOW_WORD), np.uint64(32), np.zeros(1, U64)
+    for start in range(0, counter.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        these, those = counters[block], keys if one_key else keys[block]
+        first, second, _, _ = philox_4x32((these & low, these >> word, zero, zero), (those & low, those >> word))
+        words[block] = first | second << word
+    return words.reshape(counter.shape)
 
 
 def _philox_samples() -> Iterator[Sample]:
