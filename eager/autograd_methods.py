@@ -120,15 +120,24 @@ def _retain_grad(self: Tensor) -> None:
     if node is None or self._retains_grad:
         return
     self._retains_grad = True
-    reference = weakref.ref(self)
+    _result_hooks(node, self._index).append(_Retain(self))
 
-    def retain(gradient: Tensor) -> None:
-        tensor = reference()
+
+class _Retain:
+    """The hook of `retain_grad()`: the last one, so that it sees what the others made of the gradient."""
+
+    def __init__(self, tensor: Tensor):
+        self._tensor = weakref.ref(tensor)
+
+    def __call__(self, gradient: Tensor) -> None:
+        tensor = self._tensor()
         if tensor is not None:
-            known = tensor._grad
-            tensor._grad = gradient if known is None else apply(np.add, (known, gradient))
+            _add_to_grad(tensor, gradient)
 
-    _result_hooks(node, self._index).append(retain)
+
+def _add_to_grad(tensor: Tensor, gradient: Tensor) -> None:
+    known = tensor._grad
+    tensor._grad = gradient if known is None else apply(np.add, (known, gradient))
 
 
 def _retains(self: Tensor) -> bool:
@@ -145,7 +154,7 @@ def _register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Han
         self._hooks = hooks = self._hooks if self._hooks is not None else []
     else:
         hooks = _result_hooks(node, self._index)
-    hooks.append(hook)
+    hooks.insert(len(hooks) - sum(isinstance(known, _Retain) for known in hooks), hook)
     return Handle(hooks, hook)
 
 
@@ -161,7 +170,7 @@ def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = No
 
     `gradient` is the cotangent, a tensor of this one's shape; it can be left out for a tensor of one element. The saved tensors of the
     graph are freed on the way unless `retain_graph`. With `create_graph` the gradients can be differentiated. `inputs` names the only
-    leaves that get a gradient.
+    tensors that get a gradient; they need not be leaves.
 
     Raises `NonDifferentiableError` for a tensor that does not require grad, `ShapeError` for a missing or unfit `gradient`,
     `GraphFreedError` for a graph that was freed, `InPlaceError` where a saved tensor was written to.
@@ -181,15 +190,12 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retai
     """
     outputs = _as_list(tensors)
     roots = _roots(outputs, grad_tensors, "backward()")
-    targets = None
-    if inputs is not None:
-        targets = {}
-        for index, tensor in enumerate(_as_list(inputs)):
-            if not _is_leaf(tensor):
-                raise NonDifferentiableError(f"backward(inputs=): input {index} is no leaf", find_user_location(),
-                                             hint="use adjit.autograd.grad(outputs, inputs)")
-            targets[edge_of(tensor)] = index
-    run_backward(roots, create_graph if retain_graph is None else retain_graph, create_graph, targets)
+    wanted = None if inputs is None else _as_list(inputs)
+    targets = None if wanted is None else _targets(wanted, "backward(inputs=)")
+    found = run_backward(roots, create_graph if retain_graph is None else retain_graph, create_graph, targets)
+    for index, tensor in enumerate(wanted or ()):
+        if index in found and tensor._node is not None and not tensor._retains_grad:
+            _add_to_grad(tensor, found[index])
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
@@ -207,17 +213,13 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], 
     (27.0, 18.0)
     """
     wanted = _as_list(inputs)
-    targets: dict[Edge, int] = {}
-    for index, tensor in enumerate(wanted):
-        if not _get_requires_grad(tensor):
-            raise NonDifferentiableError(f"grad: input {index} does not require grad", find_user_location())
-        targets.setdefault(edge_of(tensor), index)
+    targets = _targets(wanted, "grad()")
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(_roots(_as_list(outputs), grad_outputs, "grad()"), keep, create_graph, targets, accumulate=False)
     gradients = tuple(found.get(targets[edge_of(tensor)]) for tensor in wanted)
     for index, gradient in enumerate(gradients):
         if gradient is None and not allow_unused:
-            raise NonDifferentiableError(f"grad: the outputs do not depend on input {index}", find_user_location(),
+            raise NonDifferentiableError(f"grad(): the outputs do not depend on input {index}", find_user_location(),
                                          hint="pass allow_unused=True to get None for it")
     return gradients
 
@@ -228,6 +230,17 @@ def _as_list(tensors: Tensor | Sequence[Tensor]) -> list[Tensor]:
         if not isinstance(item, Tensor):
             raise DTypeError(f"expected a tensor or a sequence of tensors, got a {type(item).__name__}", find_user_location())
     return items
+
+
+def _targets(inputs: Sequence[Tensor], what: str) -> dict[Edge, int]:
+    if not inputs:
+        raise ShapeError(f"{what}: there is no input to compute a gradient of", find_user_location())
+    targets: dict[Edge, int] = {}
+    for index, tensor in enumerate(inputs):
+        if not _get_requires_grad(tensor):
+            raise NonDifferentiableError(f"{what}: input {index} does not require grad", find_user_location())
+        targets.setdefault(edge_of(tensor), index)
+    return targets
 
 
 def _roots(outputs: Sequence[Tensor], gradients: Any, what: str) -> list[tuple[Edge, Tensor]]:
@@ -255,9 +268,7 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
     given = gradient if isinstance(gradient, Tensor) else new_tensor(np.asarray(gradient, output.dtype))
     if given.shape != output.shape:
         raise ShapeError(f"{what}: the gradient has the shape {given.shape}, the tensor {output.shape}", find_user_location())
-    if given.dtype != output.dtype:
-        raise DTypeError(f"{what}: the gradient is {given.dtype}, the tensor {output.dtype}", find_user_location())
-    return given
+    return given if given.dtype == output.dtype else given.to(output.dtype)      # type: ignore[no-any-return]
 
 
 def _repr(self: Tensor) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,8 +26,12 @@ class _Mode:
     mode: str
     value: bool
 
-    def __init__(self) -> None:
-        self._before: list[bool] = []
+    _before: list[bool]
+
+    def __new__(cls, *function: Any) -> Any:
+        made = super().__new__(cls)
+        made._before = []
+        return made(*function) if function else made       # `@no_grad` without parentheses
 
     def __enter__(self) -> _Mode:
         self._before.append(getattr(modes, self.mode))
@@ -37,15 +42,41 @@ class _Mode:
         setattr(modes, self.mode, self._before.pop())
 
     def __call__(self, fun: F) -> F:
-        kind = type(self)
+        if inspect.isgeneratorfunction(fun):
+            return self._within_generator(fun)      # type: ignore[return-value]
 
         @functools.wraps(fun)
         def within(*args: Any, **kwargs: Any) -> Any:
             with self._again():
                 return fun(*args, **kwargs)
 
-        within.__adjit_mode__ = kind        # type: ignore[attr-defined]
         return within       # type: ignore[return-value]
+
+    def _within_generator(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """A generator runs within the mode whenever it runs, and leaves its caller's alone in between."""
+
+        @functools.wraps(fun)
+        def within(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            generator = fun(*args, **kwargs)
+            resume: Callable[[], Any] = functools.partial(next, generator)
+            while True:
+                try:
+                    with self._again():
+                        item = resume()
+                except StopIteration as end:
+                    return end.value
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    with self._again():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    resume = functools.partial(generator.throw, error)
+                else:
+                    resume = functools.partial(generator.send, sent)
+
+        return within
 
     def _again(self) -> _Mode:
         return type(self)()
@@ -89,8 +120,10 @@ class set_grad_enabled(_Mode):
 
     mode = "grad"
 
+    def __new__(cls, mode: bool) -> Any:        # noqa: ARG004
+        return super().__new__(cls)
+
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         self.value = bool(mode)
         self._before.append(modes.grad)
         modes.grad = self.value

@@ -77,7 +77,7 @@ class UnsupportedError(AdjitError, NotImplementedError):
     """A NumPy function, argument or object that has no rule."""
 
 
-class NonDifferentiableError(AdjitError, TypeError):
+class NonDifferentiableError(AdjitError, TypeError, RuntimeError):
     """A derivative asked for where there is none."""
 
 
