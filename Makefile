@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := ir tracer passes codegen eager runtime
 
-.PHONY: demo test lint types pytest bench-targets clean
+.PHONY: demo test lint types pytest bench bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -25,9 +25,34 @@ types: .venv/installed
 pytest: .venv/installed
 	$(BIN)/python -m pytest -q -n 2
 
-# PEERS: an interpreter that has the libraries to compare with, see benchmarks/README.md.
-bench-targets: .venv/installed
-	$(BIN)/python benchmarks/targets.py $(if $(PEERS),--peer-python $(PEERS))
+# adjit beside other libraries, each in an environment of its own below .bench: benchmarks/README.md. A run that was stopped goes on where it was.
+# QUICK=1: under three minutes. WORKLOADS=mlp,lnsm PEERS=jax,torch PARTS=steps RESULTS=file.json: less. FRESH=1: everything anew.
+BENCH := .bench/harness/bin/python
+BENCH_OPTIONS = $(if $(QUICK),--quick) $(if $(FRESH),--fresh) $(if $(WORKLOADS),--workloads "$(WORKLOADS)") $(if $(PEERS),--peers "$(PEERS)") \
+	$(if $(PARTS),--parts "$(PARTS)") $(if $(RESULTS),--results $(RESULTS))
+
+bench: bench-harness
+	$(BENCH) benchmarks/run.py $(BENCH_OPTIONS)
+
+# What got slower between two files of results: make bench-compare BEFORE=old.json AFTER=new.json
+BEFORE ?= benchmarks/results/comparison.before.json
+AFTER ?= benchmarks/results/comparison.json
+bench-compare: bench-harness
+	$(BENCH) benchmarks/compare.py $(BEFORE) $(AFTER)
+
+# The numbers that are promised, from a run of only what they need.
+bench-targets: bench-harness
+	$(BENCH) benchmarks/run.py --workloads mlp,lnsm,transformer,logreg --peers jax,torch,autograd --parts steps \
+		--results benchmarks/results/targets.json
+	$(BENCH) benchmarks/targets.py benchmarks/results/targets.json
+
+# docs/benchmarks.md once more from the results that there are.
+bench-report: bench-harness
+	$(BENCH) benchmarks/report.py
+
+.PHONY: bench-harness
+bench-harness:
+	$(PYTHON) benchmarks/environments.py harness
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjit needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0])'
@@ -37,5 +62,5 @@ bench-targets: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .bench build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

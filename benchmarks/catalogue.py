@@ -32,7 +32,8 @@ CATALOGUE = {
         "JAX jit", "jax", ("jax", "jax.numpy"), "`jax.jit` of the whole step, parameters and optimiser state donated, persistent cache on",
         "training state in donated buffers; losses and gradients in fresh memory"),
     "torch": Entry(
-        "PyTorch", "torch", ("torch",), "eager, fused functions (`layer_norm`, `scaled_dot_product_attention`, ...), `fused=True` optimisers",
+        "PyTorch", "torch", ("torch",),
+        "eager, fused functions (`layer_norm`, `scaled_dot_product_attention`, ...), `fused=True` optimisers",
         "parameters in place; intermediate values and gradients in fresh memory"),
     "torch_compile": Entry(
         "torch.compile", "torch", ("torch",), "`torch.compile(loss, fullgraph=True, dynamic=False)`, `fused=True` optimisers",

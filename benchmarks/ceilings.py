@@ -2,8 +2,9 @@
 
     python ceilings.py [--quick]         prints JSON
 
-The kernels are written in LLVM's language and compiled by llvmlite, so that nothing but the processor is measured: chains of fused multiply-adds in
-registers; sums of what is read; and `a = b * s + c` as in STREAM, whose bytes are counted as there: two arrays read, one written.
+The kernels are written in LLVM's language and compiled by llvmlite, so that nothing but the processor is measured: chains of fused
+multiply-adds in registers; sums of what is read; and `a = b * s + c` as in STREAM, whose bytes
+are counted as there: two arrays read, one written.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def multiply_add(compiler: Compiler, scalar: str, lanes: int) -> str:
     """`run(n, out)`: n rounds of CHAINS fused multiply-adds on registers."""
     vector, suffix = f"<{lanes} x {scalar}>", f"v{lanes}f{32 if scalar == 'float' else 64}"
     chains = range(CHAINS)
-    lines = [f"define void @fma_{scalar}(i64 %n, ptr %out) {{", "entry:", f"  %x = load volatile {vector}, ptr %out, align 4", "  br label %loop",
-             "loop:", "  %i = phi i64 [0, %entry], [%i1, %loop]"]
+    lines = [f"define void @fma_{scalar}(i64 %n, ptr %out) {{", "entry:", f"  %x = load volatile {vector}, ptr %out, align 4",
+             "  br label %loop", "loop:", "  %i = phi i64 [0, %entry], [%i1, %loop]"]
     lines += [f"  %a{c} = phi {vector} [%x, %entry], [%b{c}, %loop]" for c in chains]
     lines += [f"  %b{c} = call {vector} @llvm.fma.{suffix}({vector} %a{c}, {vector} %x, {vector} %x)" for c in chains]
     lines += ["  %i1 = add i64 %i, 1", "  %end = icmp eq i64 %i1, %n", "  br i1 %end, label %done, label %loop", "done:"]
@@ -74,7 +75,8 @@ def multiply_add(compiler: Compiler, scalar: str, lanes: int) -> str:
 def read(lanes: int) -> str:
     """`read(n, x, o)`: the sum of n float32, in eight sums of vectors."""
     vector, width = f"<{lanes} x float>", 8
-    lines = ["define void @read(i64 %n, ptr %x, ptr %o) {", "entry:", "  br label %loop", "loop:", "  %i = phi i64 [0, %entry], [%i1, %loop]"]
+    lines = ["define void @read(i64 %n, ptr %x, ptr %o) {", "entry:", "  br label %loop", "loop:",
+             "  %i = phi i64 [0, %entry], [%i1, %loop]"]
     lines += [f"  %a{c} = phi {vector} [zeroinitializer, %entry], [%b{c}, %loop]" for c in range(width)]
     for c in range(width):
         lines += [f"  %q{c} = add i64 %i, {c * lanes}", f"  %p{c} = getelementptr float, ptr %x, i64 %q{c}",
@@ -166,7 +168,8 @@ def bandwidths(compiler: Compiler, threads: int, sizes: list[int], seconds: floa
 def measure(quick: bool) -> dict[str, Any]:
     """Operations a second by dtype; bytes a second by working set; which working sets stand for L2, L3 and DRAM."""
     compiler, threads = Compiler.for_host(), cores()
-    peaks = {dtype: peak_operations(compiler, scalar, threads, 5 if quick else 15) for dtype, scalar in (("float32", "float"), ("float64", "double"))}
+    peaks = {dtype: peak_operations(compiler, scalar, threads, 5 if quick else 15)
+             for dtype, scalar in (("float32", "float"), ("float64", "double"))}
     caches = cache_sizes()
     second = caches.get("L2", 2 ** 20) * threads
     sizes = [size for size in SIZES if not quick or size in (2 ** 15, 2 ** 18, 2 ** 21, 2 ** 25, 2 ** 29)]

@@ -2,8 +2,8 @@
 
     python benchmarks/environments.py [adjit jax torch ...]
 
-They lie in `.bench/` and are kept; changed requirements are installed again. adjit itself is built anew from a copy of the checkout each time, so
-that a run measures one state of the sources, whoever edits them meanwhile. What cannot be installed is absent, with the reason.
+They lie in `.bench/` and are kept; changed requirements are installed again. adjit itself is built anew from a copy of the checkout each
+time, so that a run measures one state of the sources, whoever edits them meanwhile. What cannot be installed is absent, with the reason.
 """
 
 from __future__ import annotations

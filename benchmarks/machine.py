@@ -1,4 +1,6 @@
-"""What a measurement depends on beside the program: processor, caches, cores, BLAS, load, and the environment of the processes that are measured."""
+"""What a measurement depends on beside the program: processor, caches, cores, BLAS, load, and the environment of the processes that are
+measured.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def blas() -> list[str]:
     from threadpoolctl import threadpool_info
     lines = []
     for pool in threadpool_info():
-        parts = [pool["internal_api"], str(pool.get("version") or ""), str(pool.get("architecture") or ""), f"{pool['num_threads']} threads"]
+        parts = [pool["internal_api"], pool.get("version"), pool.get("architecture"), f"{pool['num_threads']} threads"]
         lines.append(" ".join(part for part in parts if part))
     return sorted(set(lines))
 
@@ -51,8 +53,8 @@ def blas() -> list[str]:
 def measured_environment(folder: Path, library: str) -> dict[str, str]:
     """The environment of a measured process: default settings, and every cache in `folder`.
 
-    OPENBLAS_CORETYPE goes: some machines preset Haswell, which halves the speed of products on a processor with AVX-512. So do variables that limit
-    threads: each library takes as many as it would by itself.
+    OPENBLAS_CORETYPE goes: some machines preset Haswell, which halves the speed of products on a processor with AVX-512. So do variables
+    that limit threads: each library takes as many as it would by itself.
     """
     prefixes = ("ADJIT_", "JAX_", "XLA_", "TORCH", "PYTENSOR_", "NUMBA_", "OMP_", "MKL_", "OPENBLAS_")
     kept = {name: value for name, value in os.environ.items()

@@ -31,8 +31,9 @@ class Worker:
     def __init__(self, library: str, python: Path | str, modules: Sequence[str], environment: Mapping[str, str], limit: float = 600,
                  log: IO[str] | None = None):
         self.library, self.limit = library, limit
-        self._process = subprocess.Popen([str(python), str(HERE / "worker.py"), library, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=log, text=True, env=dict(environment))
+        self._process = subprocess.Popen(
+            [str(python), str(HERE / "worker.py"), library, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            env=dict(environment))
         try:
             self.about = self._answer("import")
         except WorkerError:
@@ -109,7 +110,8 @@ class Times:
 def time_in_turn(workers: Mapping[str, Worker], rounds: int, seconds: float) -> tuple[dict[str, Times], list[float]]:
     """Run the opened problem in rounds, one worker after the other, each about `seconds` a round; also the load by others in each round.
 
-    Each turn begins with steps that are not timed, while the threads of the worker before go to sleep. A worker that fails leaves the rounds.
+    Each turn begins with steps that are not timed, while the threads of the worker before go to sleep. A worker that fails leaves the
+    rounds.
     """
     times = {name: Times() for name in workers}
     steps: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """The nine problems that every library solves: their data, made from a seed by NumPy alone, and the least work that they take.
 
-A problem is a loss of parameters and data. `kind` says what one step does: `gradient` computes the loss and its gradients, `sgd` and `adam` update the
-parameters with them as well. Sizes are arguments, for the curves of how cost grows.
+A problem is a loss of parameters and data. `kind` says what one step does: `gradient` computes the loss and its gradients, `sgd` and
+`adam` update the parameters with them as well. Sizes are arguments, for the curves of how cost grows.
 """
 
 from __future__ import annotations

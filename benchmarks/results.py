@@ -1,7 +1,7 @@
 """A file of results, written after each piece of work, so that a run that is ended keeps what it has measured.
 
-A cell is what was measured of one library at one thing: `step/mlp/jax`, `overhead/5/jax`, `curve/batch/64/jax`. A cell that could not be measured holds
-the reason instead: {"absent": "..."}.
+A cell is what was measured of one library at one thing: `step/mlp/jax`, `overhead/5/jax`, `curve/batch/64/jax`. A cell that could not be
+measured holds the reason instead: {"absent": "..."}.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Results:
             if old is not None and not fresh and {name: old.content.get(name) for name in state} == state:
                 return old
             path.replace(path.with_suffix(".before.json"))
-        return cls(path, {"format": FORMAT, "begun": now(), "commit": commit(), **state, "machine": {}, "libraries": {}, "ceilings": {}, "cells": {}})
+        return cls(path, {"format": FORMAT, "begun": now(), "commit": commit(), **state,
+                          "machine": {}, "libraries": {}, "ceilings": {}, "cells": {}})
 
     def write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,15 +101,13 @@ def now() -> str:
 def sources() -> str:
     """A hash of everything that decides what is measured: the package, and the programs that are run on it."""
     digest = hashlib.sha256()
-    rooms = [folder for folder in sorted(ROOT.iterdir()) if folder.is_dir() and folder.name not in ("build", "dist", "docs", "examples", "out", "tests")]
-    for folder in rooms:
-        for path in sorted(folder.rglob("*.py")):
-            if folder != HERE and not folder.name.startswith(".") and "__pycache__" not in path.parts:
+    skipped = {"build", "dist", "docs", "examples", "out", "tests", HERE.name}
+    for folder in sorted(ROOT.iterdir()):
+        if folder.is_dir() and not folder.name.startswith(".") and folder.name not in skipped:
+            for path in sorted(folder.rglob("*.py")):
                 digest.update(path.read_bytes())
-    for path in sorted((HERE / "libraries").glob("*.py")):
+    for path in (*sorted((HERE / "libraries").glob("*.py")), *(HERE / name for name in ("problems.py", "workloads.py", "worker.py"))):
         digest.update(path.read_bytes())
-    for name in ("problems.py", "workloads.py", "worker.py"):
-        digest.update((HERE / name).read_bytes())
     return digest.hexdigest()
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/run.py [--quick] [--workloads mlp,lnsm] [--peers jax,torch] [--parts steps,overhead,curves] [--fresh]
 
-A run that was ended goes on where it stopped, as long as sources and settings are the same. See benchmarks/README.md for how to read what comes out.
+A run that was ended goes on where it stopped, as long as sources and settings are the same. See benchmarks/README.md for how to read what
+comes out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from environments import prepare
 from machine import measured_environment, processor
 from measuring import Times, Worker, WorkerError, ratios, time_in_turn
 from problems import PROBLEMS
+from report import render
 from results import FOLDER, ROOT, Cell, Results, now
+from summary import print_summary
 
 HERE = Path(__file__).resolve().parent
 OURS = "adjit"
@@ -38,7 +41,9 @@ SMALL_ARRAYS = (1, 5, 20)
 
 @dataclass(frozen=True)
 class Settings:
-    """How long is measured: rounds of a step and seconds of each, the same of a point of a curve, and the most seconds a first call may take."""
+    """How long is measured: rounds of a step and seconds of each, the same of a point of a curve, and the most seconds a first call may
+    take.
+    """
 
     quick: bool
     rounds: int
@@ -205,7 +210,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--workloads", default="", metavar="A,B", help=f"of {', '.join(PROBLEMS)}")
     parser.add_argument("--peers", default="", metavar="A,B", help=f"of {', '.join(name for name in CATALOGUE if name != OURS)}")
     parser.add_argument("--parts", default=",".join(PARTS), metavar="A,B", help="of %(default)s")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="default: benchmarks/results/comparison.json; quick.json of a quick run, "
+    parser.add_argument("--results", type=Path, metavar="FILE",
+                        help="default: benchmarks/results/comparison.json; quick.json of a quick run, "
                                                                    "partial.json where workloads, peers or parts are chosen")
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
     options = parser.parse_args(arguments)
@@ -220,7 +226,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def names(parser: argparse.ArgumentParser, text: str, default: Sequence[str], known: Sequence[str]) -> list[str]:
-    chosen = [name for name in text.replace(",", " ").split()] or list(default)
+    chosen = text.replace(",", " ").split() or list(default)
     for name in chosen:
         if name not in known:
             parser.error(f"{name!r} is none of {', '.join(known)}")
@@ -256,7 +262,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seconds = time.monotonic() - begun
     results.content["seconds"] = results.content.get("seconds", 0.0) + seconds
     results.write()
-    say(f"done in {seconds / 60:.1f} minutes: {options.results}; what the libraries printed: {log_path}")
+    committed = options.results.name == "comparison.json"
+    page = ROOT / "docs" / "benchmarks.md" if committed else ROOT / "out" / f"bench-{options.results.stem}.md"
+    page.parent.mkdir(exist_ok=True)
+    render(results, page)
+    print_summary(results)
+    say(f"done in {seconds / 60:.1f} minutes; results: {options.results}; report: {page}; what the libraries printed: {log_path}")
     disagreeing = [key for key, cell in results.content["cells"].items() if "does not agree" in cell.get("absent", "")]
     return 1 if disagreeing else 0
 

@@ -29,8 +29,8 @@ class Task:
     """One problem in one library. Nothing is compiled before the first step.
 
     step            does one step, and returns when it is done
-    reset           back to the initial parameters: every round trains through the same steps, and none for so long that gradients vanish into
-                    subnormal numbers, with which processors are slow
+    reset           back to the initial parameters: every round trains through the same steps, and none for so long that gradients vanish
+                    into subnormal numbers, with which processors are slow
     readings        what the library computes, from the initial parameters on
     planned_bytes   working memory of a step beside arguments and results, as the library tells it; None where it does not
     """

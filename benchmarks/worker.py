@@ -7,8 +7,8 @@
     {"do": "overhead", "arrays": 5}                   seconds of a call that adds small arrays
     {"do": "allocations"}                             (adjit) what steps allocate
 
-The first line printed tells what the library is, or why it is absent. Bytes of memory are over a baseline: what is resident once the library is
-imported and the problem's arrays are made.
+The first line printed tells what the library is, or why it is absent. Bytes of memory are over a baseline: what is resident once the
+library is imported and the problem's arrays are made.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -136,11 +137,19 @@ def time_calls(call: Callable[[], Any], name: str) -> list[float]:
     """Seconds of a call that is too short for one reading of the clock: pyperf times many together, here in this process."""
     import timeit
 
-    import pyperf
     loops = timeit.Timer(call).autorange()[0] // 10 + 1     # about 20 ms
-    runner = pyperf.Runner(values=7, warmups=1, processes=1)
-    runner.parse_args(["--worker", "--quiet", f"--loops={loops}"])
+    runner = pyperf_runner()
+    runner.args.loops = loops
     return [float(value) for value in runner.bench_func(name, call).get_values()]
+
+
+@cache
+def pyperf_runner() -> Any:
+    """There may be one in a process."""
+    import pyperf
+    runner = pyperf.Runner(values=7, warmups=1, processes=1)
+    runner.parse_args(["--worker", "--quiet", "--loops=1"])
+    return runner
 
 
 def installed_bytes() -> int:

@@ -1,6 +1,7 @@
 """The nine problems in adjit: the programs that benchmarks time and that golden tests count.
 
-A workload is a compiled function and its arguments; where the function is a training step, its first results are the next call's first arguments.
+A workload is a compiled function and its arguments; where the function is a training step, its first results are the next call's first
+arguments.
 """
 
 from __future__ import annotations
@@ -204,7 +205,8 @@ def _value_and_gradients(function: Any, problem: Problem) -> Workload:
 
 
 MAKERS: dict[str, Callable[[Problem, str], Workload]] = {
-    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg, "gmm": gmm}
+    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
+    "logreg": logreg, "gmm": gmm}
 
 
 def _at_full_size(name: str, backend: str = "auto") -> Workload:

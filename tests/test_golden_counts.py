@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 

@@ -153,7 +153,8 @@ def gmm(p: Any, X: Any) -> Any:
 
 
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg, "gmm": gmm}
+    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
+    "logreg": logreg, "gmm": gmm}
 
 
 def _cross_entropy(logits: Any, y: Any) -> Any:

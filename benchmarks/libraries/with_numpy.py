@@ -163,7 +163,8 @@ def transformer(p: dict[str, Array], x: Array, target: Array, heads: int) -> tup
     def weight(inputs: Array, d: Array) -> Array:
         return inputs.reshape(B * T, -1).T @ d.reshape(B * T, -1)
     return np.mean(error ** 2), {
-        "q": weight(z1, d_qkv), "o": weight(mixed, d_h), "u": weight(z2, d_g), "d": weight(g, d), "bu": d_g.sum((0, 1)), "bd": d.sum((0, 1)),
+        "q": weight(z1, d_qkv), "o": weight(mixed, d_h), "u": weight(z2, d_g), "d": weight(g, d),
+        "bu": d_g.sum((0, 1)), "bd": d.sum((0, 1)),
         "s1": d_s1, "c1": d_c1, "s2": d_s2, "c2": d_c2}
 
 
@@ -246,7 +247,8 @@ def gmm(p: list[Array], X: Array) -> tuple[Any, list[Array]]:
 
 
 DERIVATIVES: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg, "gmm": gmm}
+    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
+    "logreg": logreg, "gmm": gmm}
 
 
 def _cross_entropy(logits: Array, y: Array) -> tuple[Any, Array]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from problems import ADAM_BETAS, ADAM_EPSILON, ADAM_RATE, LEARNING_RATE, Problem, lower_triangle, named
+from problems import ADAM_BETAS, ADAM_EPSILON, ADAM_RATE, LEARNING_RATE, Problem, lower_triangle
 from pytensor.compile.mode import Mode
 from tasks import Library, Readings, Task, gradient_readings, training_readings
 
@@ -164,7 +164,8 @@ def gmm(p: Any, X: Any) -> Any:
 
 
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg, "gmm": gmm}
+    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
+    "logreg": logreg, "gmm": gmm}
 
 
 def _cross_entropy(logits: Any, y: Any) -> Any:

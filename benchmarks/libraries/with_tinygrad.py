@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from problems import ADAM_BETAS, ADAM_EPSILON, ADAM_RATE, LEARNING_RATE, Problem, lower_triangle, named
+from problems import ADAM_BETAS, ADAM_EPSILON, ADAM_RATE, LEARNING_RATE, Problem, lower_triangle
 from tasks import AbsentError, Library, Readings, Task, gradient_readings, training_readings
 from tinygrad import Context, Tensor, TinyJit, nn
 
@@ -25,7 +25,8 @@ def library() -> Library:
             return sum(tensors[1:], tensors[0] * 2).realize()
         tensors = [Tensor(array).realize() for array in arrays]
         return lambda: _done(total(*tensors))
-    return Library({"tinygrad": importlib.metadata.version("tinygrad")}, None, open_task, small_sum, {"device": "CPU", "compiler": compiler})
+    versions = {"tinygrad": importlib.metadata.version("tinygrad")}
+    return Library(versions, None, open_task, small_sum, {"device": "CPU", "compiler": compiler})
 
 
 def open_task(problem: Problem) -> Task:
@@ -156,4 +157,5 @@ def gmm(p: Any, X: Any) -> Any:
 
 
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg, "gmm": gmm}
+    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
+    "logreg": logreg, "gmm": gmm}

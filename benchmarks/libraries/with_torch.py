@@ -71,7 +71,7 @@ def open_task(problem: Problem, compiler: Compiler) -> Task:
         value = compute()
         if problem.kind == "gradient":
             return gradient_readings(problem, value.detach(), gradients())
-        return training_readings(problem, reset, lambda: train().detach(), lambda: {n: p.detach().numpy() for n, p in named(params).items()},
+        return training_readings(problem, reset, lambda: train().detach(), lambda: {n: p.detach() for n, p in named(params).items()},
                                  lambda: (compute(), gradients())[1])
     return Task(compute if problem.kind == "gradient" else train, reset, readings)
 
@@ -141,7 +141,8 @@ def gmm(p: Any, X: Any, rows: Any, columns: Any) -> Any:
 
 
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg, "gmm": gmm}
+    "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
+    "logreg": logreg, "gmm": gmm}
 
 CONSTANTS: dict[str, Callable[[Problem], dict[str, np.ndarray]]] = {
     "gmm": lambda problem: dict(zip(("rows", "columns"), lower_triangle(problem.data[0].shape[1]), strict=True))}
