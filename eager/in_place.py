@@ -136,14 +136,11 @@ def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: l
 
 def _rebase(target: Tensor, node: Node | None, trace: object) -> None:
     """The new content of `target` was made by `node`; what it is a view of is made of it, and of its old content elsewhere."""
-    view = target._view
-    if view is None:
-        target._node, target._index, target._requires_grad = node, 0, node is not None
-        target._history += 1
-        return
-    parent = view.parent
-    edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if parent._requires_grad else None, None if node is None else (node, 0))
-    wanted = tuple(i for i, edge in enumerate(edges) if edge is not None)
-    above = Node(copy_slices(view.graph, view.index, wanted), edges, [], None, trace) if wanted else None
-    assert above is None or not above.operation.saved
-    _rebase(parent, above, trace)
+    while (view := target._view) is not None:
+        parent = view.parent
+        edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if parent._requires_grad else None, None if node is None else (node, 0))
+        wanted = tuple(i for i, edge in enumerate(edges) if edge is not None)
+        node = Node(copy_slices(view.graph, view.index, wanted), edges, [], None, trace) if wanted else None
+        target = parent
+    target._node, target._index, target._requires_grad = node, 0, node is not None
+    target._history += 1

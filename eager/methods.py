@@ -32,6 +32,7 @@ _BINARY = {
     "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift,
     "rshift": np.right_shift,
 }
+_COMMUTATIVE = ("add", "mul")       # `2 * x` is `x * 2`, also in the graph
 _COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _UNARY = {"neg": np.negative, "abs": np.absolute, "invert": np.invert}
 
@@ -87,7 +88,7 @@ def install() -> None:
     members: dict[str, Function] = {}
     for name, ufunc in _BINARY.items():
         function = raw(ufunc)
-        members |= {f"__{name}__": _operator(function), f"__r{name}__": _reflected(function), f"__i{name}__": _in_place_operator(function)}
+        members |= {f"__{name}__": _operator(function), f"__r{name}__": (_operator if name in _COMMUTATIVE else _reflected)(function), f"__i{name}__": _in_place_operator(function)}
     members |= {f"__{name}__": _operator(raw(ufunc)) for name, ufunc in _COMPARE.items()}
     members |= {f"__{name}__": _unary(raw(ufunc)) for name, ufunc in _UNARY.items()}
     functions = {**{name: raw(function) for name, function in _NUMPY_METHODS.items()},

@@ -159,27 +159,37 @@ def edge_of(tensor: Tensor) -> Edge:
     if tensor._view is not None:
         follow_writes(tensor)
     node = tensor._node
-    if node is not None:
-        return node, tensor._index
-    accumulator = None if tensor._accumulator is None else tensor._accumulator()
-    if accumulator is None:
-        accumulator = AccumulateGrad(tensor)
-        tensor._accumulator = weakref.ref(accumulator)
-    return accumulator, 0
+    return (node, tensor._index) if node is not None else (_accumulator(tensor), 0)
+
+
+def _accumulator(tensor: Tensor) -> AccumulateGrad:
+    """The node of a leaf: always the same one, for as long as something refers to it."""
+    known: AccumulateGrad | None = None if tensor._accumulator is None else tensor._accumulator()
+    if known is None:
+        known = AccumulateGrad(tensor)
+        tensor._accumulator = weakref.ref(known)
+    return known
 
 
 def follow_writes(tensor: Tensor) -> None:
     """Bring the node of a view up to date, where the graph of what it is a view of was changed by a write in place."""
-    view = tensor._view
-    assert view is not None
-    root = view.root
-    if view.history == root._history:
-        return
-    view.history = root._history
-    tensor._requires_grad = root._requires_grad
-    tensor._node, tensor._index = None, 0
-    if root._requires_grad:
-        tensor._node = Node(view_operation(view.name, view.graph, view.index), (edge_of(view.parent),), [], None, None if root._node is None else root._node.trace)
+    assert tensor._view is not None
+    root = tensor._view.root
+    behind = []
+    while tensor._view is not None and tensor._view.history != root._history:
+        behind.append(tensor)
+        tensor = tensor._view.parent
+    trace = None if root._node is None else root._node.trace
+    for tensor in reversed(behind):
+        view = tensor._view
+        assert view is not None
+        view.history = root._history
+        tensor._requires_grad = root._requires_grad
+        tensor._node, tensor._index = None, 0
+        if root._requires_grad:
+            parent = view.parent
+            edge: Edge = (_accumulator(parent), 0) if parent._node is None else (parent._node, parent._index)
+            tensor._node = Node(view_operation(view.name, view.graph, view.index), (edge,), [], None, trace)
 
 
 def unpack(node: Node, place: Saved, item: Kept) -> Tensor:
