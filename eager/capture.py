@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.shared_memory import Place, overlapping, place_of
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.errors import TraceError
+from adjit.ir.errors import InPlaceError, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced
@@ -30,7 +31,8 @@ class Entry:
     """A tensor that a trace met.
 
     `argument` is its number among the arguments of the call; `gradient_of` the entry (or tensor) whose `.grad` it is; with neither it is
-    the tensor itself that is looked up. `value` is the parameter that stands for its content, `before` what it was.
+    the tensor itself that is looked up. `value` is the parameter that stands for its content, `before` what it was. `shares` is the entry
+    of another tensor on the same memory: the two have one content.
     """
 
     tensor: Tensor
@@ -38,6 +40,7 @@ class Entry:
     before: dict[str, Any]
     argument: int | None = None
     gradient_of: Tensor | None = None
+    shares: Entry | None = None
 
     @property
     def requires_grad(self) -> bool:
@@ -89,16 +92,13 @@ class Capture:
         self.numbers: dict[tuple[int, str, int | None], Number] = {}
         self.gradients: dict[int, Gradient] = {}
         self.arguments = 0
+        self._places: dict[Place, Entry] = {}
         self._owners: dict[int, Tensor] = {}        # of gradients that were there before
         self._undo: list[Callable[[], None]] = []
 
     def enter(self, tensor: Tensor) -> TracedArray:
         """Put a traced array into a tensor, that stands for what the tensor holds when the program runs."""
-        root = _root_scope()
-        array = tensor.payload
-        type = TensorType(check_array(array, "a tensor", find_user_location()), array.shape)
-        traced = TracedArray(_new_parameter(root, type), root, scalar=False)
-        return self._keep(tensor, traced, None)
+        return self._keep(tensor, None, None)
 
     def enter_argument(self, tensor: Tensor, traced: TracedArray) -> Tensor:
         """As `enter`, for the next tensor among the arguments; the tensor."""
@@ -107,15 +107,37 @@ class Capture:
             self._keep(tensor, traced, number)
         return tensor
 
-    def _keep(self, tensor: Tensor, traced: TracedArray, argument: int | None) -> TracedArray:
+    def _keep(self, tensor: Tensor, traced: TracedArray | None, argument: int | None) -> TracedArray:
         if tensor._view is not None:        # its graph is that of what it is a view of
             tensor.requires_grad        # noqa: B018
+        array = tensor.payload
+        place = place_of(array)
+        same = self._places.get(place) if array.size else None
+        if same is not None and same.requires_grad and tensor._requires_grad:       # each has a gradient of its own
+            same = None
+        if same is not None:
+            traced = same.content
+        elif traced is None:
+            root = _root_scope()
+            type = TensorType(check_array(array, "a tensor", find_user_location()), array.shape)
+            traced = TracedArray(_new_parameter(root, type), root, scalar=False)
         before = dict(vars(tensor))
         before.pop("_grad", None)
-        self.entries[id(tensor)] = Entry(tensor, traced.value, before, argument, self._owners.get(id(tensor)))
+        value = traced.value if same is None else same.value
+        entry = self.entries[id(tensor)] = Entry(tensor, value, before, argument, self._owners.get(id(tensor)), same)
+        self._places.setdefault(place, entry)
         tensor.payload = traced
         tensor._node, tensor._index, tensor._view, tensor._accumulator, tensor._version = None, 0, None, None, [0]
         return traced
+
+    def check_writes(self) -> None:
+        """Raise `InPlaceError` where a tensor was written to that shares a part of its memory with another one."""
+        entries = [entry for entry in self.entries.values() if entry.shares is None]
+        pair = overlapping([entry.before["payload"] for entry in entries], [entry.content.value is not entry.value for entry in entries])
+        if pair is not None:
+            shapes = " and ".join(str(entries[number].tensor.shape) for number in pair)
+            raise InPlaceError(f"two tensors of shapes {shapes} share memory, and a compiled function writes to one of them",
+                               find_user_location(), hint="pass a copy of one of them: x.clone()")
 
     def read_number(self, group: Mapping[str, Any], name: str, index: int | None = None) -> TracedArray:
         """A traced scalar for the float `group[name]`, or `group[name][index]`."""

@@ -11,6 +11,7 @@ import numpy as np
 from adjit.eager.capture import Capture, Entry
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node
+from adjit.eager.shared_memory import place_of
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
@@ -78,8 +79,9 @@ class CapturedFunction:
                 self.gradients.append((self.owner(gradient.tensor), self._new(now)))
         for entry in list(entries.values()):
             _check_leaf(entry)
-            if entry.content.value is not entry.value:
+            if entry.content.value is not entry.value and entry.shares is None:
                 self.writes.append((entry, self._add(entry.content)))
+        self.capture.check_writes()
         return self._arrays
 
     def place(self, entry: Entry) -> Place:
@@ -164,8 +166,10 @@ class Effects:
         number = {value: index for index, value in enumerate(params)}
         self.count = len(params)
         self.snapshot = snapshot
-        self.places = {entry.value: function.place(entry) for entry in capture.entries.values()}
-        self.differentiable = tuple(entry.value for entry in capture.entries.values() if entry.requires_grad)
+        self.places = {entry.value: function.place(entry) for entry in capture.entries.values() if entry.shares is None or entry.requires_grad}
+        self.sharing = tuple((function.place(entry), function.place(entry.shares), entry.requires_grad)
+                             for entry in capture.entries.values() if entry.shares is not None)
+        self.differentiable = frozenset(entry.value for entry in capture.entries.values() if entry.requires_grad)
         self.contents = tuple(
             _Content(number[entry.value], function.place(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
             for entry in capture.entries.values() if entry.value in number)
@@ -175,7 +179,7 @@ class Effects:
         self.positions = function._positions
         self.fixed = frozenset(id(content.place.tensor) for content in self.contents if content.place.tensor is not None
                                and not content.place.gradient)
-        self.same = tuple((function.place(entry).argument, entry.tensor) for entry in capture.entries.values()
+        self.same = tuple((self.positions[entry.argument], entry.tensor) for entry in capture.entries.values()
                           if entry.argument is not None and (id(entry.tensor) in reached or id(entry.tensor) in snapshot.members()))
         places = [leaf if isinstance(leaf, int) else None for leaf in out_leaves]
         assert function.tree is not None
@@ -208,6 +212,10 @@ class Effects:
                 return None
         for position in self.positions:
             if id(all_leaves[position]) in self.fixed:      # a tensor that the function reaches by itself too
+                return None
+        for place, other, requires_grad in self.sharing:
+            tensor = place.find(all_leaves)
+            if tensor._requires_grad != requires_grad or place_of(tensor.payload) != place_of(other.find(all_leaves).payload):
                 return None
         for position, tensor in self.same:
             if all_leaves[position] is not tensor:

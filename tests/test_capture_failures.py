@@ -1,0 +1,181 @@
+"""Captures that fail: nothing that the user holds has changed, and the error says what to do."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit import nn, optim
+from adjit.eager.generator import default_generator
+from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.runtime import program as program_module
+from adjit.runtime.executable import Executable
+
+
+class Counting(nn.Module):
+    """A network with an attribute of Python's that a step may change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.norm = nn.BatchNorm1d(2)
+        self.dropout = nn.Dropout(0.5)
+        self.calls = 0
+        self.seen: list[Any] = [1]
+        self.names = {"a"}
+        self.table = {"a": 1}
+
+    def forward(self, x: Any) -> Any:
+        return self.dropout(self.norm(self.linear(x)))
+
+
+def everything(model: Any, optimizer: Any) -> Any:
+    """All that a step could change, as plain data; tensors by their identity, bytes, version and gradient."""
+    tensors = [*model.parameters(), *model.buffers(), default_generator.key, default_generator.counter]
+    tensors += [tensor for known in optimizer.state.values() for tensor in known.values()]
+    return (
+        [(id(t), t.numpy(force=True).tobytes(), id(t.payload), t._version[0], id(t._grad), t._node, t._requires_grad,
+          None if t._grad is None else t._grad.numpy(force=True).tobytes()) for t in tensors],
+        [(id(parameter), sorted(known)) for parameter, known in optimizer.state.items()],
+        [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups],
+        [sorted(vars(module)) for module in model.modules()],
+        (model.calls, copy.copy(model.seen), set(model.names), dict(model.table), model.training, model.dropout.training))
+
+
+def setting(**options: Any) -> tuple[Any, Any, Any, Any]:
+    aj.manual_seed(3)
+    model = Counting()
+    return model, optim.Adam(model.parameters(), **options), aj.tensor(np.ones((4, 3), np.float32)), aj.tensor(np.zeros((4, 2), np.float32))
+
+
+def train_step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def changing(change: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
+        loss = train_step(model, optimizer, x, y)
+        change(model, optimizer)
+        return loss
+    return step
+
+
+def fail(*_: Any) -> None:
+    raise RuntimeError("the user's own")
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize(("change", "error", "words"), [
+    (fail, RuntimeError, "the user's own"),
+    (lambda model, optimizer: np.linalg.matrix_rank(model.linear.weight), UnsupportedError, "matrix_rank"),
+    (lambda model, optimizer: bool((model.linear.weight > 0).all()), TraceError, "value"),
+    (lambda model, optimizer: setattr(model, "calls", model.calls + 1), TraceError, "Counting.calls"),
+    (lambda model, optimizer: model.seen.append(2), TraceError, "Counting.seen"),
+    (lambda model, optimizer: model.names.add("b"), TraceError, "Counting.names"),
+    (lambda model, optimizer: model.table.update(b=1), TraceError, "Counting.table.b"),
+    (lambda model, optimizer: model.eval(), TraceError, "training"),
+    (lambda model, optimizer: delattr(model, "calls"), TraceError, "Counting.calls"),
+    (lambda model, optimizer: setattr(model.linear, "weight", nn.Parameter(model.linear.weight.detach())), TraceError, "weight"),
+    (lambda model, optimizer: optimizer.param_groups[0].update(lr=0.5), TraceError, "param_groups"),
+    (lambda model, optimizer: optim.lr_scheduler.StepLR(optimizer, 1).step(), TraceError, "param_groups"),
+    (lambda model, optimizer: model.linear.weight.requires_grad_(False), UnsupportedError, "made part of its graph"),
+])
+def test_what_fails_changes_nothing(change: Any, error: type[Exception], words: str, trained: bool) -> None:
+    model, optimizer, x, y = setting()
+    if trained:
+        train_step(model, optimizer, x, y)
+    step = aj.compile(changing(change))
+    before = everything(model, optimizer)
+    for _ in range(2):
+        with pytest.raises(error, match=words):
+            step(model, optimizer, x, y)
+        assert everything(model, optimizer) == before
+    assert step.cache_info() == (0, 0, 0, 128)
+    aj.compile(train_step)(model, optimizer, x, y)
+    assert everything(model, optimizer) != before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("where", ["compile", "run"])
+def test_interrupted(error: type[BaseException], where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, optimizer, x, y = setting()
+    step = aj.compile(train_step)
+    before = everything(model, optimizer)
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patch:
+        if where == "run":
+            patch.setattr(Executable, "run", interrupted)
+        else:
+            patch.setattr(program_module, "compile_kernels", interrupted)
+        with pytest.raises(error):
+            step(model, optimizer, x, y)
+        assert everything(model, optimizer) == before
+        assert step.cache_info() == (0, 0, 0, 128)
+    step(model, optimizer, x, y)
+    before = everything(model, optimizer)
+    if where == "run":
+        with monkeypatch.context() as patch:
+            patch.setattr(Executable, "run", interrupted)
+            with pytest.raises(error):
+                step(model, optimizer, x, y)
+            assert everything(model, optimizer) == before
+    step(model, optimizer, x, y)
+    assert step.cache_info().traces == 1
+
+
+def test_arguments_that_do_not_fit_change_nothing() -> None:
+    model, optimizer, x, y = setting()
+    step = aj.compile(train_step)
+    step(model, optimizer, x, y)
+    before = everything(model, optimizer)
+    with pytest.raises(ValueError, match="shape"):
+        step(model, optimizer, aj.tensor(np.ones((4, 5), np.float32)), y)
+    assert everything(model, optimizer) == before
+    step(model, optimizer, x, y)
+    assert step.cache_info() == (1, 1, 1, 128)
+
+
+def test_values_are_not_read_while_tracing() -> None:
+    f = aj.compile(lambda x: x * x.sum().item())
+    with pytest.raises(TraceError):
+        f(aj.tensor([1.0, 2.0]))
+    g = aj.compile(lambda x: x * x.numpy())
+    with pytest.raises(TraceError):
+        g(aj.tensor([1.0, 2.0]))
+
+
+def test_tensors_that_escape_say_so() -> None:
+    held: list[Any] = []
+    f = aj.compile(lambda x: held.append(x * 2) or x.sum())
+    f(aj.tensor([1.0, 2.0]))
+    with pytest.raises(TraceError):
+        held[0] + 1
+
+
+def test_a_tensor_of_a_closure_comes_back_as_it_was() -> None:
+    w = aj.tensor([1.0, 2.0], requires_grad=True)
+    graph = w * 2
+    before = dict(vars(w)), dict(vars(graph))
+
+    @aj.compile
+    def f(x: Any) -> Any:
+        return (graph * w * x).sum()
+
+    f(aj.tensor([1.0, 1.0])).backward()
+    assert w.grad.tolist() == [4.0, 8.0]        # 2 w, and as much through the graph outside
+    w._grad = None
+    changing = {"_grad": None, "_accumulator": None}
+    assert {**vars(w), **changing} == {**before[0], **changing}
+    assert vars(graph) == before[1]
