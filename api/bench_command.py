@@ -31,8 +31,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the machine, the time of the import, and for each program its first call (short where kernels are on disk), its median, its fastest
-    call and its working memory.
+    """Print the machine, the time of the import, and for each program its first call (short where kernels are on disk), its median, its
+    fastest call and its working memory.
     """
     info_command.run(options)
     print(f"import adjit  {_readable(_import_seconds())} in a new process")
@@ -43,7 +43,8 @@ def run(options: argparse.Namespace) -> int:
         call()
         first = time.perf_counter() - begin
         times = _times(call, options.seconds)
-        cells = [_readable(first), _readable(statistics.median(times)), _readable(min(times)), f"{function.memory().arena_bytes / 1e6:.3g} MB"]
+        cells = [_readable(first), _readable(statistics.median(times)), _readable(min(times)),
+                 f"{function.memory().arena_bytes / 1e6:.3g} MB"]
         print(f"{(make.__doc__ or '').strip():<54}  " + "  ".join(f"{cell:>10}" for cell in cells))
     return 0
 

@@ -1,0 +1,59 @@
+"""What the report says in words. Names in braces are filled in."""
+
+from __future__ import annotations
+
+INTRODUCTION = """adjit side by side with what else one might use. This page is written by `make bench` from `benchmarks/results/{file}`;
+nothing in it is edited by hand."""
+
+DISTURBED = """**Other processes took up to {most} of the machine during rounds ({median} in the median).** Ratios of one round compare
+libraries under the same load; times alone are those of a busy machine."""
+
+TIMES = "Median of the rounds, and below it the fastest single step. The best of a line is bold."
+
+RATIOS = """**adjit's time over the other's**, below 1 where adjit is faster: the median of the ratios of the rounds, and their least and
+largest."""
+
+LIMITS = """Measured in the same run, on all {threads} cores: {peaks} of fused multiply-adds; {levels}. A step can be no faster than its
+operations at the first or its least bytes at the second, whichever takes longer; the bandwidth is the one measured for as many bytes as
+the step has to move. Operations are counted from the formulas: two for each multiply-add of a product, one for each result of an
+elementwise function, however many it takes, so that the limit is lower than anybody can get. Least bytes are those of arguments and
+results alone. For steps of a few microseconds the limit says little: calling anything takes longer."""
+
+FIRST_CALLS = """The first step in a new process, all caches empty: tracing, compiling, running. Below it: the same in another new
+process, with the caches that the first has filled. Import is the time of the import statements in a new process, NumPy included, median
+of all processes. Installed is everything that the library brings into an empty environment."""
+
+MEMORY = """The most resident memory over the baseline (the library imported, the problem's arrays made): first, during steps{where};
+second, up to the end of the first call with empty caches, compiling included; third, in italics, the working memory of a step as the
+library itself plans it, beside arguments and results (adjit `.memory().arena_bytes`, JAX `memory_analysis().temp_size_in_bytes`; the
+others do not tell)."""
+
+CALLS = "A call of a compiled function (of plain code where there is none) that adds so many arrays of eight float32."
+
+CURVES = """Time of a step, the most resident memory over the baseline during steps, and the first call with empty caches. The points of a
+curve share one process. A curve ends where a first call takes more than {limit:g} s."""
+
+LEFT_OUT = "Left out: {libraries}. `make bench PEERS=...` measures them."
+
+PRODUCTS = "PyTorch's products come from {source}; JAX's from what XLA brings (Eigen, oneDNN)."
+
+VARIABLES = """`OPENBLAS_CORETYPE` and variables that limit threads are removed before anything is measured: every library takes the
+kernels and the threads that it takes by itself. {system}."""
+
+DTYPES = "float32, but for `logreg` and `gmm`, which are float64 in every library."
+
+LOAD = """Load: other processes, or other machines on the same host, took {median} of all cores in the median round and {most} in the
+worst."""
+
+METHOD = """## How it is measured
+
+- **The same work.** Every library gets the same arrays, made by NumPy from a seed. Before anything is timed, the losses of five steps, the
+  gradients at the first and, where SGD is used, the first update have to agree with adjit's: to 1e-4 of the largest element in float32,
+  1e-8 in float64. What does not agree is not timed.
+- **In turn.** Each library has a process of its own. Rounds alternate, A B C A B C; each begins at the first training step, with some steps
+  that are not timed. A ratio is that of two medians of one round.
+- **Whole steps**: the call from Python, the loss, the gradients and the update, until the results are there.
+- Calls with small arrays are timed by [pyperf](https://pyperf.readthedocs.io), load by [psutil](https://psutil.readthedocs.io), BLAS and
+  threads are found by [threadpoolctl](https://github.com/joblib/threadpoolctl).
+- Rerun it: `make bench` (`QUICK=1`, `WORKLOADS=mlp,lnsm`, `PEERS=jax,torch`); compare two runs: `make bench-compare BEFORE=a.json
+  AFTER=b.json`. [benchmarks/README.md](../benchmarks/README.md) says more."""
