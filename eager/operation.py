@@ -47,6 +47,8 @@ class Operation:
     depend on what is differentiated. `views`: results are views of the first operand, as far as they can be.
     """
 
+    repeats = AGAIN
+
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
                  seeded: Container[int] | None = None, connected: bool = False, views: bool = False):
         self.name = name
@@ -99,7 +101,7 @@ class Operation:
     def _derive(self, active: tuple[bool, ...]) -> None:
         """Find out what the backward half needs, with cotangents of all results that can have one."""
         joint, slots = _join(self.graph, self.wanted, active, self.connected)
-        halves = split_joint(self.optimize(joint), len(self.graph.params), self.results, again=AGAIN)
+        halves = split_joint(self.optimize(joint), len(self.graph.params), self.results, again=self.repeats)
         self.graph, self.saved = halves.forward, halves.saved
         hidden = len(self.graph.results) - self.results
         self.active = self._active(self.wanted)

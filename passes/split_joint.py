@@ -9,8 +9,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.definition import Kind
 from adjit.ir.errors import VerificationError
 from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.types import is_float
 
 FREE = frozenset({"reshape", "transpose", "broadcast", "slice", "flip", "stop_gradient"})
 """Ops that the backward half runs again rather than that their result is kept: they move nothing, or next to nothing."""
@@ -42,8 +44,9 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
     results are those of the function (the others are gradients).
 
     Without `saved`, what crosses over is saved, but for what depends on no input and what `FREE` ops make. With `saved` the backward half
-    makes do with these values and computes the others again; raises `VerificationError` where that is impossible. A result that is
-    constant, or made by an op named in `again` of parameters, is not saved but computed again.
+    makes do with these values and computes the others again; raises `VerificationError` where that is impossible. What is constant is
+    never saved; with `again`, nor is what ops of these names make of parameters, what integer parameters alone tell, or the sum of what
+    is saved.
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     made_by = producers(joint)
@@ -56,6 +59,7 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
     by_hand = _at_hand(joint, params, again)
     known = {value: place for value, place in known.items() if value not in by_hand}
     hidden: list[Value] = []
+    crossing = _crossing(joint, gradients, forward_ops)
     used: dict[Saved, Value] = {}
     repeated: set[Op] = set()
     stack, seen = list(gradients), set(joint.params[inputs:])
@@ -69,7 +73,8 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
             used[known[value]] = value
         elif op is None:
             raise VerificationError(f"the gradient of {joint.name} needs an input that is not kept")
-        elif saved is None and op in forward_ops and op.name not in FREE and op in of_inputs and value not in by_hand:
+        elif saved is None and op in forward_ops and op.name not in FREE and op in of_inputs and value not in by_hand \
+                and not (again and op.name == "reduce_sum" and op.operands[0] in crossing):
             used[Saved(True, results + len(hidden))] = value
             hidden.append(value)
         else:
@@ -85,15 +90,26 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
 def _at_hand(graph: Graph, params: Sequence[Value], again: Container[str]) -> set[Value]:
     """Constants, and what ops named in `again` make of parameters, constants, or what `FREE` ops make of these."""
     near, constants, made = set(params), set[Value](), set[Value]()
+    integers = {value for value in params if again and not is_float(value.type.dtype)}
+    told = set(integers)
     for op in graph.ops:
-        if op.name in FREE or op.name == "constant":
+        if op.name in FREE or not op.operands:
             if constants.issuperset(op.operands):
                 constants.update(op.results)
+                told.update(op.results)
             if near.issuperset(op.operands):
                 near.update(op.results)
+        if op.definition.kind in (Kind.ELEMENTWISE, Kind.MOVEMENT) and told.issuperset(op.operands):
+            told.update(op.results)
         elif op.name in again and near.issuperset(op.operands):
             made.update(op.results)
-    return made | constants
+    return made | constants | {value for value in told - integers if again and not is_float(value.type.dtype)}
+
+
+def _crossing(graph: Graph, gradients: Sequence[Value], forward: Container[Op]) -> set[Value]:
+    """What ops that are not needed for the results use of ops that are."""
+    behind = [op for op in _needed(graph, gradients) if op not in forward]
+    return {value for op in behind for value in op.operands}
 
 
 def _needed(graph: Graph, results: Sequence[Value]) -> set[Op]:

@@ -47,6 +47,8 @@ class Half:
 class CompiledOperation(Operation):
     """An operation whose halves are compiled."""
 
+    repeats = frozenset()       # the pipeline chose what is saved
+
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], seeded: Container[int] | None, choices: Choices,
                  verify: bool, threads: int, weak: frozenset[int] = frozenset()):
         self.choices, self.verify, self.threads = choices, verify, threads
