@@ -85,3 +85,22 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
 def test_command_line_needs_no_extras(tmp_path: Path) -> None:
     code = "import sys; sys.modules.update(rich=None, matplotlib=None); from adjit.__main__ import main; sys.exit(main(['info']))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path).returncode == 0
+
+
+def test_bench_times_each_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--seconds", "0.01"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begin = next(index for index, line in enumerate(lines) if line.startswith("program"))
+    assert "versions" in lines[:begin]
+    rows = lines[begin + 1:]
+    assert len(rows) == 4
+    for row in rows:
+        cells = row[54:].split()
+        assert cells[1::2] == [*(unit for unit in cells[1:6:2] if unit in ("s", "ms", "us")), "MB"]
+        median, fastest = (float(cells[i]) * {"s": 1e6, "ms": 1e3, "us": 1}[cells[i + 1]] for i in (2, 4))
+        assert 0 < fastest <= median < 1e7
+
+
+def test_bench_refuses_no_time() -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "--seconds", "0"])
