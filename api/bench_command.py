@@ -119,7 +119,7 @@ def _times(call: Callable[[], Any], seconds: float) -> list[float]:
     begin = clock()
     call()
     together = max(1, int(LEAST_SECONDS / max(clock() - begin, 1e-9)))
-    times = []
+    times: list[float] = []
     end = clock() + seconds
     while not times or clock() < end:
         begin = clock()
