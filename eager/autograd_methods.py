@@ -291,7 +291,7 @@ def _as_argument(self: Tensor, traced_content: TracedArray) -> Tensor:
 
 
 def _signature_key(self: Tensor) -> tuple[Any, ...]:
-    return (Tensor, _get_requires_grad(self))
+    return (Tensor, self._requires_grad if self._view is None else _get_requires_grad(self))
 
 
 def install() -> None:

@@ -18,7 +18,7 @@ from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.kernel_step import Kernel, KernelStep
-from adjit.runtime.layout import Handing, Home, Layout
+from adjit.runtime.layout import Handing, Layout
 from adjit.runtime.steps import Registers, Step, bind_step
 
 Times = list[tuple[Op, int, int]]
@@ -36,6 +36,7 @@ class Executable:
         self.kernels = dict(kernels)
         self.threads = threads
         self._all_kernels = all(op.name == "fused" for op in self.layout.ops)
+        self._homes = self.layout.homes
         self._frames: list[_Frame] = []
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
@@ -74,19 +75,20 @@ class Executable:
             return _Frame(self)
 
     def _finish(self, frame: _Frame, leaves: Sequence[Any]) -> list[Any]:
-        results = [_hand_out(home, frame.registers, leaves) for home in self.layout.homes]
+        registers = frame.registers
+        results = []
+        for home in self._homes:
+            handing, array = home.handing, registers[home.register]
+            if handing is Handing.DONATED:
+                array = leaves[home.param]
+            elif handing is Handing.SCALAR:
+                array = array[()]
+            elif handing is not Handing.ARRAY:
+                array = array.copy()
+            results.append(array)
         frame.leave()
         self._frames.append(frame)      # a frame whose call raised is dropped: a helper thread may still be at work in it
         return results
-
-
-def _hand_out(home: Home, registers: Registers, leaves: Sequence[Any]) -> Any:
-    if home.handing is Handing.DONATED:
-        return leaves[home.param]
-    array = registers[home.register]
-    if home.handing is Handing.ARRAY:
-        return array
-    return array[()] if home.handing is Handing.SCALAR else array.copy()
 
 
 class _Frame:
@@ -113,6 +115,9 @@ class _Frame:
         self.params, self.results = (
             [(place.offset, type, layout.registers[place, type], cells[place] if place in used else None)
              for place, type in moving.items() if place.space == space] for space in ("param", "result"))
+        roles = layout.graph.param_roles        # updated arrays are those of the last call, nearly always: they stay entered
+        self.updated = [param for param in self.params if roles[param[0]] == "updated"]
+        self.params = [param for param in self.params if roles[param[0]] != "updated"]
         self.views = [
             (register, layout.registers[place, moving[place]], type)
             for (place, type), register in layout.registers.items() if place in moving and type != moving[place]]
@@ -138,11 +143,16 @@ class _Frame:
             array = registers[register] = arrays[index]
             if cell is not None:
                 cell.value = data_address(array)
+        for index, _, register, cell in self.updated:
+            if registers[register] is not arrays[index]:
+                array = registers[register] = arrays[index]
+                if cell is not None:
+                    cell.value = data_address(array)
         for register, whole, type in self.views:
             registers[register] = view_as(registers[whole], type)
 
     def leave(self) -> None:
-        """Let go of the caller's arrays."""
+        """Let go of the caller's arrays, but for those that the program updates."""
         registers = self.registers
         for _, _, register, _ in self.params:
             registers[register] = None

@@ -26,6 +26,8 @@ class Inputs:
         self._sizes = [value.type.nbytes for value in graph.params]
         self._donated = roles
         self._sized = [index for index, size in enumerate(self._sizes) if size]
+        self._updated = [role == "updated" for role in graph.param_roles]
+        self._known: list[tuple[Any, int]] = [(None, 0)] * len(roles)       # updated arrays, which are mostly those of the last call
         self._apart: list[int] = []      # addresses that were found not to overlap; most calls come with the same again
 
     def prepare(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> list[np.ndarray]:
@@ -35,8 +37,12 @@ class Inputs:
         native byte order, or sharing memory with another parameter.
         """
         fit = []
+        known = self._known
         for index, (array, (shape, dtype, donated)) in enumerate(zip(arrays, self._expected, strict=True)):
             flags = array.flags
+            if array is known[index][0] and flags.writeable:
+                fit.append(array)
+                continue
             fits = flags.c_contiguous and flags.aligned and array.dtype == dtype and type(array) is np.ndarray
             if donated and not (fits and flags.writeable and passed[index] is array):
                 self._check_donated(index, passed[index])
@@ -44,6 +50,8 @@ class Inputs:
                 array = np.asarray(array) if donated else np.array(array, array.dtype.newbyteorder("="), order="C")
             if array.shape != shape or array.dtype != dtype:
                 raise TraceError(f"the program was compiled for {TensorType(dtype, shape)}, got {array.dtype} {array.shape}")
+            if self._updated[index]:
+                known[index] = array, data_address(array)
             fit.append(array)
         if any(self._donated):
             self._check_overlap(fit, passed)
@@ -66,7 +74,7 @@ class Inputs:
 
     def _check_overlap(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> None:
         """No donated array may share memory with any other parameter."""
-        starts = [data_address(array) for array in arrays]
+        starts = [known if array is same else data_address(array) for array, (same, known) in zip(arrays, self._known, strict=True)]
         if starts == self._apart:
             return
         end_of_any = end_of_donated = any_index = donated_index = 0     # how far the arrays reach that begin before this one

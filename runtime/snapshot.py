@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -30,13 +31,20 @@ class Snapshot:
         self._seen: set[int] = set()
         for root in roots:
             self._visit(root, type(root).__name__)
+        self._tables = [table for table, _, _, _ in self._dicts]
+        self._sizes = [len(table) for table in self._tables]
+        self._keys = [key for _, keys, _, _ in self._dicts for key in keys]
+        self._values = [value for _, _, values, _ in self._dicts for value in values]
 
     def holds(self) -> bool:
         """Whether everything is as it was."""
-        for table, keys, values, _ in self._dicts:
-            if len(table) != len(keys):
-                return False
-            if not (all(map(is_, table.values(), values)) and all(map(is_, table, keys))) and not self._dict_holds(table, keys, values):
+        tables = self._tables
+        if list(map(len, tables)) != self._sizes:
+            return False
+        same = all(map(is_, chain.from_iterable(tables), self._keys)) \
+            and all(map(is_, chain.from_iterable(map(dict.values, tables)), self._values))      # nearly always, and quickly seen
+        for table, keys, values, _ in () if same else self._dicts:
+            if not self._dict_holds(table, keys, values):
                 return False
         for items, then, _ in self._lists:
             if len(items) != len(then) or not (all(map(is_, items, then)) or all(map(_same, items, then))):

@@ -166,13 +166,17 @@ class Effects:
         number = {value: index for index, value in enumerate(params)}
         self.count = len(params)
         self.snapshot = snapshot
-        self.places = {entry.value: function.place(entry) for entry in capture.entries.values() if entry.shares is None or entry.requires_grad}
+        entries = capture.entries.values()
+        self.places = {entry.value: function.place(entry) for entry in entries if entry.shares is None or entry.requires_grad}
         self.sharing = tuple((function.place(entry), function.place(entry.shares), entry.requires_grad)
                              for entry in capture.entries.values() if entry.shares is not None)
         self.differentiable = frozenset(entry.value for entry in capture.entries.values() if entry.requires_grad)
         self.contents = tuple(
             _Content(number[entry.value], function.place(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
             for entry in capture.entries.values() if entry.value in number)
+        self._looked_up = tuple(
+            (content.index, None if content.place.gradient else content.place.tensor, content.place, content.requires_grad, content.shape,
+             content.dtype) for content in self.contents)
         self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
         self.looked_at = tuple(
             (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values() if item.was_read)
@@ -193,15 +197,15 @@ class Effects:
     def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
         """The parameters after the arguments and the captured arrays now; None where the program does not hold any more."""
         found: list[Any] = [None] * self.count
-        for content in self.contents:
-            place = content.place
-            tensor = place.tensor if place.argument is None and not place.gradient else place.find(all_leaves)
-            if tensor is None or tensor._requires_grad != content.requires_grad:
+        for index, tensor, place, requires_grad, shape, dtype in self._looked_up:
+            if tensor is None:
+                tensor = place.find(all_leaves)
+            if tensor is None or tensor._requires_grad != requires_grad:
                 return None
             payload = tensor.payload
-            if payload.shape != content.shape or payload.dtype != content.dtype:
+            if payload.shape != shape or payload.dtype != dtype:
                 return None
-            found[content.index] = payload
+            found[index] = payload
         for index, number in self.numbers:
             now = number.read()
             if now is None:
@@ -244,7 +248,10 @@ class Effects:
         into the dynamic graph."""
         targets = [place.find(all_leaves) for place, _, _ in self.writes]
         leaves = [leaf.find(all_leaves) if type(leaf) is Place else leaf for leaf in self.leaves]
-        made = {number: new_tensor(np.asarray(results[number])) for number in self.tensors}
+        made: dict[int, Tensor] = {}
+        for number in self.tensors:
+            content = results[number]
+            made[number] = new_tensor(content if type(content) is np.ndarray else np.asarray(content))
         if connect is not None:
             connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
         for owner, gradient in self.gradients:

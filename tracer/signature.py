@@ -20,7 +20,7 @@ from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox, ByReference
 from adjit.tracer.inputs import check_array
 from adjit.tracer.source import find_user_location
-from adjit.tracer.trees import TreeSpec, as_name, flatten, is_static, paths, structure_text
+from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
 
 _NATIVE = frozenset(SHORT_NAMES.values())
 _WEAK = ("weak",)
@@ -99,7 +99,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     """
     if static_names:
         args, kwargs = _wrap_static(fun, args, kwargs, static_names)
-    all_leaves, tree = flatten((tuple(args), kwargs))
+    all_leaves, tree = flatten_arguments(tuple(args), kwargs)
     arrays: list[np.ndarray] = []
     keys: list[tuple[Any, ...]] = []
     boxes: list[ArrayBox] = []

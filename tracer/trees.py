@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import optree
 
+from adjit.tracer.box import ArrayBox, ByReference
+
 NAMESPACE = "adjit"
 _PLAIN = frozenset({np.ndarray, float, int, bool, str})
 # Dicts keep their order, as it can matter to the program: `list(params.values())[0]`. The setting lasts as long as this object.
@@ -24,12 +26,29 @@ TreeSpec = optree.PyTreeSpec
 def flatten(tree: Tree) -> tuple[list[Any], TreeSpec]:
     """The leaves of a tree and its structure. None is structure, not a leaf."""
     leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
-    found = [kind for kind in map(type, leaves) if kind not in _PLAIN and dataclasses.is_dataclass(kind)]
+    found = [kind for kind in map(type, leaves) if kind not in _PLAIN and hasattr(kind, "__dataclass_fields__")]
     if not found:
         return leaves, spec
     for kind in dict.fromkeys(found):
         _register_dataclass(kind)
     return flatten(tree)
+
+
+def flatten_arguments(args: tuple[Any, ...], kwargs: Any) -> tuple[list[Any], TreeSpec]:
+    """`flatten((args, kwargs))`, quickly where there are positional arguments only, and all of them are leaves as a matter of course."""
+    for arg in args:
+        if not (type(arg) in _LEAVES or isinstance(arg, (ArrayBox, ByReference))):
+            return flatten((args, kwargs))
+    if kwargs:
+        return flatten((args, kwargs))
+    spec = _flat.get(len(args))
+    if spec is None:
+        spec = _flat[len(args)] = flatten(((0.0,) * len(args), {}))[1]
+    return list(args), spec
+
+
+_LEAVES = frozenset({np.ndarray, float})
+_flat: dict[int, TreeSpec] = {}
 
 
 def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Tree:
