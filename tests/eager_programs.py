@@ -17,7 +17,7 @@ SHAPES = [(), (1,), (3,), (2, 3), (3, 2), (1, 3), (2, 1), (2, 2), (0, 2), (2, 1,
 
 @dataclass
 class Run:
-    """A program under way: `library` is `adjit` or `torch`, `leaves` are given from outside, `tensors` is what there is to compute with."""
+    """A program under way: `library` is `adjit` or `torch`, `tensors` is what there is to compute with, `errors` which steps failed."""
 
     library: Any
     tensors: list[Any] = field(default_factory=list)
@@ -36,7 +36,7 @@ def _index(x: Any, number: int) -> Any:
     if not x.ndim:
         return (..., None)[number % 2]
     size = x.shape[0]
-    parts: list[Any] = [number % max(size, 1) if size else slice(None), slice(number % 3, None), slice(None, -1), slice(None, None, 2), None, ...]
+    parts: list[Any] = [number % size if size else slice(None), slice(number % 3, None), slice(None, -1), slice(None, None, 2), None, ...]
     first = parts[number % len(parts)]
     if x.ndim > 1 and number % 7 > 3:
         second = x.shape[1]
@@ -47,24 +47,28 @@ def _index(x: Any, number: int) -> Any:
 UNARY: list[Callable[[Any], Any]] = [
     lambda x: x.exp(), lambda x: x.sin(), lambda x: x.tanh(), lambda x: -x, lambda x: x.abs(), lambda x: x ** 2, lambda x: x.sigmoid(),
     lambda x: x.relu(), lambda x: x.clone(), lambda x: x * 0.5, lambda x: 1.5 - x, lambda x: x.cumsum(-1) if x.ndim else x * 1,
-    lambda x: 1.0 / (x * x + 1.0), lambda x: (x * x + 0.5).sqrt(), lambda x: (x * x + 0.5).log(), lambda x: x.softmax(-1) if x.ndim else x * 1,
+    lambda x: 1.0 / (x * x + 1.0), lambda x: (x * x + 0.5).sqrt(), lambda x: (x * x + 0.5).log(), lambda x: x.softmax(-1) if x.ndim and x.shape[-1] else x * 1,
 ]
 BINARY: list[Callable[[Any, Any], Any]] = [
     lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / (y * y + 1.0), lambda x, y: x.maximum(y),
     lambda x, y: x.lerp(y, 0.3) if tuple(x.shape) == tuple(y.shape) else x + y, lambda x, y: x @ y if x.ndim == y.ndim == 2 else x * y,
 ]
 REDUCTIONS: list[Callable[[Any, int], Any]] = [
-    lambda x, axis: x.sum(), lambda x, axis: x.sum(axis) if x.ndim else x.sum(), lambda x, axis: x.mean(axis, keepdim=True) if x.ndim else x + 1,
+    lambda x, axis: x.sum(), lambda x, axis: x.sum(axis) if x.ndim else x.sum(),
+    lambda x, axis: x.mean(axis, keepdim=True) if x.ndim else x + 1,
     lambda x, axis: x.amax(axis) if x.ndim and x.shape[axis] else x * 2, lambda x, axis: x.prod(axis) if x.ndim else x.prod(),
 ]
 VIEWS: list[Callable[[Any, int], Any]] = [
-    lambda x, n: x[_index(x, n)], lambda x, n: x[_index(x, n)], lambda x, n: x.reshape(-1), lambda x, n: x.T if x.ndim == 2 else x.unsqueeze(0),
+    lambda x, n: x[_index(x, n)], lambda x, n: x[_index(x, n)], lambda x, n: x.reshape(-1),
+    lambda x, n: x.T if x.ndim == 2 else x.unsqueeze(0),
     lambda x, n: x.unsqueeze(_axis(x, n)), lambda x, n: x.squeeze(), lambda x, n: x.transpose(0, -1) if x.ndim else x.reshape(1),
     lambda x, n: x.expand(2, *x.shape), lambda x, n: x.diagonal() if x.ndim == 2 else x[None], lambda x, n: x.detach(),
     lambda x, n: x.view(tuple(x.shape)), lambda x, n: x.narrow(0, 0, x.shape[0] // 2) if x.ndim else x,
 ]
-PARTS: list[Callable[[Any], Sequence[Any]]] = [lambda x: x.unbind(0) if x.ndim else (x,), lambda x: x.split(2, 0) if x.ndim else (x,),
-                                               lambda x: x.chunk(2, -1) if x.ndim else (x,)]
+PARTS: list[Callable[[Any], Sequence[Any]]] = [
+    lambda x: x.unbind(0) if x.ndim else (x,), lambda x: x.split(2, 0) if x.ndim and x.shape[0] else (x,),
+    lambda x: x.chunk(2, -1) if x.ndim and x.shape[-1] else (x,),
+]
 WRITES: list[Callable[[Any, Any], Any]] = [
     lambda x, y: x.add_(y), lambda x, y: x.mul_(y), lambda x, y: x.sub_(y), lambda x, y: x.copy_(y), lambda x, y: x.zero_(),
     lambda x, y: x.fill_(0.5), lambda x, y: x.exp_(), lambda x, y: x.tanh_(), lambda x, y: x.sigmoid_(), lambda x, y: x.neg_(),
@@ -123,17 +127,19 @@ def step(run: Run, instruction: Instruction) -> None:
         run.tensors.extend(made if isinstance(made, (tuple, list)) else [made])
 
 
-def start(library: Any, shapes: Sequence[int], seed: int) -> Run:
-    """Leaves of these shapes, two of three requiring grad, with numbers that are no multiples of each other."""
+def start(library: Any, arrays: Sequence[np.ndarray]) -> Run:
+    """Leaves with these contents, two of three requiring grad."""
+    return Run(library, [make(library, array, number % 3 != 2) for number, array in enumerate(arrays)])
+
+
+def contents(shapes: Sequence[int], seed: int) -> list[np.ndarray]:
+    """Numbers that are no multiples of each other."""
     generator = np.random.default_rng(seed)
-    run = Run(library)
-    for number, shape in enumerate(shapes):
-        data = generator.uniform(-1.0, 1.0, SHAPES[shape % len(SHAPES)])
-        run.tensors.append(make(library, data, number % 3 != 2))
-    return run
+    return [generator.uniform(-1.0, 1.0, SHAPES[shape % len(SHAPES)]) for shape in shapes]
 
 
 def make(library: Any, data: np.ndarray, requires_grad: bool) -> Any:
+    """A leaf."""
     tensor = library.tensor(np.array(data)) if library.__name__ == "adjit" else library.from_numpy(np.array(data))
     return tensor.requires_grad_(requires_grad)
 

@@ -1,0 +1,103 @@
+"""Random eager programs of operations, views and writes in place: gradients against finite differences, everything against PyTorch."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from eager_programs import Instruction, Run, contents, start, step, total
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import adjit as aj
+
+NUMBERS = st.integers(0, 999)
+INSTRUCTIONS: st.SearchStrategy[Instruction] = st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
+PROGRAMS = st.lists(INSTRUCTIONS, min_size=1, max_size=12)
+SHAPES = st.lists(st.integers(0, 9), min_size=3, max_size=3)
+SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+
+
+def execute(arrays: list[np.ndarray], program: list[Instruction], count: int) -> tuple[Run, Any]:
+    run = start(aj, arrays)
+    for instruction in program:
+        step(run, instruction)
+    return run, total(run, count)
+
+
+def is_smooth(instruction: Instruction) -> bool:
+    """Whether the derivative of what an instruction does is what differences show: nothing cut off, no kinks."""
+    kind, _, _, c = instruction
+    return {0: c % 16 not in (4, 7), 1: c % 16 not in (4, 7), 2: c % 7 != 4, 3: c % 7 != 4, 4: c % 5 != 3, 5: c % 12 != 9, 6: c % 12 != 9,
+            7: c % 20 not in (10, 15, 18), 8: c % 4 != 3, 9: False}[kind % 10]
+
+
+@SETTINGS
+@given(SHAPES, PROGRAMS, NUMBERS)
+def test_gradients_are_what_differences_show(shapes: list[int], program: list[Instruction], seed: int) -> None:
+    program = [instruction for instruction in program if is_smooth(instruction)]
+    arrays = contents(shapes, seed)
+    run, result = execute(arrays, program, 3)
+    assume(result.requires_grad and np.isfinite(result.item()) and abs(result.item()) < 1e4)
+    try:
+        result.backward()
+    except aj.errors.InPlaceError:
+        assume(False)
+    step_size = 1e-6
+    direction = np.random.default_rng(seed + 1)
+    for number in (0, 1):
+        along = direction.normal(size=arrays[number].shape)
+        ends = []
+        for sign in (1, -1):
+            moved = list(arrays)
+            moved[number] = arrays[number] + sign * step_size * along
+            other, end = execute(moved, program, 3)
+            assert other.errors == run.errors
+            ends.append(end.item())
+        slope = (ends[0] - ends[1]) / (2 * step_size)
+        gradient = run.tensors[number].grad
+        found = 0.0 if gradient is None else float((gradient.numpy() * along).sum())
+        assert found == pytest.approx(slope, rel=2e-4, abs=2e-4)
+
+
+@SETTINGS
+@given(SHAPES, PROGRAMS, NUMBERS, st.integers(1, 5))
+def test_programs_do_what_they_do_in_pytorch(shapes: list[int], program: list[Instruction], seed: int, count: int) -> None:
+    """Values, errors, what requires grad, what is a leaf, and gradients.
+
+    Where PyTorch refuses and we do not (writes to parts of a split, operands that were written to but are not needed), there is nothing to
+    compare.
+    """
+    torch = pytest.importorskip("torch")
+    arrays = contents(shapes, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, theirs = start(aj, arrays), start(torch, arrays)
+        for instruction in program:
+            step(ours, instruction)
+            step(theirs, instruction)
+            assume(ours.errors[-1] == theirs.errors[-1])
+            assert len(ours.tensors) == len(theirs.tensors)
+            for mine, other in zip(ours.tensors, theirs.tensors, strict=True):
+                try:
+                    is_leaf = other.is_leaf
+                except RuntimeError:        # a part of a split that was written to
+                    assume(False)
+                assert mine.shape == tuple(other.shape)
+                assert mine.requires_grad == other.requires_grad
+                assert mine.is_leaf == is_leaf
+                np.testing.assert_allclose(mine.detach().numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-12)
+        result, expected = total(ours, count), total(theirs, count)
+        assert result.requires_grad == expected.requires_grad
+        assume(expected.requires_grad)
+        try:
+            expected.backward()
+        except RuntimeError:
+            assume(False)
+        result.backward()
+    for mine, other in zip(ours.tensors[:3], theirs.tensors[:3], strict=True):
+        assert (mine.grad is None) == (other.grad is None)
+        if mine.grad is not None:
+            np.testing.assert_allclose(mine.grad.numpy(), other.grad.numpy(), rtol=1e-7, atol=1e-10)
