@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.names import node_name
+from adjit.eager.node import follow_writes
 from adjit.eager.operation import Operation, without_locations
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
@@ -146,7 +147,11 @@ def _is_weak(operand: Any) -> bool:
 
 def differentiable(operand: Any) -> bool:
     """Whether a derivative with respect to this operand is wanted."""
-    return isinstance(operand, Tensor) and operand._requires_grad and is_float(operand.dtype)
+    if not isinstance(operand, Tensor):
+        return False
+    if operand._view is not None:
+        follow_writes(operand)
+    return operand._requires_grad and is_float(operand.payload.dtype)
 
 
 def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:

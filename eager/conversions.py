@@ -152,7 +152,7 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
     With `force` also of one that requires grad.
     """
-    if self._requires_grad and not force:
+    if self.requires_grad and not force:
         raise NonDifferentiableError("a tensor that requires grad is turned into an ndarray, which would lose the gradient",
                                      find_user_location(), hint="use x.detach().numpy()")
     content = _content(self)

@@ -138,7 +138,7 @@ def _rebase(target: Tensor, node: Node | None, trace: object) -> None:
     """The new content of `target` was made by `node`; what it is a view of is made of it, and of its old content elsewhere."""
     while (view := target._view) is not None:
         parent = view.parent
-        edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if parent._requires_grad else None, None if node is None else (node, 0))
+        edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if differentiable(parent) else None, None if node is None else (node, 0))
         wanted = tuple(i for i, edge in enumerate(edges) if edge is not None)
         node = Node(copy_slices(view.graph, view.index, wanted), edges, [], None, trace) if wanted else None
         target = parent
