@@ -1,0 +1,252 @@
+"""Every NumPy function that is known to the tracer works on tensors: NumPy's values, and the gradients of compiled functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.eager.tensor import Tensor
+from adjit.tracer.registry import FUNCTIONS
+
+GENERATOR = np.random.default_rng(3)
+A, B = GENERATOR.uniform(0.2, 0.9, (2, 3)), GENERATOR.uniform(0.2, 0.9, (2, 3))
+SQUARE, LONG = GENERATOR.uniform(0.2, 0.9, (3, 3)), GENERATOR.uniform(0.2, 0.9, 6)
+ROWS = np.array([[0, 1, 1], [1, 0, 1]])
+
+Case = tuple[Callable[..., Any], Sequence[np.ndarray]]
+
+# What is not called as f(a), or f(a, b) for ufuncs of two operands.
+SPECIAL: dict[str, Case] = {
+    "arccosh": (lambda a: np.arccosh(a + 1.0), [A]), "append": (np.append, [A, B]), "array_split": (lambda a: np.array_split(a, 2, axis=1), [A]),
+    "astype": (lambda a: np.astype(a, np.float32), [A]), "average": (lambda a, w: np.average(a, axis=1, weights=w), [A, B]),
+    "broadcast_arrays": (np.broadcast_arrays, [A, A[0]]), "broadcast_to": (lambda a: np.broadcast_to(a, (4, 2, 3)), [A]),
+    "clip": (lambda a: np.clip(a, 0.3, 0.6), [A]), "column_stack": (lambda a, b: np.column_stack([a, b]), [A, B]),
+    "concatenate": (lambda a, b: np.concatenate([a, b], 1), [A, B]),
+    "diff": (lambda a: np.diff(a, axis=1), [A]), "dot": (np.dot, [A, SQUARE]), "dstack": (lambda a, b: np.dstack([a, b]), [A, B]),
+    "einsum": (lambda a, b: np.einsum("ij,kj->ik", a, b), [A, B]), "expand_dims": (lambda a: np.expand_dims(a, 1), [A]),
+    "flip": (lambda a: np.flip(a, 1), [A]), "hsplit": (lambda a: np.hsplit(a, 3), [A]),
+    "full_like": (lambda a: np.full_like(a, 2.0), [A]),
+    "hstack": (lambda a, b: np.hstack([a, b]), [A, B]), "inner": (np.inner, [A, B]), "kron": (np.kron, [A, B]), "matmul": (np.matmul, [A, SQUARE]),
+    "meshgrid": (lambda a, b: np.meshgrid(a, b), [LONG, A[0]]), "moveaxis": (lambda a: np.moveaxis(a, 0, 1), [A]), "outer": (np.outer, [A, B]),
+    "pad": (lambda a: np.pad(a, 1, constant_values=0.5), [A]), "repeat": (lambda a: np.repeat(a, 2, axis=1), [A]),
+    "reshape": (lambda a: np.reshape(a, (3, 2)), [A]), "roll": (lambda a: np.roll(a, 1, axis=1), [A]),
+    "rollaxis": (lambda a: np.rollaxis(a, 1), [A]), "row_stack": (lambda a, b: np.vstack([a, b]), [A, B]),
+    "select": (lambda a, b: np.select([A > 0.5, A > 0.3], [a, b], 0.1), [A, B]), "split": (lambda a: np.split(a, 3, axis=1), [A]),
+    "stack": (lambda a, b: np.stack([a, b], 1), [A, B]), "swapaxes": (lambda a: np.swapaxes(a, 0, 1), [A]),
+    "take": (lambda a: np.take(a, [2, 0, 2], axis=1), [A]), "take_along_axis": (lambda a: np.take_along_axis(a, ROWS, 1), [A]),
+    "tensordot": (lambda a, b: np.tensordot(a, b, axes=[[1], [1]]), [A, B]), "tile": (lambda a: np.tile(a, (2, 1)), [A]),
+    "trace": (np.trace, [SQUARE]), "vdot": (np.vdot, [A, B]), "vecdot": (np.vecdot, [A, B]), "vsplit": (lambda a: np.vsplit(a, 2), [A]),
+    "vstack": (lambda a, b: np.vstack([a, b]), [A, B]), "where": (lambda a, b: np.where(A > 0.5, a, b), [A, B]),
+    "nan_to_num": (lambda a: np.nan_to_num(a * 2), [A]), "isclose": (np.isclose, [A, B]), "allclose": (np.allclose, [A, B]),
+    "array_equal": (np.array_equal, [A, B]), "trapezoid": (lambda a: np.trapezoid(a, dx=0.5, axis=1), [A]),
+    "floor_divide": (lambda a, b: np.floor_divide(a, b * 0.3), [A, B]), "squeeze": (lambda a: np.squeeze(a[:1], axis=0), [A]),
+    "float_power": (np.float_power, [A, B]),
+}
+# Of integers or bools.
+DISCRETE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "invert")
+# They answer questions about arrays, or fill one.
+NOT_HERE = ("can_cast", "result_type", "iscomplexobj", "isrealobj", "ndim", "shape", "size", "copyto", "empty_like")
+# Their results have shapes that depend on values.
+REFUSED = ("argwhere", "compress", "extract", "flatnonzero", "nonzero", "unique")
+
+NAMES = sorted({function.__name__ for function in FUNCTIONS if callable(function)} - set(DISCRETE) - set(NOT_HERE) - set(REFUSED))
+
+
+def case(name: str) -> Case:
+    if name in SPECIAL:
+        return SPECIAL[name]
+    function = getattr(np, name)
+    return function, [A, B] if isinstance(function, np.ufunc) and function.nin == 2 else [A]
+
+
+def as_list(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+def weighted(results: Any) -> Any:
+    """One number that all differentiable results have a part in."""
+    total: Any = 0.0
+    for number, result in enumerate(as_list(results)):
+        if np.dtype(result.dtype).kind == "f":
+            total = total + np.sum(result * np.cos(np.arange(np.prod(result.shape, dtype=int)).reshape(result.shape) + number))
+    return total
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_and_gradients(name: str) -> None:
+    function, arrays = case(name)
+    leaves = [aj.tensor(array, requires_grad=True) for array in arrays]
+    results, expected = as_list(function(*leaves)), as_list(function(*arrays))
+    assert len(results) == len(expected)
+    for result, array in zip(results, expected, strict=True):
+        if isinstance(array, bool):
+            assert bool(result) == array
+            return
+        assert isinstance(result, Tensor)
+        assert result.shape == array.shape
+        assert result.dtype == array.dtype
+        np.testing.assert_allclose(result.detach().numpy(), array, rtol=1e-12, atol=1e-14)
+    if not any(result.requires_grad for result in results):
+        assert not any(result.dtype.kind == "f" for result in results) or name in ("ones_like", "zeros_like", "full_like")
+        return
+    places = tuple(range(len(arrays)))
+
+    def pure(*xs: Any) -> Any:
+        return weighted(function(*xs))
+
+    def slope(*xs: Any) -> Any:
+        return sum(np.sum(gradient * (gradient + 1.0)) for gradient in aj.grad(pure, argnums=places)(*xs))
+
+    root = weighted(results)
+    first = aj.autograd.grad(root, leaves, create_graph=True, allow_unused=name == "copysign")
+    first = tuple(leaf * 0 if gradient is None else gradient for leaf, gradient in zip(leaves, first, strict=True))
+    wanted = aj.compile(aj.grad(pure, argnums=places), backend="interpret")(*arrays)
+    for found, gradient in zip(first, wanted, strict=True):
+        np.testing.assert_allclose(found.detach().numpy(), gradient, rtol=1e-10, atol=1e-12)
+    again: Any = sum((found * (found + 1.0)).sum() for found in first)
+    if again.requires_grad:
+        again.backward()
+    curvature = aj.compile(aj.grad(slope, argnums=places), backend="interpret")(*arrays)
+    for leaf, gradient in zip(leaves, curvature, strict=True):
+        found_again = np.zeros_like(gradient) if leaf.grad is None else leaf.grad.numpy()
+        np.testing.assert_allclose(found_again, gradient, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_integers(name: str) -> None:
+    function = getattr(np, name)
+    arrays = [np.array([1, 6, 3]), np.array([2, 3, 1])][:function.nin]
+    result = function(*map(aj.tensor, arrays))
+    assert isinstance(result, Tensor)
+    np.testing.assert_array_equal(result.numpy(), function(*arrays))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_shapes_that_depend_on_values_are_refused(name: str) -> None:
+    x = aj.tensor([0.0, 1.0])
+    arguments = ([True, False], x) if name in ("compress", "extract") else (x,)
+    with pytest.raises(aj.errors.UnsupportedError, match=name):
+        getattr(np, name)(*arguments)
+
+
+def test_operands_are_never_written_to() -> None:
+    for name in NAMES:
+        function, arrays = case(name)
+        leaves = [aj.tensor(array, requires_grad=True) for array in arrays]
+        results = [result for result in as_list(function(*leaves)) if isinstance(result, Tensor) and result.requires_grad]
+        kept = [result.detach().numpy().copy() for result in results]
+        if results:
+            weighted(results).backward(retain_graph=True)
+            weighted(results).backward()
+        for leaf, array in zip(leaves, arrays, strict=True):
+            np.testing.assert_array_equal(leaf.detach().numpy(), array, err_msg=name)
+        for result, array in zip(results, kept, strict=True):
+            np.testing.assert_array_equal(result.detach().numpy(), array, err_msg=name)
+
+
+# -- several results
+
+
+def test_results_of_split_and_unbind() -> None:
+    x = aj.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    first, second = x.split(1)
+    columns = x.unbind(1)
+    assert second.grad_fn.next_functions[0][1] == 0
+    assert [column.grad_fn is columns[0].grad_fn for column in columns] == [True] * 3
+    (second.sum() * 10 + columns[2].sum()).backward()
+    assert x.grad.tolist() == [[0, 0, 1], [10, 10, 11]]
+    assert first.grad is None
+
+
+@pytest.mark.parametrize(("method", "values", "indices", "gradient"), [
+    (lambda x: x.max(1), [5, 9], [1, 0], [[0, 1, 0], [1, 0, 0]]), (lambda x: x.min(1), [1, 2], [0, 2], [[1, 0, 0], [0, 0, 1]]),
+    (lambda x: x.sort(1), [[1, 3, 5], [2, 4, 9]], [[0, 2, 1], [2, 1, 0]], [[1, 1, 1], [1, 1, 1]]),
+    (lambda x: x.topk(1, 1), [[5], [9]], [[1], [0]], [[0, 1, 0], [1, 0, 0]])])
+def test_values_with_their_places(method: Callable[[Any], Any], values: Any, indices: Any, gradient: Any) -> None:
+    x = aj.tensor([[1.0, 5.0, 3.0], [9.0, 4.0, 2.0]], requires_grad=True)
+    found, places = method(x)
+    assert found.tolist() == values
+    assert places.tolist() == indices
+    assert places.dtype == np.int64
+    assert not places.requires_grad
+    found.sum().backward()
+    assert x.grad.tolist() == gradient
+
+
+# -- unusual contents and layouts
+
+
+@pytest.mark.parametrize("function", [lambda x: x * 2, lambda x: x.exp(), lambda x: x.sum(), lambda x: x.mean(0, keepdim=True), lambda x: x.T,
+                                      lambda x: x @ x.T, lambda x: x.cumsum(1), lambda x: x.relu(), lambda x: x[:0], lambda x: x + x])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
+def test_empty_tensors(function: Callable[[Any], Any], shape: tuple[int, int]) -> None:
+    x = aj.tensor(np.ones(shape), requires_grad=True)
+    y = function(x)
+    y.sum().backward()
+    assert x.grad.shape == shape
+
+
+@pytest.mark.parametrize("layout", [lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::2], lambda a: np.asfortranarray(a),
+                                    lambda a: np.broadcast_to(a[:1], a.shape), lambda a: a[..., None][:, :, 0]])
+def test_layouts(layout: Callable[[np.ndarray], np.ndarray]) -> None:
+    base = np.arange(1.0, 13.0).reshape(3, 4)
+    array = layout(base)
+    x = aj.as_tensor(array).requires_grad_()
+    (x.exp() * x[0]).sum().backward()
+    gradient = np.exp(array) * array[0]
+    gradient[0] += np.exp(array).sum(0)
+    np.testing.assert_allclose(x.grad.numpy(), gradient)
+
+
+def test_infinities_nan_and_signed_zeros() -> None:
+    x = aj.tensor(np.array([np.inf, -np.inf, np.nan, -0.0, 0.0]), requires_grad=True)
+    y = x * 2
+    np.testing.assert_array_equal(y.detach().numpy(), [np.inf, -np.inf, np.nan, -0.0, 0.0])
+    assert np.signbit(y.detach().numpy()).tolist()[3:] == [True, False]
+    x.abs().sum().backward()
+    assert x.grad.numpy()[:2].tolist() == [1, -1]
+    assert x.grad.numpy()[3:].tolist() == [0, 0]
+
+
+def test_masked_infinities_have_no_gradient() -> None:
+    """A cotangent of exactly 0 contributes exactly 0."""
+    x = aj.tensor(np.array([0.0, 4.0]), requires_grad=True)
+    root = x.sqrt()
+    np.where(x.detach() > 0, root, 0.0).sum().backward()
+    assert x.grad.tolist() == [0, 0.25]
+
+
+def test_broadcast_gradients_have_the_shapes_of_their_operands() -> None:
+    a, b, c = (aj.tensor(np.ones(shape), requires_grad=True) for shape in ((3, 1), (1, 4), ()))
+    (a * b + c).sum().backward()
+    assert [x.grad.shape for x in (a, b, c)] == [(3, 1), (1, 4), ()]
+    assert a.grad.tolist() == [[4]] * 3
+    assert c.grad.item() == 12
+
+
+def test_mixed_dtypes() -> None:
+    a, b = aj.tensor([1.0, 2.0], requires_grad=True), aj.tensor(np.array([3.0, 4.0]), requires_grad=True)
+    y = a * b
+    assert y.dtype == np.float64
+    y.sum().backward()
+    assert a.grad.dtype == np.float32
+    assert b.grad.dtype == np.float64
+    assert (a * 2).dtype == np.float32
+    assert (a * np.float64(2)).dtype == np.float64
+    assert (a + aj.tensor([1, 2])).dtype == np.result_type(np.float32, np.int64)
+
+
+def test_the_same_operand_twice() -> None:
+    a = aj.tensor([1.0, 2.0], requires_grad=True)
+    (a + a).sum().backward()
+    assert a.grad.tolist() == [2, 2]
+    a.grad = None
+    (a * a).sum().backward()
+    assert a.grad.tolist() == [2, 4]
+    a.grad = None
+    np.concatenate([a, a, a]).sum().backward()
+    assert a.grad.tolist() == [3, 3]
