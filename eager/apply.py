@@ -144,7 +144,10 @@ def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[V
     wanted = operation.wanted
     if wanted:
         values = [value if i in wanted or not is_float(value.type.dtype) else ops.stop_gradient(value) for i, value in enumerate(values)]
-    return builder.inline(operation.graph, values, builder.role)
+    results = builder.inline(operation.graph, values, builder.role)
+    if operation.whole is None or operation.whole is operation.graph:
+        return results
+    return (*builder.inline(operation.whole, values, builder.role), *results[operation.results:])
 
 
 def finish(operation: Operation, operands: Sequence[Any], payloads: Sequence[TracedArray], inputs: Sequence[Value], outputs: Sequence[Value],

@@ -92,9 +92,13 @@ class Capture:
         self.numbers: dict[tuple[int, str, int | None], Number] = {}
         self.gradients: dict[int, Gradient] = {}
         self.arguments = 0
-        self._places: dict[Place, Entry] = {}
+        self._places: dict[Place | int, Entry] = {}
         self._owners: dict[int, Tensor] = {}        # of gradients that were there before
         self._undo: list[Callable[[], None]] = []
+
+    def is_from_outside(self, content: TracedArray) -> bool:
+        """Whether a traced array belongs to a trace around this one."""
+        return content.scope.root is not _root_scope()
 
     def enter(self, tensor: Tensor) -> TracedArray:
         """Put a traced array into a tensor, that stands for what the tensor holds when the program runs."""
@@ -111,7 +115,7 @@ class Capture:
         if tensor._view is not None:        # its graph is that of what it is a view of
             tensor.requires_grad        # noqa: B018
         array = tensor.payload
-        place = place_of(array)
+        place: Any = id(array) if isinstance(array, TracedArray) else place_of(array)      # a traced one within another capture
         same = self._places.get(place) if array.size else None
         if same is not None and same.requires_grad and tensor._requires_grad:       # each has a gradient of its own
             same = None
@@ -119,7 +123,8 @@ class Capture:
             traced = same.content
         elif traced is None:
             root = _root_scope()
-            type = TensorType(check_array(array, "a tensor", find_user_location()), array.shape)
+            dtype = array.dtype if isinstance(array, TracedArray) else check_array(array, "a tensor", find_user_location())
+            type = TensorType(dtype, array.shape)
             traced = TracedArray(_new_parameter(root, type), root, scalar=False)
         before = dict(vars(tensor))
         before.pop("_grad", None)
@@ -237,9 +242,9 @@ def traced(operand: Any) -> TracedArray:
     if not isinstance(operand, Tensor):
         return as_traced(np.asarray(operand) if isinstance(operand, np.generic) else operand)
     payload = operand.payload
-    if isinstance(payload, TracedArray):
-        return payload
     capture = current_capture()
+    if isinstance(payload, TracedArray) and (capture is None or not capture.is_from_outside(payload)):
+        return payload
     if capture is None:
         raise TraceError("a tensor is used in a trace that knows nothing of tensors", find_user_location())
     return capture.enter(operand)

@@ -31,6 +31,7 @@ AGAIN = frozenset({"divide"})
 """Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible."""
 
 _OPTIONS = Options()
+_REGIONS = frozenset({"custom_call", "checkpoint"})
 _CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
 
 
@@ -42,6 +43,9 @@ class Operation:
     wanted      numbers of operands that are differentiated.
     saved       what a node keeps for the backward half.
     active      for each result, hidden ones too, whether a cotangent of it can matter.
+
+    whole       the graph as it was written, where it has functions with a rule of their own, or checkpoints: what is inlined into the
+                graph of a capture, for derivatives that are taken of that; None for all others.
 
     `seeded` are the results that may have a cotangent, where not all of them. `connected`: results require grad also where they do not
     depend on what is differentiated. `views`: results are views of the first operand, as far as they can be.
@@ -62,10 +66,13 @@ class Operation:
         self.active: tuple[bool, ...] = ()
         self._backward: dict[tuple[bool, ...], Backward] = {}
         self.graph = _clean(expand_vjps(region))
+        self.whole = self.graph if any(op.name in _REGIONS for op in self.graph.ops) else None
         active = self._active(wanted)
         if any(active):
             self.wanted = wanted
             self._derive(active)
+        elif self.whole is not None:
+            self.graph = _clean(differentiate(self.graph, _OPTIONS))
 
     @cached_property
     def function(self) -> NumpyFunction:

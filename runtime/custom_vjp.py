@@ -19,6 +19,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.ir.types import is_float
 from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.box import find_box
 from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import RegionTrace, is_tracing, trace_region
@@ -54,6 +55,7 @@ class custom_vjp:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.rule: tuple[Function, Function] | None = None
+        self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
         self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may reach arrays too
 
     def defvjp(self, forward: Function, backward: Function) -> None:
@@ -64,6 +66,12 @@ class custom_vjp:
         self.rule = self.__adjit_functions__ = forward, backward
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        box = find_box(args, kwargs)
+        if box is not None:
+            return box.apply_boxed(self._on_arrays, args, kwargs)
+        return self._call(*args, **kwargs)
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracing():
             return self.fun(*args, **kwargs)
         if self.rule is None:

@@ -16,6 +16,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import TensorType, is_float
 from adjit.runtime.transform_arguments import Arguments, choose_arguments, describe
 from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.box import ArrayBox
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import RegionTrace, trace_region
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
@@ -89,14 +90,16 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     trees: list[TreeSpec] = []
 
     def flat(*leaves: Any) -> tuple[list[TracedArray], Any]:
-        out, aux = fun(*arguments.replaced(leaves), **kwargs), None
+        given = [old.around(leaf) if isinstance(old, ArrayBox) else leaf for old, leaf in zip(arguments.leaves, leaves, strict=True)]
+        out, aux = fun(*arguments.replaced(given), **kwargs), None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
                 raise TraceError(f"{what}: has_aux=True asks for a function that returns a pair (output, anything)", find_user_location())
             out, aux = out
         out_leaves, out_tree = flatten(out)
         trees.append(out_tree)
-        return [_float_output(leaf, what) for leaf in out_leaves], aux
+        aux_leaves, aux_tree = flatten(aux)
+        return [_float_output(leaf, what) for leaf in out_leaves], unflatten(aux_tree, map(_opened, aux_leaves))
 
     region = trace_region(flat, tuple(map(as_traced, arguments.leaves)), {}, name=describe(fun))
     outputs = tuple(value.type for value in region.graph.results[:trees[-1].num_leaves])
@@ -108,7 +111,12 @@ def traced_values(leaves: Sequence[Any]) -> list[Value]:
     return [as_traced(leaf).value for leaf in leaves]
 
 
+def _opened(leaf: Any) -> Any:
+    return leaf.traced() if isinstance(leaf, ArrayBox) else leaf
+
+
 def _float_output(leaf: Any, what: str) -> TracedArray:
+    leaf = _opened(leaf)
     hint = "only floating-point outputs have derivatives (grad and value_and_grad take other results beside the output: has_aux=True)"
     if not isinstance(leaf, (TracedArray, np.ndarray, np.generic, bool, int, float)):
         raise NonDifferentiableError(f"{what}: an output is a {type(leaf).__name__}", find_user_location(), hint)

@@ -24,6 +24,7 @@ from adjit.runtime.derivatives import Primal, trace_primal, traced_values
 from adjit.runtime.transform_arguments import choose_arguments, describe, match_leaves
 from adjit.runtime.transform_cache import kept
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.box import ArrayBox
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing, trace_region
 from adjit.tracer.trees import flatten, structure_text, unflatten
@@ -83,10 +84,12 @@ def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:
     (array([ 3., 40.]), array([ 1., 20.]))
     """
     numbers = tuple(range(len(primals)))
+    forward, backward = _programs(fun, numbers, "vjp")
     if is_tracing():
+        if any(isinstance(leaf, ArrayBox) for leaf in flatten(primals)[0]):
+            return forward.fun(primals, {}), lambda cotangent: backward.fun(primals, {}, cotangent)
         primal = trace_primal(fun, primals, {}, numbers, "vjp")
         return primal.run(), functools.partial(_pull_back, primal)
-    forward, backward = _programs(fun, numbers, "vjp")
     saved = _map(_copy, primals)      # the pullback belongs to these values, whatever is written to the arrays later
     return forward(saved, {}), lambda cotangent: backward(saved, {}, cotangent)
 
@@ -128,9 +131,16 @@ def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
 
     def rows(*args: Any, **kwargs: Any) -> Any:
         if is_tracing():
-            return _unrolled_jacobian(trace_primal(fun, args, kwargs, _as_tuple(numbers), "jacobian"), numbers)
+            return unrolled(*args, **kwargs)
+        if any(isinstance(leaf, ArrayBox) for leaf in flatten((args, kwargs))[0]):
+            return program(*args, **kwargs)
         return _looped_jacobian(fun, args, kwargs, numbers)
 
+    def body(*args: Any, **kwargs: Any) -> Any:
+        return _unrolled_jacobian(trace_primal(fun, args, kwargs, _as_tuple(numbers), "jacobian"), numbers)
+
+    unrolled = _on_boxes(_named(fun, "jacobian", body))
+    program = _compiled(fun, "jacobian", unrolled, like_fun=True)
     return kept(fun, ("jacobian", numbers), lambda: _named(fun, "jacobian", rows))
 
 
@@ -167,11 +177,13 @@ def checkpoint(fun: Function) -> Function:
     """
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        if not is_tracing():
-            return fun(*args, **kwargs)
+        return emit(*args, **kwargs) if is_tracing() else fun(*args, **kwargs)
+
+    def body(*args: Any, **kwargs: Any) -> Any:
         region = trace_region(fun, args, kwargs, name=describe(fun))
         return region.rebuild(ops.checkpoint.emit(*region.operands, regions=(region.graph,)))
 
+    emit = _on_boxes(body)
     return kept(fun, "checkpoint", lambda: _named(fun, "checkpoint", checkpointed))
 
 
@@ -185,6 +197,8 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stop(leaf: Any) -> Any:
+    if isinstance(leaf, ArrayBox):
+        return leaf.apply_boxed(_stop, (leaf,), {})
     return wrap(ops.stop_gradient(leaf.value), leaf.weak) if isinstance(leaf, TracedArray) else leaf
 
 
@@ -193,12 +207,24 @@ def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Functi
 
     def make() -> Function:
         def transformed(*args: Any, **kwargs: Any) -> Any:
-            return body(*args, **kwargs) if is_tracing() else program(*args, **kwargs)
+            return on_boxes(*args, **kwargs) if is_tracing() else program(*args, **kwargs)
 
-        program = _compiled(fun, name, body, like_fun)
+        on_boxes = _on_boxes(_named(fun, name, body, like_fun))
+        program = _compiled(fun, name, on_boxes, like_fun)
         return _named(fun, name, transformed, like_fun)
 
     return kept(fun, (name, *settings), make)
+
+
+def _on_boxes(body: Function) -> Function:
+    """`body`, which is run within a trace; where tensors are among the arguments as one operation of theirs."""
+
+    @functools.wraps(body)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        box = next((leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, ArrayBox)), None)
+        return body(*args, **kwargs) if box is None else box.apply_closed(body, args, kwargs)
+
+    return run
 
 
 def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> CompiledFunction:
@@ -251,7 +277,7 @@ def _pull_back(primal: Primal, cotangent: Any) -> tuple[Any, ...]:
     return primal.gradients(pulled)
 
 
-def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[Function, Function]:
+def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[CompiledFunction, CompiledFunction]:
     """Compiled: the output from (args, kwargs), and the pullback from (args, kwargs, cotangent)."""
 
     def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -261,7 +287,8 @@ def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[
         return _pull_back(trace_primal(fun, args, kwargs, numbers, transform), cotangent)
 
     return kept(fun, ("pullback", transform, numbers), lambda: (
-        _compiled(fun, f"{transform}_output", forward, like_fun=False), _compiled(fun, f"{transform}_pullback", backward, like_fun=False)))
+        _compiled(fun, f"{transform}_output", _on_boxes(forward), like_fun=False),
+        _compiled(fun, f"{transform}_pullback", _on_boxes(backward), like_fun=False)))
 
 
 def _unrolled_jacobian(primal: Primal, numbers: int | tuple[int, ...]) -> Any:

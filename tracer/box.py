@@ -28,6 +28,15 @@ class ArrayBox:
         """What else than dtype and shape a trace depends on."""
         raise NotImplementedError
 
+    def around(self, traced: Any) -> Any:
+        """A box like this one around another array, for a function that is traced into a region."""
+        raise NotImplementedError
+
+    @classmethod
+    def apply_closed(cls, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call `function`, which is given boxes and may reach others by itself, within the trace under way."""
+        raise NotImplementedError
+
     @classmethod
     def apply_boxed(cls, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `function`, which is written over traced arrays, with boxes among its arguments."""

@@ -149,7 +149,8 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
                 argument = wrap(builder.param(leaf.value.type, leaf.value.name), weak=leaf.weak, writable=leaf.immutable,
                                 scalar=leaf.scalar)
                 argument.layout_known = leaf.layout_known and leaf.in_order
-                inner.append(argument)
+                given = all_leaves[len(inner)]
+                inner.append(given.around(argument) if isinstance(given, ArrayBox) else argument)
             else:
                 argument_leaves.append(StaticLeaf(leaf))
                 inner.append(leaf)
@@ -193,9 +194,9 @@ def collect_results(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf,
     values: list[Value] = []
     out: list[OutLeaf] = []
     for index, leaf in enumerate(leaves):
-        if isinstance(leaf, (TracedArray, np.ndarray)):
+        if isinstance(leaf, (TracedArray, np.ndarray, ArrayBox)):
             out.append(len(values))
-            values.append(unwrap(leaf))
+            values.append(unwrap(leaf.traced() if isinstance(leaf, ArrayBox) else leaf))
         else:
             check_result(leaf, tree, index)
             out.append(StaticLeaf(leaf))

@@ -1,0 +1,189 @@
+"""Transforms of functions of tensors: in captures and outside, over modules and closures, connected to the dynamic graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit import nn
+from adjit.ir.errors import NonDifferentiableError, TraceError
+
+
+def leaf(*values: float, requires_grad: bool = True) -> aj.Tensor:
+    return aj.tensor(np.array(values, np.float64), requires_grad=requires_grad)
+
+
+def cube(x: Any) -> Any:
+    return (x ** 3).sum()
+
+
+def test_the_family_on_tensors() -> None:
+    x = leaf(1.0, 2.0, requires_grad=False)
+    ones = aj.tensor(np.ones(2))
+    assert aj.grad(cube)(x).tolist() == [3.0, 12.0]
+    value, gradient = aj.value_and_grad(cube)(x)
+    assert isinstance(value, aj.Tensor)
+    assert (value.item(), gradient.tolist()) == (9.0, [3.0, 12.0])
+    out, pullback = aj.vjp(lambda x: x * x, x)
+    assert out.tolist() == [1.0, 4.0]
+    assert pullback(ones)[0].tolist() == [2.0, 4.0]
+    assert [tensor.tolist() for tensor in aj.jvp(lambda x: x * x, (x,), (ones,))] == [[1.0, 4.0], [2.0, 4.0]]
+    assert aj.jacobian(lambda x: x * x)(x).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    assert aj.hessian(cube)(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+    assert aj.hvp(cube, (x,), (ones,)).tolist() == [6.0, 12.0]
+    assert isinstance(aj.hessian(cube)(x), aj.Tensor)
+
+
+def test_trees_and_other_arguments() -> None:
+    def loss(params: dict[str, Any], x: Any, *, scale: float = 1.0) -> tuple[Any, Any]:
+        y = params["w"] * x.clamp(min=0.0) + params["b"]
+        return y.square().sum() * scale, {"y": y, "name": "loss"}
+
+    params = {"w": leaf(1.0, 2.0, requires_grad=False), "b": leaf(0.5, 0.5, requires_grad=False)}
+    x = leaf(3.0, -1.0, requires_grad=False)
+    (value, aux), gradients = aj.value_and_grad(loss, has_aux=True)(params, x, scale=2.0)
+    assert value.item() == 2 * (3.5 ** 2 + 0.5 ** 2)
+    assert aux["name"] == "loss"
+    assert aux["y"].tolist() == [3.5, 0.5]
+    assert gradients["w"].tolist() == [42.0, 0.0]
+    assert gradients["b"].tolist() == [14.0, 2.0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_results_are_part_of_the_dynamic_graph(compiled: bool) -> None:
+    w = leaf(3.0, 4.0)
+
+    def f(x: Any) -> Any:
+        return aj.grad(lambda y: (y * y * w).sum())(x)
+
+    x = leaf(1.0, 2.0)
+    gradient = (aj.compile(f) if compiled else f)(x)
+    assert gradient.tolist() == [6.0, 16.0]
+    (gradient * x).sum().backward()
+    assert x.grad.tolist() == [12.0, 32.0]       # of 2 w x²
+    assert w.grad.tolist() == [2.0, 8.0]
+
+
+def test_a_penalty_on_gradients_within_a_step() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    x = aj.tensor(np.array([[0.5, -1.0], [1.0, 2.0]]))
+
+    def penalty(model: Any, x: Any) -> Any:
+        model.zero_grad()
+        slope = aj.grad(lambda x: model(x).sum())(x)
+        loss = slope.square().sum()
+        loss.backward()
+        return loss
+
+    loss = aj.compile(penalty)(model, x)
+    found = [parameter.grad.numpy().copy() for parameter in model.parameters() if parameter.grad is not None]
+    model.zero_grad()
+    y = x.clone().requires_grad_()
+    (slope,) = aj.autograd.grad(model(y).sum(), y, create_graph=True)
+    expected = slope.square().sum()
+    expected.backward()
+    np.testing.assert_allclose(loss.item(), expected.item(), rtol=1e-12)
+    wanted = [parameter.grad.numpy() for parameter in model.parameters() if parameter.grad is not None]
+    assert len(found) >= len([array for array in wanted if array.any()]) > 0
+    for array in wanted:
+        if array.any():
+            assert any(array.shape == other.shape and np.allclose(array, other, rtol=1e-10) for other in found)
+
+
+def test_a_module_as_the_differentiated_argument_says_what_to_do() -> None:
+    with pytest.raises(NonDifferentiableError, match="named_parameters"):
+        aj.grad(lambda model, x: model(x).sum())(nn.Linear(2, 1), aj.tensor(np.ones((1, 2), np.float32)))
+
+
+@aj.custom_vjp
+def scaled(x: Any) -> Any:
+    """x, whose gradient is taken seven times."""
+    return x * 1.0
+
+
+scaled.defvjp(lambda x: (x * 1.0, None), lambda residuals, cotangent: (cotangent * 7.0,))
+
+
+def test_custom_rules_on_tensors() -> None:
+    x = leaf(1.0, 2.0)
+    y = scaled(x)
+    assert y.grad_fn.name() == "ScaledBackward0"
+    y.sum().backward()
+    assert x.grad.tolist() == [7.0, 7.0]
+    with aj.no_grad():
+        assert not scaled(x).requires_grad
+    for function in (lambda x: scaled(x).sum(), lambda x: aj.value_and_grad(lambda y: scaled(y).sum())(x)[0]):
+        x.grad = None
+        aj.compile(function)(x).backward()
+        assert x.grad.tolist() == [7.0, 7.0]
+
+    @aj.compile
+    def step(x: Any) -> Any:
+        (scaled(x) * 2).sum().backward()
+
+    x.grad = None
+    step(x)
+    assert x.grad.tolist() == [14.0, 14.0]
+    assert aj.grad(lambda x: scaled(x).sum())(x).tolist() == [7.0, 7.0]
+
+
+def test_stop_gradient_on_tensors() -> None:
+    x = leaf(1.0, 2.0)
+    (aj.stop_gradient(x) * x).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0]
+    aj.compile(lambda x: (aj.stop_gradient({"x": x})["x"] * x).sum())(x).backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_checkpoints_of_modules_keep_their_arguments_only() -> None:
+    block = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)).double()
+    x = aj.tensor(np.random.default_rng(0).normal(size=(50, 8)), requires_grad=True)
+
+    def loss(x: Any, run: Any) -> Any:
+        return run(x).sum()
+
+    plain, kept = [], []
+    for run, gradients in ((block, plain), (aj.checkpoint(block), kept)):
+        f = aj.compile(lambda x, run=run: loss(x, run))
+        x.grad = None
+        block.zero_grad()
+        y = f(x)
+        gradients.append(sum(tensor.numpy(force=True).nbytes for tensor in y.grad_fn.saved_tensors))
+        y.backward()
+        gradients += [tensor.grad.numpy().copy() for tensor in (x, *block.parameters())]
+    for one, other in zip(plain[1:], kept[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+    assert kept[0] < plain[0]
+    out = aj.checkpoint(block)(x)       # at once
+    np.testing.assert_allclose(out.detach().numpy(), block(x).detach().numpy())
+
+
+def test_dropout_within_a_checkpoint_draws_once() -> None:
+    drop = nn.Dropout(0.5)
+
+    def f(x: Any) -> Any:
+        return aj.checkpoint(lambda x: drop(x) * x)(x).sum()
+
+    results = []
+    for function in (f, aj.compile(f)):
+        aj.manual_seed(0)
+        x = leaf(*range(1, 30))
+        value = function(x)
+        value.backward()
+        results.append((value.item(), x.grad.tolist(), aj.compile(lambda: drop(aj.tensor(np.ones(5))))().tolist()))
+    assert results[0] == results[1]
+
+
+def test_gradients_are_not_set_within_what_is_differentiated() -> None:
+    w = leaf(1.0)
+
+    def f(x: Any) -> Any:
+        (w * 2).sum().backward()
+        return (x * w).sum()
+
+    with pytest.raises(TraceError, match="backward"):
+        aj.grad(f)(leaf(1.0))
+    assert w.grad is None
