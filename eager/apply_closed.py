@@ -78,4 +78,4 @@ def _around(self: Tensor, content: TracedArray) -> Tensor:
 
 
 Tensor.apply_closed = classmethod(_apply_closed)      # type: ignore[assignment]
-Tensor.around = _around     # type: ignore[method-assign]
+Tensor.around = _around     # type: ignore[method-assign, assignment]
