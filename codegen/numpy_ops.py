@@ -42,7 +42,8 @@ ROUNDED_ONE_WAY = frozenset({
 """Elementwise ops that give the same bits for one element as for many: what is repeated may be computed once."""
 
 MAKES_ARRAYS = frozenset({
-    "power", "erf", "philox", "cumsum", "cumprod", "argsort", "argmax", "argmin"})
+    "power", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "trigamma", "i0e", "i1e", "philox",
+    "cumsum", "cumprod", "argsort", "argmax", "argmin"})
 """Ops that are no ufunc and yet give arrays that share no memory with their operands."""
 
 

@@ -41,7 +41,8 @@ CHEAP, MATERIALIZED, TRANSCENDENTAL, COLLECTIVE, CONTRACTION = 1, 2, 3, 4, 5
 
 TRANSCENDENTALS = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "arcsinh", "arccosh", "arctanh", "erf", "sigmoid", "power", "arctan2", "hypot", "logaddexp", "floor_divide",
+    "tanh", "arcsinh", "arccosh", "arctanh", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "trigamma", "i0e", "i1e", "sigmoid",
+    "power", "arctan2", "hypot", "logaddexp", "floor_divide",
     "remainder", "philox"})
 
 GRADES = {

@@ -85,6 +85,14 @@ def random_bits(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
     return out
 
 
+def trigamma(x: np.ndarray) -> np.ndarray:
+    """By SciPy's zeta function, reflected for negative numbers."""
+    y = np.where(x < 0, 1 - x.astype(F64), x)
+    positive = np.where(np.isinf(y), 0, scipy.special.zeta(2, y))
+    sine = np.where(np.fmod(x, 1) == 0, 0, np.sin(np.pi * np.fmod(x.astype(F64), 1)))
+    return np.where(np.isinf(x) & (x < 0), np.inf, np.where(x < 0, np.square(np.pi / sine) - positive, positive)).astype(x.dtype)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {
     "argsort": lambda x, axis: np.apply_along_axis(
         lambda row: np.array(sorted(range(len(row)), key=lambda i: (row[i] != row[i], row[i] if row[i] == row[i] else 0, i)), I64), axis, x)
@@ -95,9 +103,17 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "convert": lambda x, dtype: np.array(x.tolist(), dtype) if dtype.kind == "b" else x.astype(dtype),
     "cumprod": accumulated(np.multiply),
     "cumsum": accumulated(np.add),
+    "digamma": lambda x: scipy.special.psi(x),
     "erf": lambda x: scipy.special.erf(x),
+    "erfc": lambda x: scipy.special.erfc(x),
+    "erfcx": lambda x: np.where(
+        x < -1, 2 * np.exp(np.square(x.astype(np.longdouble))) - scipy.special.erfcx(-x), scipy.special.erfcx(x)).astype(x.dtype),
+    "erfinv": lambda x: scipy.special.erfinv(x),
     "flip": lambda x, axes: x[tuple(slice(None, None, -1 if axis in axes else None) for axis in range(x.ndim))],
+    "i0e": lambda x: scipy.special.i0e(x),
+    "i1e": lambda x: scipy.special.i1e(x),
     "iota": lambda dtype, shape, axis: np.indices(shape)[axis].astype(dtype),
+    "lgamma": lambda x: np.where(abs(x) < 1e-300, -np.log(abs(x)), np.where(np.isinf(x), np.inf, scipy.special.gammaln(x))).astype(x.dtype),
     "matmul": lambda a, b, transpose_a, transpose_b: np.einsum(
         f"...{'ji' if transpose_a else 'ij'},...{'kj' if transpose_b else 'jk'}->...ik", a, b),
     "pad": padded,
@@ -115,9 +131,11 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "strong_product": lambda a, b: strong(lambda b, a: strong(np.multiply)(a, b))(b, a),
     "take": lambda x, indices, axis: np.take(x, indices, axis),
     "transpose": lambda x, permutation: np.einsum(x, list(range(x.ndim)), list(permutation)),
+    "trigamma": trigamma,
     "update_slice": updated,
 }
-CLOSE = {"erf": 4, "sigmoid": 8, "matmul": 16}
+CLOSE = {"erf": 4, "erfc": 8, "erfcx": 8, "erfinv": 8, "lgamma": 64, "digamma": 16, "trigamma": 16,
+         "i0e": 16, "i1e": 16, "sigmoid": 8, "matmul": 16}
 """Ops that do the same sums in another order, or whose oracle is another algorithm: differences in units in the last place."""
 
 

@@ -19,11 +19,25 @@ def polynomial(x: Value, name: str) -> Value:
     Horner; with many coefficients the even and the odd powers apart, which is half the chain for one more product,
     and a little less exact.
     """
-    coefficients = COEFFICIENTS[name, x.bits]
+    return _even_and_odd(x, COEFFICIENTS[name, x.bits])
+
+
+def _even_and_odd(x: Value, coefficients: Sequence[float]) -> Value:
     if len(coefficients) < 10:
         return _horner(x, coefficients)
     square = x * x
     return fma(_horner(square, coefficients[1::2]), x, _horner(square, coefficients[::2]))
+
+
+def one_chain(x: Value, name: str) -> Value:
+    """The named polynomial at x, by Horner: for coefficients whose even and odd powers cancel."""
+    return _horner(x, COEFFICIENTS[name, x.bits])
+
+
+def split_polynomial(x: Value, name: str) -> Pair:
+    """The named polynomial at x as its leading coefficient, which is given in two parts, and the rest."""
+    high, low, *others = COEFFICIENTS[name, x.bits]
+    return like(x, high), fma(x, _even_and_odd(x, others), low)
 
 
 def _horner(x: Value, coefficients: Sequence[float]) -> Value:

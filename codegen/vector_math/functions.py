@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from adjit.codegen.vector_math import arithmetic as a
 from adjit.codegen.vector_math import (
+    bessel,
     error_function,
     exponential,
+    gamma,
     hyperbolic,
     inverse_trigonometric,
     language,
@@ -30,7 +32,9 @@ UNARY: dict[str, Definition] = {
     "arcsin": inverse_trigonometric.arcsin, "arccos": inverse_trigonometric.arccos, "arctan": inverse_trigonometric.arctan,
     "sinh": hyperbolic.sinh, "cosh": hyperbolic.cosh, "tanh": hyperbolic.tanh,
     "arcsinh": hyperbolic.arcsinh, "arccosh": hyperbolic.arccosh, "arctanh": hyperbolic.arctanh,
-    "erf": error_function.erf, "sigmoid": sigmoid.sigmoid,
+    "erf": error_function.erf, "erfc": error_function.erfc, "erfcx": error_function.erfcx, "erfinv": error_function.erfinv,
+    "lgamma": gamma.lgamma, "digamma": gamma.digamma, "trigamma": gamma.trigamma, "i0e": bessel.i0e, "i1e": bessel.i1e,
+    "sigmoid": sigmoid.sigmoid,
     "isnan": a.isnan, "isinf": a.isinf, "isfinite": a.isfinite, "logical_not": a.logical_not, "invert": a.invert,
 }
 BINARY: dict[str, Definition] = {

@@ -203,6 +203,13 @@ def convert(x: Value, type: str) -> Value:
     return x.differs(0) if type == "bool" else x.emitter.emit("convert", type, x)
 
 
+def in_double(definition: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    """`definition`, of float64, for float32 too: widened, computed, and rounded once."""
+    def widened(x: Value) -> Value:
+        return convert(definition(convert(x, "f64")), "f32") if x.type == "f32" else definition(x)
+    return widened
+
+
 def rare(mask: Value, slow: Callable[[], Sequence[Value | Number]], *usual: Value) -> tuple[Value, ...]:
     """The values of slow() where the mask is true, the usual ones elsewhere; slow() costs nothing while the mask is false."""
     return mask.emitter.emit_rare(mask, slow, usual)

@@ -1,7 +1,7 @@
 """Prints a definition as an LLVM function that the loop vectoriser can deal with.
 
 Most definitions become one scalar function that is inlined: the vectoriser sees plain arithmetic and flattens `rare` branches. Where
-a branch reads a table, which would become a gather for every element, the scalar function stays a call and names its vector
+a branch is long, or reads a table, which would become a gather for every element, the scalar function stays a call and names its vector
 variant, in which the branch is one: taken when any lane needs it.
 """
 
@@ -32,6 +32,8 @@ _SIGNED = _UNSIGNED | {
 _BINARY = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "b": _UNSIGNED}
 _FLOAT_INTRINSICS = {"absolute": "fabs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
                      "copysign": "copysign", "maximum": "maximum", "minimum": "minimum"}
+_LONGEST_INLINED = 60
+"""Instructions of a branch that the vectoriser may run for all elements: the longest of those (power's) has 30."""
 _UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}'
 
 
@@ -48,6 +50,7 @@ class LLVMPrinter(Emitter):
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.tables: dict[str, str] = {}
+        self.longest_branch = 0
         self._block = "body"
         self._count = 0
 
@@ -83,7 +86,9 @@ class LLVMPrinter(Emitter):
             any_lane = self._call(f"llvm.vector.reduce.or.v{self.width}i1", "i1", (mask,))
         self.lines += [f"  br i1 {any_lane}, label %rare{label}, label %join{label}, !prof !0", f"rare{label}:"]
         before, self._block = self._block, f"rare{label}"
+        start = len(self.lines)
         fixed = self.emit_inside(lambda: self._chosen(mask, slow(), usual), usual)
+        self.longest_branch = max(self.longest_branch, len(self.lines) - start)
         self.lines += [f"  br label %join{label}", f"join{label}:"]
         after, self._block = self._block, f"join{label}"
         return tuple(
@@ -166,7 +171,7 @@ def print_function(symbol: str, definition: Callable[..., Value], types: Sequenc
     """
     scalar = LLVMPrinter(fused)
     result = definition(*(Value(scalar, f"%x{i}", type) for i, type in enumerate(types)))
-    if not scalar.tables:
+    if not scalar.tables and scalar.longest_branch <= _LONGEST_INLINED:
         return _module(scalar, _function(scalar, symbol, types, result, "alwaysinline nounwind")), result.type
     vector = LLVMPrinter(fused, vector_bits // int(types[0][1:]))
     vector_symbol, pure = f"{symbol}_v{vector.width}", "noinline nounwind willreturn memory(none)"

@@ -42,7 +42,7 @@ def log1p_minus(f: Value) -> Value:
     return fma(s, fma(z, polynomial(z, "ATANH"), h), -h)
 
 
-def _assemble(k: Value, f: Value, f_low: Value | None = None) -> Value:
+def assemble_log(k: Value, f: Value, f_low: Value | None = None) -> Value:
     """log(1 + f + f_low) + k ln2"""
     high, low = short_pair(LN2, f)
     small = log1p_minus(f)
@@ -51,7 +51,7 @@ def _assemble(k: Value, f: Value, f_low: Value | None = None) -> Value:
 
 def log(x: Value) -> Value:
     k, m = split_exponent(x)
-    return _assemble(k, m - 1.0)
+    return assemble_log(k, m - 1.0)
 
 
 def _log_to_base(x: Value, log_of_e: Fraction, log_of_2: tuple[float, float]) -> Value:
@@ -83,7 +83,7 @@ def log_of_sum(u: Value, low: Value, huge: Value, instead: Value, doublings: int
     k, m = split_exponent(u)
     inverse = to_float(to_bits(1.5 * u.format.unit + u.format.bias - k) << u.format.mantissa)   # 2^-k
     f = fma(low, inverse, m - 1.0)
-    return _assemble(k + more, f, fma(low, inverse, (m - 1.0) - f) if careful else None)
+    return assemble_log(k + more, f, fma(low, inverse, (m - 1.0) - f) if careful else None)
 
 
 def log1p(x: Value) -> Value:

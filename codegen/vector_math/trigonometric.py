@@ -98,7 +98,7 @@ def cos(x: Value) -> Value:
     return flip(select(is_odd(q), s, c), sign_of((q + 1) << (x.bits - 2)))
 
 
-def _sin_cos_pairs(r: Value, low: Value) -> tuple[Pair, Pair]:
+def sin_cos_pairs(r: Value, low: Value) -> tuple[Pair, Pair]:
     """sin(r + low) and cos(r + low), each as high + low."""
     z = r * r
     s, s_low = fast_two_sum(r, (r * z) * polynomial(z, "SIN"))
@@ -108,7 +108,7 @@ def _sin_cos_pairs(r: Value, low: Value) -> tuple[Pair, Pair]:
 
 def tan(x: Value) -> Value:
     q, _, r, low = _reduce_half_pi(abs(x))
-    (s, s_low), (c, c_low) = _sin_cos_pairs(r, low)
+    (s, s_low), (c, c_low) = sin_cos_pairs(r, low)
     odd = is_odd(q)
     ratio = quotient(select(odd, c, s), select(odd, c_low, s_low), select(odd, s, c), select(odd, s_low, c_low))
     return flip(ratio, sign_of((q << (x.bits - 1)) ^ to_bits(x)))

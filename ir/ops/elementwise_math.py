@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from adjit.ir import special_functions
 from adjit.ir.definition import Kind, OpDefinition, Sample, VectorJacobianProduct, define
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import add, divide, multiply, negative, square, strong_divide, strong_multiply, subtract
@@ -53,14 +54,17 @@ def one_minus_square(value: Value) -> Value:
     return multiply(one_minus(value), plus(value, 1.0))
 
 
-def _function(name: str, function: Callable[..., np.ndarray], doc: str, low: float, high: float,
-              vjp: VectorJacobianProduct, numpy: Callable[..., np.ndarray] | None = None) -> OpDefinition:
+def function_of_one(name: str, function: Callable[..., np.ndarray], doc: str, low: float, high: float,
+                    vjp: VectorJacobianProduct, numpy: Callable[..., np.ndarray] | None = None,
+                    samples: Callable[[], Iterable[Sample]] | None = None) -> OpDefinition:
+    """The record of a function of one float operand, with samples between `low` and `high` where no others are given."""
     return define(name, Kind.ELEMENTWISE, arity=1, doc=doc, infer=same_as_operands(FLOAT), evaluate=function, vjp=vjp,
-                  scalar=f"{name}({{0}})", numpy=numpy, samples=lambda: unary_samples(low, high, differentiable=True))
+                  scalar=f"{name}({{0}})", numpy=numpy,
+                  samples=samples or (lambda: unary_samples(low, high, differentiable=True)))
 
 
 def _ufunc(function: np.ufunc, doc: str, low: float, high: float, vjp: VectorJacobianProduct) -> OpDefinition:
-    return _function(function.__name__, function, doc, low, high, vjp, function)
+    return function_of_one(function.__name__, function, doc, low, high, vjp, function)
 
 
 # -- exponentials, logarithms, roots
@@ -93,22 +97,15 @@ arctanh: OpDefinition = _ufunc(np.arctanh, "The inverse hyperbolic tangent.", -0
 
 # -- functions that NumPy does not have
 
-_erf_of_objects = np.frompyfunc(math.erf, 1, 1)
-
-
-def _evaluate_erf(x: np.ndarray) -> np.ndarray:
-    return np.asarray(_erf_of_objects(x)).astype(x.dtype)
-
-
 def _evaluate_sigmoid(x: np.ndarray) -> np.ndarray:
     """Where `exp(-x)` overflows the quotient is the right 0."""
     return np.asarray(np.reciprocal(1 + np.exp(-x)))
 
 
-erf: OpDefinition = _function(
-    "erf", _evaluate_erf, "The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.", -2, 2,
+erf: OpDefinition = function_of_one(
+    "erf", special_functions.erf, "The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.", -2, 2,
     times(lambda x, y: scaled(exp(negative(square(x))), 2.0 / math.sqrt(math.pi))))
-sigmoid: OpDefinition = _function(
+sigmoid: OpDefinition = function_of_one(
     "sigmoid", _evaluate_sigmoid, "1 / (1 + exp(-x)).", -3, 3, times(lambda x, y: multiply(y, one_minus(y))))
 
 # -- two operands

@@ -1,0 +1,144 @@
+"""Special functions, which NumPy lacks: error functions, log-gamma and its derivatives, modified Bessel functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from adjit.ir import special_functions
+from adjit.ir.definition import OpDefinition, Sample
+from adjit.ir.graph import Value
+from adjit.ir.ops.arithmetic import add, divide, multiply, negative, reciprocal, rint, sign, square, subtract
+from adjit.ir.ops.comparison import equal, greater, less
+from adjit.ir.ops.creation import full_like
+from adjit.ir.ops.elementwise_math import cos, exp, function_of_one, one_minus, plus, scaled, sin, times
+from adjit.ir.ops.sampling import unary_samples, uniform
+from adjit.ir.ops.selection import select
+from adjit.ir.types import F32
+
+_SQRT_PI = math.sqrt(math.pi)
+
+
+def _also_negative(low: float, high: float, *negative: float) -> Callable[[], Iterator[Sample]]:
+    """Samples between `low` and `high`, and these negative arguments, where another formula holds."""
+    def samples() -> Iterator[Sample]:
+        yield from unary_samples(low, high, differentiable=True)
+        yield Sample((np.array(negative),), differentiable=(0,))
+        yield Sample((uniform((7,), 4.5, 12.0),), differentiable=(0,))
+    return samples
+
+
+# -- error functions
+
+
+def erfcx_derivative(x: Value, y: Value) -> Value:
+    """2 x y - 2 / sqrt(pi); far out, where that cancels, the asymptotic series (DLMF 7.12.1)."""
+    limit = 8.0 if x.type.dtype == F32 else 60.0
+    beyond = greater(x, full_like(x, limit))
+    safe = select(beyond, x, full_like(x, limit))
+    v = reciprocal(scaled(square(safe), 2.0))
+    series = full_like(x, -945.0)
+    for odd_factorial in (105.0, -15.0, 3.0, -1.0):
+        series = plus(multiply(series, v), odd_factorial)
+    return select(beyond, scaled(multiply(series, v), 2.0 / _SQRT_PI), plus(scaled(multiply(x, y), 2.0), -2.0 / _SQRT_PI))
+
+
+erfc: OpDefinition = function_of_one(
+    "erfc", special_functions.erfc, "The complementary error function, 1 - erf(x), without cancellation.", -2, 2,
+    times(lambda x, y: scaled(exp(negative(square(x))), -2.0 / _SQRT_PI)))
+erfcx: OpDefinition = function_of_one(
+    "erfcx", special_functions.erfcx, "The scaled complementary error function, exp(x**2) * erfc(x).", -2, 3,
+    times(erfcx_derivative))
+erfinv: OpDefinition = function_of_one(
+    "erfinv", special_functions.erfinv, "The inverse of the error function; infinite at -1 and 1, NaN beyond.", -0.9, 0.9,
+    times(lambda x, y: scaled(exp(square(y)), _SQRT_PI / 2.0)))
+
+# -- the gamma function
+
+lgamma: OpDefinition = function_of_one(
+    "lgamma", special_functions.lgamma, "The logarithm of the absolute value of the gamma function.", 0.5, 4,
+    times(lambda x, y: digamma(x)), samples=_also_negative(0.5, 4, -0.3, -0.7, -1.4, -3.6))
+digamma: OpDefinition = function_of_one(
+    "digamma", special_functions.digamma, "The derivative of lgamma; NaN at the negative whole numbers.", 0.5, 4,
+    times(lambda x, y: trigamma(x)), samples=_also_negative(0.5, 4, -0.3, -0.7, -1.4, -3.6))
+trigamma: OpDefinition = function_of_one(
+    "trigamma", special_functions.trigamma, "The derivative of digamma; infinite at 0 and the negative whole numbers.", 0.5, 4,
+    times(lambda x, y: polygamma(2, x)), samples=_also_negative(0.5, 4, -0.3, -0.7, -1.4, -3.6))
+
+
+def polygamma(order: int, x: Value) -> Value:
+    """The derivative of digamma of this order, from 2 on; made of ops, so that it can be differentiated itself.
+
+    order! times the Hurwitz zeta function by Euler and Maclaurin's formula (DLMF 25.11.9), negative x by the reflection formula
+    (DLMF 5.15.6).
+    """
+    mirrored = less(x, full_like(x, 0.0))
+    y = select(mirrored, one_minus(x), x)
+    value = scaled(_hurwitz_zeta(order + 1, y), float((-1) ** (order + 1) * math.factorial(order)))
+    distance = select(mirrored, subtract(x, rint(x)), full_like(x, 0.25))
+    angle = scaled(distance, math.pi)
+    cotangent = divide(cos(angle), sin(angle))
+    reflected = subtract(scaled(value, float((-1) ** order)), _cotangent_derivative(order, cotangent))
+    return select(mirrored, reflected, value)
+
+
+def _hurwitz_zeta(s: int, x: Value, terms: int = 8) -> Value:
+    """sum((x + k)**-s), k from 0, for x >= 0."""
+    steps = terms + s
+    total = _whole_power(reciprocal(x), s)
+    for k in range(1, steps):
+        total = add(total, _whole_power(reciprocal(plus(x, float(k))), s))
+    w = reciprocal(plus(x, float(steps)))
+    square_of_w = square(w)
+    rest = full_like(x, 0.0)
+    for j in range(terms, 0, -1):
+        factor = _bernoulli(2 * j) * math.prod(range(s, s + 2 * j - 1)) / math.factorial(2 * j)
+        rest = plus(multiply(rest, square_of_w), float(factor))
+    tail = plus(multiply(w, plus(multiply(w, rest), 0.5)), 1.0 / (s - 1))
+    return add(total, multiply(_whole_power(w, s - 1), tail))
+
+
+def _whole_power(x: Value, exponent: int) -> Value:
+    if exponent == 1:
+        return x
+    half = _whole_power(square(x), exponent // 2)
+    return multiply(half, x) if exponent % 2 else half
+
+
+def _bernoulli(n: int) -> Fraction:
+    numbers = [Fraction(1)]
+    for m in range(1, n + 1):
+        numbers.append(-sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), Fraction(0)) / (m + 1))
+    return numbers[n]
+
+
+def _cotangent_derivative(order: int, cotangent: Value) -> Value:
+    """That of pi cot(pi x) of this order: a polynomial P of the cotangent, and the next one is -(1 + c^2) P'."""
+    coefficients = [0, 1]
+    for _ in range(order):
+        slope = [k * c for k, c in enumerate(coefficients)][1:]
+        coefficients = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    value = full_like(cotangent, float(coefficients[-1]))
+    for coefficient in coefficients[-2::-1]:
+        value = plus(multiply(value, cotangent), float(coefficient))
+    return scaled(value, math.pi ** (order + 1))
+
+
+# -- modified Bessel functions
+
+
+def _over_x(x: Value, y: Value) -> Value:
+    """i1e(x) / x, which is 1/2 at 0."""
+    at_zero = equal(x, full_like(x, 0.0))
+    return select(at_zero, full_like(x, 0.5), divide(y, select(at_zero, full_like(x, 1.0), x)))
+
+
+i0e: OpDefinition = function_of_one(
+    "i0e", special_functions.i0e, "The modified Bessel function I0, times exp(-abs(x)); the derivative at 0 is 0.", 0.5, 12,
+    times(lambda x, y: subtract(i1e(x), multiply(sign(x), y))))
+i1e: OpDefinition = function_of_one(
+    "i1e", special_functions.i1e, "The modified Bessel function I1, times exp(-abs(x)).", 0.5, 12,
+    times(lambda x, y: subtract(i0e(x), add(multiply(sign(x), y), _over_x(x, y)))))
