@@ -14,7 +14,7 @@ from adjit.eager.names import VIEW_FUNCTIONS
 from adjit.eager.node import Edge, Kept, Node, edge_of
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor, new_tensor
-from adjit.eager.views import View, root_of, view_operation
+from adjit.eager.views import View, root_of
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.graph import Value

@@ -12,14 +12,12 @@ from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
-from adjit.eager.modes import modes
-from adjit.eager.node import AccumulateGrad, Edge, Handle, Node, edge_of, follow_writes
+from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
-from adjit.eager.views import root_of
-from adjit.ir.errors import DTypeError, GraphFreedError, NonDifferentiableError, ShapeError, TraceError
+from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.ir.types import is_float
-from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array import TracedArray
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 

@@ -241,10 +241,10 @@ def _call_result_hooks(arithmetic: Arithmetic, node: Node, cotangents: list[Cota
 
 def _call_pre_hooks(arithmetic: Arithmetic, node: Node, cotangents: list[Cotangent | None]) -> list[Cotangent | None]:
     for hook in list(node.pre_hooks or ()):
-        given = _as_tensors(arithmetic, cotangents)
+        given = _as_tensors(arithmetic, cotangents[:node.operation.results])
         returned = hook(given)
         if returned is not None:
-            cotangents = _as_cotangents(arithmetic, returned, given, "a hook before a node")
+            cotangents = _as_cotangents(arithmetic, returned, given, "a hook before a node") + cotangents[node.operation.results:]
     return cotangents
 
 
@@ -257,7 +257,7 @@ def _call_post_hooks(arithmetic: Arithmetic, node: Node, pulled: list[Cotangent 
         every[index] = cotangent
     for hook in list(node.post_hooks or ()):
         given = _as_tensors(arithmetic, every)
-        returned = hook(given, _as_tensors(arithmetic, cotangents))
+        returned = hook(given, _as_tensors(arithmetic, cotangents[:node.operation.results]))
         if returned is not None:
             every = _as_cotangents(arithmetic, returned, given, "a hook of a node")
     return [every[index] for index in wanted]

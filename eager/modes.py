@@ -120,7 +120,7 @@ class set_grad_enabled(_Mode):
 
     mode = "grad"
 
-    def __new__(cls, mode: bool) -> Any:        # noqa: ARG004
+    def __new__(cls, mode: bool) -> Any:
         return super().__new__(cls)
 
     def __init__(self, mode: bool) -> None:

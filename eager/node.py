@@ -83,16 +83,18 @@ class Node:
 
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
-        """What the node keeps for its derivative, as tensors. Raises `GraphFreedError` after it was freed."""
-        return tuple(self.unpack())
+        """What the node keeps for its derivative, as tensors; Python numbers are left out. Raises `GraphFreedError` after it was freed."""
+        weak = self.operation.weak
+        return tuple(tensor for place, tensor in zip(self.operation.saved, self.unpack(), strict=True) if place.is_result or place.index not in weak)
 
     @property
     def saved_names(self) -> tuple[str, ...]:
         """What each of `saved_tensors` is: `operand 0`, `result`, or `intermediate 0`."""
-        results = self.operation.results
+        results, weak = self.operation.results, self.operation.weak
         return tuple(
             f"operand {place.index}" if not place.is_result else f"intermediate {place.index - results}" if place.index >= results
-            else "result" if results == 1 else f"result {place.index}" for place in self.operation.saved)
+            else "result" if results == 1 else f"result {place.index}"
+            for place in self.operation.saved if place.is_result or place.index not in weak)
 
     def register_hook(self, hook: Hook) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)`, tuples of tensors or None, after the node was run in a backward pass; it may return
@@ -151,7 +153,7 @@ class AccumulateGrad(Node):
         return "AccumulateGrad"
 
 
-_ACCUMULATE: Any = type("_Accumulate", (), {"name": "AccumulateGrad", "saved": (), "results": 1, "wanted": (), "active": (True,)})()
+_ACCUMULATE: Any = type("_Accumulate", (), {"name": "AccumulateGrad", "saved": (), "results": 1, "wanted": (), "active": (True,), "weak": frozenset()})()
 
 
 def edge_of(tensor: Tensor) -> Edge:

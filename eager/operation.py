@@ -27,8 +27,8 @@ from adjit.passes.reverse_ad import find_path, run_backward, run_forward, zeros_
 from adjit.passes.simplify import simplify
 from adjit.passes.split_joint import Saved, split_joint
 
-AGAIN = frozenset({"divide"})
-"""Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible."""
+AGAIN = frozenset({"divide", "square"})
+"""Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible, and `x ** 3` keeps `x` alone."""
 
 _OPTIONS = Options()
 _REGIONS = frozenset({"custom_call", "checkpoint"})

@@ -101,8 +101,11 @@ def _at_hand(graph: Graph, params: Sequence[Value], again: Container[str]) -> se
                 near.update(op.results)
         if op.definition.kind in (Kind.ELEMENTWISE, Kind.MOVEMENT) and told.issuperset(op.operands):
             told.update(op.results)
-        elif op.name in again and near.issuperset(op.operands):
+        elif near.issuperset(op.operands) and op.name in again:
             made.update(op.results)
+        elif near.issuperset(op.operands) and again and op.name == "convert" and not op.result.type.shape:     # a Python number
+            made.update(op.results)
+            near.update(op.results)
     return made | constants | {value for value in told - integers if again and not is_float(value.type.dtype)}
 
 
