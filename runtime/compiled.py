@@ -5,13 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-import weakref
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, overload
-
-import numpy as np
+from typing import Any, overload
 
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, TraceError
@@ -21,29 +17,15 @@ from adjit.runtime.explain import explain_program
 from adjit.runtime.memory_report import MemoryReport
 from adjit.runtime.profile import Profile
 from adjit.runtime.program import Program, compile_program
+from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
 from adjit.runtime.reports import check_stage, graph_text, kernel_texts, memory_of
-from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
+from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import flatten
 
-Found = tuple[Program, tuple[np.ndarray, ...]]
-
-
 MANY_TRACES = 16
 """Traces after which a function is warned about, once."""
-
-VARIANTS = 4
-"""How many programs are kept for one signature where modules and optimisers switch to and fro: `train()` and `eval()`, say."""
-
-
-class CacheInfo(NamedTuple):
-    """Calls that found their program, traces made, programs kept now, and how many are kept at most."""
-
-    hits: int
-    traces: int
-    size: int
-    limit: int
 
 
 class CompiledFunction:
@@ -66,13 +48,7 @@ class CompiledFunction:
         functools.update_wrapper(self, fun, updated=())
         self.fun = fun
         self.choices = choices
-        self._programs: OrderedDict[Any, tuple[Program, ...]] = OrderedDict()      # by signature; the one used last is the first
-        self._limit = settings.SIGNATURES.get()
-        self._hits = 0
-        self._traces = 0
-        self._last: Program | None = None
-        self._ended: deque[tuple[Any, Program]] = deque()      # programs whose module or optimiser is gone, while the lock was held
-        self._lock = threading.Lock()           # for the fields above, held for moments
+        self._cache = ProgramCache(settings.SIGNATURES.get())
         self._compiling = threading.RLock()     # one compilation at a time
         if isinstance(fun, FunctionType):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})
@@ -85,7 +61,7 @@ class CompiledFunction:
         if is_tracing():
             return fun(*args, **kwargs)
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
-        found = self._known(signature, count=True)
+        found = self._cache.find(signature, count=True)
         if found is None:
             return self._first_call(fun, args, kwargs, signature)
         program, captured = found
@@ -94,7 +70,7 @@ class CompiledFunction:
         except DonationError:
             if not program.updating:
                 raise
-        self._forget(signature.key, program)
+        self._cache.forget(signature.key, program)
         return self._first_call(fun, args, kwargs, signature, update_in_place=False)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -130,63 +106,38 @@ class CompiledFunction:
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`: the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
-        program, captured = self._known(signature) or self._compile(fun, args, kwargs, signature)
+        program, captured = self._cache.find(signature) or self._compile(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that a report is about: for these arguments, or the last one that was called."""
         if args or kwargs:
             signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
-            return (self._known(signature) or self._compile(fun, args, kwargs, signature))[0]
-        if self._last is None:
+            return (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
+        if self._cache.last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
                              hint="call it first, or give this report example arguments")
-        return self._last
+        return self._cache.last
 
     def cache_info(self) -> CacheInfo:
         """Hits, traces, size and limit of the cache of programs."""
-        with self._lock:
-            return CacheInfo(self._hits, self._traces, sum(map(len, self._programs.values())), self._limit)
+        return self._cache.info()
 
     def clear_cache(self) -> None:
         """Forget all programs; the counts start anew. What is on disk stays."""
-        with self._lock:
-            self._programs.clear()
-            self._hits = self._traces = 0
-            self._last = None
-
-    def _known(self, signature: CallSignature, count: bool = False) -> Found | None:
-        """The program for a signature, and the arrays that the function would reach by itself now; None where there is none that holds."""
-        programs = self._programs.get(signature.key)
-        if programs is None:
-            return None
-        for program in programs:
-            captured = program.current(signature)
-            if captured is not None:
-                break
-        else:
-            return None
-        with self._lock:
-            self._hits += count
-            if program is not self._last and signature.key in self._programs:
-                self._programs.move_to_end(signature.key)
-                self._programs[signature.key] = (program, *(other for other in programs if other is not program))
-            self._last = program
-        return program, captured
+        self._cache.clear()
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                     update_in_place: bool = True) -> Any:
         """Compile and run. Where that raises, the cache is left as it was: bad input is no signature to keep."""
-        last = self._last
+        last = self._cache.last
         program, captured = self._compile(fun, args, kwargs, signature, update_in_place)
         try:
             return program.run(signature, captured)
         except BaseException as error:
             if program.tensors is not None:
                 program.tensors.take_back()
-            if self._forget(signature.key, program):
-                self._traces -= 1
-                self._last = last
+            self._cache.take_back(signature.key, program, last)
             if isinstance(error, DonationError) and program.updating:       # memory that is shared is not written by kernels
                 return self._first_call(fun, args, kwargs, signature, update_in_place=False)
             raise
@@ -194,57 +145,17 @@ class CompiledFunction:
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                  update_in_place: bool = True) -> Found:
         with self._compiling:
-            found = self._known(signature) if update_in_place else None       # another thread may have been faster
+            found = self._cache.find(signature) if update_in_place else None       # another thread may have been faster
             if found is not None:
                 return found
-            program = compile_program(fun, args, kwargs, signature, self.choices, self._reason(signature), update_in_place)
-            self._keep(signature, program)
-            if self._traces == MANY_TRACES:
+            program = compile_program(fun, args, kwargs, signature, self.choices, self._cache.reason(signature), update_in_place)
+            self._cache.keep(signature, program)
+            if self._cache.traces == MANY_TRACES:
                 self._warn(program.reason)
             captured = program.trace.captured if program.tensors is None else program.current(signature)
             if captured is None:
                 raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
             return program, captured
-
-    def _keep(self, signature: CallSignature, program: Program) -> None:
-        """Put a program into the cache, for as long as the objects live that its signature names."""
-        key = program.signature.key
-        program.owners = tuple(_weakly(owner, functools.partial(_end, weakref.ref(self), key, weakref.ref(program)))
-                               for owner in signature.owners())
-        with self._lock:
-            self._traces += 1
-            others = [other for other in self._programs.get(key, ()) if program.tensors is not None and other.may_hold_again()]
-            self._programs[key] = (program, *others[:VARIANTS - 1])
-            self._last = program
-            self._programs.move_to_end(key)
-            while len(self._programs) > 1 and sum(map(len, self._programs.values())) > self._limit:
-                self._programs.popitem(last=False)
-
-    def _forget(self, key: Any, program: Program) -> bool:
-        """Take a program out of the cache; whether it was there."""
-        with self._lock:
-            return self._remove(key, program)
-
-    def _remove(self, key: Any, program: Program) -> bool:
-        programs = self._programs.get(key, ())
-        left = tuple(other for other in programs if other is not program)
-        if left:
-            self._programs[key] = left
-        else:
-            self._programs.pop(key, None)
-        if self._last is program:
-            self._last = None
-        return len(left) < len(programs)
-
-    def end(self, key: Any, program: Program) -> None:
-        """Take a program out of the cache, at any moment: within the garbage collection of an object that it was made with."""
-        self._ended.append((key, program))
-        if self._lock.acquire(blocking=False):      # the thread that holds it may be this one
-            try:
-                while self._ended:
-                    self._remove(*self._ended.popleft())
-            finally:
-                self._lock.release()
 
     def _warn(self, reason: str) -> None:
         """Say once that calls are slow because each is traced anew."""
@@ -254,14 +165,6 @@ class CompiledFunction:
             f"{function_name(self.fun)} was traced {MANY_TRACES} times{where}; the last time because: {reason}. "
             "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",
             RuntimeWarning, stacklevel=2)
-
-    def _reason(self, signature: CallSignature) -> str:
-        """Why this signature has to be traced."""
-        with self._lock:
-            same, last = self._programs.get(signature.key), self._last
-        if same is not None:
-            return same[0].changed()
-        return "first call" if last is None else describe_difference(last.signature, signature)
 
 
 class BoundCompiledFunction:
@@ -335,21 +238,6 @@ class BoundCompiledFunction:
         if len(leaves) == 1 and leaves[0] is self.__self__:
             return self.__wrapped__, args
         return self.__func__.fun, (self.__self__, *args)
-
-
-def _weakly(owner: Any, callback: Callable[[Any], None]) -> Any:
-    """A weak reference, where that is possible."""
-    try:
-        return weakref.ref(owner, callback)
-    except TypeError:
-        return owner
-
-
-def _end(function: weakref.ref[CompiledFunction], key: Any, program: weakref.ref[Program], owner: Any) -> None:
-    """What is called when an object is gone that the key of a program names by its identity."""
-    of, ended = function(), program()
-    if of is not None and ended is not None:
-        of.end(key, ended)
 
 
 @overload

@@ -10,7 +10,8 @@ import weakref
 import numpy as np
 import pytest
 
-from adjit.runtime.compiled import CacheInfo, CompiledFunction, compile
+from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.program_cache import CacheInfo
 
 
 def double(x, flag=True):
@@ -135,7 +136,7 @@ def test_programs_keep_no_arguments_and_go_with_their_function() -> None:
     function(x)
     del x
     assert argument() is None
-    program = weakref.ref(function._last)
+    program = weakref.ref(function._cache.last)
     del function
     gc.collect()
     assert program() is None

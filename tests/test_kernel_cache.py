@@ -228,8 +228,8 @@ def test_kernels_of_other_types_have_other_keys(monkeypatch: pytest.MonkeyPatch,
 
 
 def origins(function: CompiledFunction) -> list[str]:
-    assert function._last is not None
-    return [kernel.origin for kernel in function._last.kernels.values()]
+    assert function._cache.last is not None
+    return [kernel.origin for kernel in function._cache.last.kernels.values()]
 
 
 def test_loaded_code_is_shared_and_goes_with_its_last_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
