@@ -23,11 +23,21 @@ class Entry:
     outputs: str
     curves: bool | str = True
 
+    @property
+    def ours(self) -> bool:
+        return self.environment == "adjit"
+
 
 CATALOGUE = {
     "adjit": Entry(
         "adjit", "adjit", ("adjit",), "`aj.compile` of the whole step, parameters and optimiser state donated",
         "training state in place; losses and gradients of gradient problems in fresh memory"),
+    "adjit_captured": Entry(
+        "adjit captured", "adjit", ("adjit",), "`aj.compile` of a training step on eager tensors: `loss.backward()`, `optimizer.step()`",
+        "parameters, gradients and optimiser state in place", curves="its programs are adjit's"),
+    "adjit_eager": Entry(
+        "adjit eager", "adjit", ("adjit",), "eager tensors, `loss.backward()`, `optimizer.step()`",
+        "parameters in place; intermediate values and gradients in fresh memory", curves="it is meant for looking at, not for speed"),
     "jax": Entry(
         "JAX jit", "jax", ("jax", "jax.numpy"), "`jax.jit` of the whole step, parameters and optimiser state donated, persistent cache on",
         "training state in donated buffers; losses and gradients in fresh memory"),

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from catalogue import CATALOGUE
 from figures import seconds, size
 from results import Results, median_of
 
-OURS = "adjit"
+OURS = [name for name, entry in CATALOGUE.items() if entry.ours]
 LEAST_NOISE = 0.02
 """Differences below this are never flagged, however quiet the rounds were."""
 
@@ -48,9 +49,9 @@ def changes(before: Results, after: Results) -> list[Change]:
     times, memory = [], []
     for parts, new in after.cells():
         old = before.cell(*parts)
-        if parts[-1] != OURS or old is None:
+        if parts[-1] not in OURS or old is None:
             continue
-        name = "/".join(parts[:-1])
+        name = "/".join(parts[:-1] if parts[-1] == "adjit" else parts)
         first, second = median_of(old), median_of(new)
         if first is not None and second is not None:
             noise = max(LEAST_NOISE, spread(old["rounds"]) + spread(new["rounds"]))
@@ -74,7 +75,7 @@ def spread(rounds: Sequence[float]) -> float:
 
 def machine_drift(before: Results, after: Results) -> float:
     """What libraries that are the same in both runs changed by, in the median: more than 1 where the machine was slower the second time."""
-    same = {library for library, facts in after.content["libraries"].items() if library != OURS and facts.get("versions")
+    same = {library for library, facts in after.content["libraries"].items() if library not in OURS and facts.get("versions")
             and facts["versions"] == before.content["libraries"].get(library, {}).get("versions")}
     factors = [second / first for parts, new in after.cells("step") if parts[-1] in same
                and (first := median_of(before.cell(*parts))) is not None and (second := median_of(new)) is not None]

@@ -16,6 +16,8 @@ import numpy as np
 from machine import Load
 
 HERE = Path(__file__).resolve().parent
+ROUND_LIMIT = 120.0
+"""The most seconds for what should be done in one."""
 
 
 class WorkerError(RuntimeError):
@@ -25,17 +27,18 @@ class WorkerError(RuntimeError):
 class Worker:
     """A process that runs one library; `about` has its versions, threads and BLAS. Raises `WorkerError` where it is absent.
 
-    `limit` is the most seconds that an answer may take; a worker that takes longer is ended. `log` takes what the library prints.
+    `limit` is the most seconds that a first call may take, and ROUND_LIMIT any other answer; a worker that takes longer is ended. `log`
+    takes what the library prints.
     """
 
-    def __init__(self, library: str, python: Path | str, modules: Sequence[str], environment: Mapping[str, str], limit: float = 600,
+    def __init__(self, library: str, python: Path | str, modules: Sequence[str], environment: Mapping[str, str], limit: float = 60,
                  log: IO[str] | None = None):
         self.library, self.limit = library, limit
         self._process = subprocess.Popen(
             [str(python), str(HERE / "worker.py"), library, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             env=dict(environment))
         try:
-            self.about = self._answer("import")
+            self.about = self._answer("import", ROUND_LIMIT)
         except WorkerError:
             self.close()
             raise
@@ -65,7 +68,9 @@ class Worker:
             print(json.dumps({"do": do, **details}), file=self._process.stdin, flush=True)
         except (BrokenPipeError, ValueError):
             raise WorkerError("its process has ended") from None
-        return self._answer({"open": "first call", "read": "first steps", "run": "round"}.get(do, do))
+        if do == "open":
+            return self._answer("first call", self.limit)
+        return self._answer({"read": "first steps", "run": "round"}.get(do, do), ROUND_LIMIT)
 
     def readings(self, folder: Path) -> dict[str, np.ndarray]:
         """What the opened problem computes in its first steps."""
@@ -78,12 +83,12 @@ class Worker:
         """Seconds of each of `steps` steps."""
         return self.ask("run", steps=steps, warm=warm)["seconds"]
 
-    def _answer(self, what: str) -> dict[str, Any]:
+    def _answer(self, what: str, limit: float) -> dict[str, Any]:
         stdout = self._process.stdout
         assert stdout is not None
-        if not select.select([stdout], [], [], self.limit)[0]:
+        if not select.select([stdout], [], [], limit)[0]:
             self._process.kill()
-            raise WorkerError(f"{what} takes more than {self.limit:g} s")
+            raise WorkerError(f"{what} takes more than {limit:g} s")
         line = stdout.readline()
         if not line:
             raise WorkerError(f"its process ended with code {self._process.wait()}")

@@ -10,10 +10,10 @@ from catalogue import CATALOGUE
 from curves import AXES
 from results import Cell, Results, median_of, ratio_of
 
-COLOURS = dict(zip(CATALOGUE,
-                   ("#d62728", "#1f77b4", "#ff7f0e", "#8c564b", "#2ca02c", "#9467bd", "#e377c2", "#7f7f7f", "#17becf", "#bcbd22"),
-                   strict=False))
-MARKERS = dict(zip(CATALOGUE, "osD^vP*XhH", strict=False))
+COLOURS = {"adjit": "#d62728", "adjit_captured": "#7a0f10", "adjit_eager": "#17becf", "jax": "#1f77b4",
+           "torch": "#ff7f0e", "torch_compile": "#8c564b",
+           "autograd": "#2ca02c", "pytensor": "#9467bd", "tinygrad": "#e377c2", "numpy": "#7f7f7f"}
+MARKERS = dict(zip(COLOURS, "ophsD^vP*X", strict=True))
 
 
 def draw(results: Results, folder: Path) -> list[str]:
@@ -67,7 +67,7 @@ def _steps(results: Results) -> Any:
     axes.set_ylabel("time / adjit's time")
     axes.set_title("Time of a step over adjit's: above the line, adjit is faster", fontsize=11)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(ncols=4, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=5, fontsize=8)
     return figure
 
 
@@ -92,7 +92,7 @@ def _first_calls(results: Results) -> Any:
     axes.set_ylabel("seconds")
     axes.set_title("First call in a new process: caches empty (pale), caches filled (full)", fontsize=11)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(ncols=4, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=5, fontsize=8)
     return figure
 
 

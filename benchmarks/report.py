@@ -79,7 +79,7 @@ def _loads(results: Results) -> list[float]:
 
 def _against_others(results: Results, workload: str) -> list[float]:
     """adjit's time over each other library's."""
-    ratios = [ratio_of(results.cell("step", workload, library)) for library in _present(results) if library != OURS]
+    ratios = [ratio_of(results.cell("step", workload, library)) for library in _present(results) if not CATALOGUE[library].ours]
     return [value for value in ratios if value is not None]
 
 

@@ -56,7 +56,7 @@ class Settings:
 
     @classmethod
     def of(cls, quick: bool) -> Settings:
-        return cls(True, 3, 0.1, 2, 0.05, 15, 10, False) if quick else cls(False, 7, 0.25, 3, 0.1, 60, 20, True)
+        return cls(True, 3, 0.1, 2, 0.05, 15, 10, False) if quick else cls(False, 7, 0.2, 3, 0.1, 45, 20, True)
 
 
 class Bench:
@@ -115,7 +115,7 @@ class Bench:
                     workers.pop(library).close()
             times, load = time_in_turn(workers, self.settings.rounds, self.settings.seconds)
             for library, found in times.items():
-                cells[library] |= step_cell(found, times[OURS], load)
+                cells[library] |= step_cell(found, times.get(OURS, Times()), load)
                 if found.failed is None:
                     self.ask_memory(workers[library], cells[library])
         for library in workers if self.settings.starts else ():
@@ -241,8 +241,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environments = {name: prepare(name) for name in dict.fromkeys(CATALOGUE[library].environment for library in libraries)}
     found = {library: environments[CATALOGUE[library].environment] for library in libraries}
     ours = found[OURS]
-    if ours.python is None:
-        print(f"error: adjit {ours.absent}", file=sys.stderr)
+    problem = ours.absent if ours.python is None else import_error(ours.python)
+    if ours.python is None or problem:
+        print(f"error: adjit: {problem}", file=sys.stderr)
         return 1
     results = Results.resume(options.results, vars(settings), options.fresh)
     for library, environment in found.items():
@@ -284,6 +285,12 @@ def measure(bench: Bench, options: argparse.Namespace) -> None:
         for axis in AXES:
             if not options.chosen or AXES[axis].problem in options.workloads:
                 bench.curve(axis, drawn)
+
+
+def import_error(python: Path) -> str:
+    """Why adjit cannot be imported, in a word; empty where it can."""
+    done = subprocess.run([str(python), "-c", "import adjit"], capture_output=True, text=True, check=False)
+    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
 
 def measure_ceilings(python: Path, quick: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -192,11 +193,10 @@ def test_a_curve_ends_where_a_library_fails(bench: run.Bench, tmp_path: Path, mo
 
 
 def readings(library: str, problem: problems.Problem) -> Readings:
-    module = {"adjit": with_adjit, "numpy": with_numpy}.get(library) or pytest.importorskip(f"with_{library}")
-    return module.open_task(problem).readings()
+    return importlib.import_module(f"with_{library}").library().open(problem).readings()
 
 
-@pytest.mark.parametrize("library", ["adjit", "autograd"])
+@pytest.mark.parametrize("library", ["adjit", "adjit_captured", "adjit_eager", "autograd"])
 @pytest.mark.parametrize("name", SMALL)
 def test_libraries_compute_what_numpy_computes_by_hand(name: str, library: str) -> None:
     if library == "autograd":

@@ -1,0 +1,12 @@
+"""adjit's eager training steps, captured whole by `aj.compile`: the losses of `with_adjit_eager.py`."""
+
+from __future__ import annotations
+
+import with_adjit_eager
+from tasks import Library
+
+import adjit as aj
+
+
+def library() -> Library:
+    return with_adjit_eager.library(aj.compile)
