@@ -150,8 +150,8 @@ def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[V
     return (*builder.inline(operation.whole, values, builder.role), *results[operation.results:])
 
 
-def finish(operation: Operation, operands: Sequence[Any], payloads: Sequence[TracedArray], inputs: Sequence[Value], outputs: Sequence[Value],
-           is_view: bool) -> list[Tensor]:
+def finish(operation: Operation, operands: Sequence[Any], payloads: Sequence[TracedArray], inputs: Sequence[Value],
+           outputs: Sequence[Value], is_view: bool) -> list[Tensor]:
     """Tensors of a capture around their traced content, with their node."""
     results = [new_tensor(payload) for payload in payloads]
     base = operands[0] if operands else None

@@ -258,9 +258,10 @@ def _roots(outputs: Sequence[Tensor], gradients: Any, what: str) -> list[tuple[E
 def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
     if gradient is None:
         if output.payload.size != 1:
-            raise ShapeError(f"{what} of a tensor of shape {output.shape}: without a gradient this is possible for a tensor of one element only",
-                             find_user_location(), hint="pass gradient= a tensor of that shape (the vector of a vector-Jacobian product), or "
-                             "reduce the tensor to one number first, e.g. with .sum()")
+            raise ShapeError(
+                f"{what} of a tensor of shape {output.shape}: without a gradient this is possible for a tensor of one element only",
+                find_user_location(), hint="pass gradient= a tensor of that shape (the vector of a vector-Jacobian product), or reduce the "
+                                           "tensor to one number first, e.g. with .sum()")
         ones = np.ones(output.shape, output.dtype)
         return make_tensor(ones) if is_tracing() else new_tensor(ones)
     given = gradient if isinstance(gradient, Tensor) else new_tensor(np.asarray(gradient, output.dtype))
@@ -295,9 +296,9 @@ def _signature_key(self: Tensor) -> tuple[Any, ...]:
 def install() -> None:
     """Give `Tensor` what this file defines."""
     Tensor.apply_boxed = classmethod(_apply_boxed)      # type: ignore[assignment]
-    Tensor.as_argument = _as_argument       # type: ignore[method-assign]
-    Tensor.signature_key = _signature_key   # type: ignore[method-assign]
-    Tensor.traced = traced      # type: ignore[method-assign]
+    Tensor.as_argument = _as_argument       # type: ignore[method-assign, assignment]
+    Tensor.signature_key = _signature_key   # type: ignore[method-assign, assignment]
+    Tensor.traced = traced      # type: ignore[method-assign, assignment]
     Tensor.grad_fn = property(_grad_fn)         # type: ignore[attr-defined]
     Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)     # type: ignore[attr-defined]
     Tensor.is_leaf = property(_is_leaf)         # type: ignore[attr-defined]

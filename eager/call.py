@@ -14,6 +14,7 @@ from adjit.eager.node import follow_writes
 from adjit.eager.operation import Operation, without_locations
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.errors import AdjitError
 from adjit.ir.types import F64, TensorType, is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.inputs import check_array
@@ -82,7 +83,7 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
         for item in arg:
             describe(item, operands, key, dynamic)
     elif isinstance(arg, (np.ndarray, np.generic)):
-        check_array(np.asarray(arg), "an operand", find_user_location)
+        _check(arg)
         operands.append(arg)
         key.append((arg.dtype.char, arg.shape))
     elif isinstance(arg, slice):
@@ -91,6 +92,13 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
             key.append(item if item is None or type(item) is int else int(item.__index__()))
     else:
         key.append(arg)
+
+
+def _check(array: Any) -> None:
+    try:
+        check_array(array, "an operand")
+    except AdjitError:      # the user's line is looked for where there is something to say about it
+        check_array(array, "an operand", find_user_location())
 
 
 def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
@@ -118,8 +126,8 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     return call
 
 
-def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], wanted: tuple[int, ...],
-           dynamic: bool, is_view: bool, writes: bool) -> Call:
+def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
+           wanted: tuple[int, ...], dynamic: bool, is_view: bool, writes: bool) -> Call:
     builder = GraphBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
     scope = Scope(builder)
     with entered(scope):

@@ -143,7 +143,8 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
                     if cotangent is not None and (node, index) in targets:
                         found[targets[node, index]] = arithmetic.to_tensor(cotangent[0])
             if isinstance(node, AccumulateGrad):
-                if cotangents[0] is not None and node.variable._requires_grad and (targets is None or (accumulate and (node, 0) in targets)):
+                is_asked_for = targets is None or (accumulate and (node, 0) in targets)
+                if cotangents[0] is not None and is_asked_for and node.variable._requires_grad:
                     arithmetic.accumulate(node.variable, cotangents[0])
                 continue
             if needed is not None and not needed[node]:

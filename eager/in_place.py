@@ -73,7 +73,8 @@ def _stored(function: Function) -> Function:
     def store(target: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(target, *args, **kwargs)
         if result.shape != target.shape:
-            raise ShapeError(f"the result of a write in place has the shape {result.shape}, the tensor {target.shape}", find_user_location())
+            raise ShapeError(f"the result of a write in place has the shape {result.shape}, the tensor {target.shape}",
+                             find_user_location())
         if result.dtype == target.dtype:
             return result
         if not np.can_cast(result.dtype, target.dtype, "same_kind"):
@@ -99,6 +100,7 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     if not modes.grad:
         return
     saved = []
+    item: tuple[Any, list[int] | None]
     for place in operation.saved:
         if place.is_result:
             item = (memory, target._version) if place.index == 0 else (outs[place.index], None)

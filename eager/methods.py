@@ -51,6 +51,8 @@ _NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
     "lt less": np.less, "le less_equal": np.less_equal, "gt greater": np.greater, "ge greater_equal": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "isclose": np.isclose, "trace": np.trace, "inner": np.inner,
+    **{ours: ("scipy.special", name) for ours, name in (
+        ("erfc", "erfc"), ("erfinv", "erfinv"), ("lgamma", "gammaln"), ("digamma", "psi"), ("i0", "i0"), ("logit", "logit"))},
 }.items() for name in names.split()}
 
 _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
@@ -77,7 +79,7 @@ _IN_PLACE = [name for names in (
     "mul multiply div divide true_divide floor_divide remainder fmod pow exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal",
     "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh abs sign neg negative floor ceil trunc round frac nan_to_num relu sigmoid",
     "erf clamp clip clamp_min clamp_max lerp addcmul addcdiv masked_fill cumsum cumprod tril triu addmm index_add scatter scatter_add",
-    "logical_not logical_and logical_or eq ne lt le gt ge",
+    "logical_not logical_and logical_or eq ne lt le gt ge erfc erfinv lgamma digamma i0 logit",
 ) for name in names.split()]
 
 _PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
@@ -88,7 +90,8 @@ def install() -> None:
     members: dict[str, Function] = {}
     for name, ufunc in _BINARY.items():
         function = raw(ufunc)
-        members |= {f"__{name}__": _operator(function), f"__r{name}__": (_operator if name in _COMMUTATIVE else _reflected)(function), f"__i{name}__": _in_place_operator(function)}
+        reflected = _operator if name in _COMMUTATIVE else _reflected
+        members |= {f"__{name}__": _operator(function), f"__r{name}__": reflected(function), f"__i{name}__": _in_place_operator(function)}
     members |= {f"__{name}__": _operator(raw(ufunc)) for name, ufunc in _COMPARE.items()}
     members |= {f"__{name}__": _unary(raw(ufunc)) for name, ufunc in _UNARY.items()}
     functions = {**{name: raw(function) for name, function in _NUMPY_METHODS.items()},

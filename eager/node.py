@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,8 +50,8 @@ class Node:
     A node has a higher `sequence` than all nodes that it leads to, so a backward pass goes by that number.
     """
 
-    __slots__ = ("__weakref__", "_metadata", "edges", "location", "operation", "post_hooks", "pre_hooks", "result_hooks", "saved", "sequence",
-                 "trace")
+    __slots__ = ("__weakref__", "_metadata", "edges", "location", "operation", "post_hooks", "pre_hooks", "result_hooks", "saved",
+                 "sequence", "trace")
 
     def __init__(self, operation: Operation, edges: tuple[Edge | None, ...], saved: list[Kept | None] | None, location: Location | None,
                  trace: object = None):
@@ -84,8 +85,8 @@ class Node:
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
         """What the node keeps for its derivative, as tensors; Python numbers are left out. Raises `GraphFreedError` after it was freed."""
-        weak = self.operation.weak
-        return tuple(tensor for place, tensor in zip(self.operation.saved, self.unpack(), strict=True) if place.is_result or place.index not in weak)
+        places, weak = self.operation.saved, self.operation.weak
+        return tuple(tensor for place, tensor in zip(places, self.unpack(), strict=True) if place.is_result or place.index not in weak)
 
     @property
     def saved_names(self) -> tuple[str, ...]:
@@ -153,7 +154,7 @@ class AccumulateGrad(Node):
         return "AccumulateGrad"
 
 
-_ACCUMULATE: Any = type("_Accumulate", (), {"name": "AccumulateGrad", "saved": (), "results": 1, "wanted": (), "active": (True,), "weak": frozenset()})()
+_ACCUMULATE: Any = SimpleNamespace(name="AccumulateGrad", saved=(), results=1, wanted=(), active=(True,), weak=frozenset())
 
 
 def edge_of(tensor: Tensor) -> Edge:

@@ -84,7 +84,8 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
     results_of_both = (*joint.results[:results], *hidden)
     forward = Graph(joint.name, params, tuple(op for op in joint.ops if op in forward_ops), results_of_both, joint.param_roles[:inputs])
     kept = [(results_of_both if place.is_result else params)[place.index] for place in places]
-    return Halves(forward, _backward_half(joint, kept, joint.params[inputs:], [op for op in joint.ops if op in repeated], gradients), places)
+    backward = _backward_half(joint, kept, joint.params[inputs:], [op for op in joint.ops if op in repeated], gradients)
+    return Halves(forward, backward, places)
 
 
 def _at_hand(graph: Graph, params: Sequence[Value], again: Container[str]) -> set[Value]:

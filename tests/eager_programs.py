@@ -47,7 +47,8 @@ def _index(x: Any, number: int) -> Any:
 UNARY: list[Callable[[Any], Any]] = [
     lambda x: x.exp(), lambda x: x.sin(), lambda x: x.tanh(), lambda x: -x, lambda x: x.abs(), lambda x: x ** 2, lambda x: x.sigmoid(),
     lambda x: x.relu(), lambda x: x.clone(), lambda x: x * 0.5, lambda x: 1.5 - x, lambda x: x.cumsum(-1) if x.ndim else x * 1,
-    lambda x: 1.0 / (x * x + 1.0), lambda x: (x * x + 0.5).sqrt(), lambda x: (x * x + 0.5).log(), lambda x: x.softmax(-1) if x.ndim and x.shape[-1] else x * 1,
+    lambda x: 1.0 / (x * x + 1.0), lambda x: (x * x + 0.5).sqrt(), lambda x: (x * x + 0.5).log(),
+    lambda x: x.softmax(-1) if x.ndim and x.shape[-1] else x * 1,
 ]
 BINARY: list[Callable[[Any, Any], Any]] = [
     lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / (y * y + 1.0), lambda x, y: x.maximum(y),

@@ -180,11 +180,11 @@ def test_in_place_update_of_a_leaf() -> None:
 
 
 @pytest.mark.parametrize(("program", "name"), [
-    (lambda y: (y.exp(), None), "ExpBackward0"), (lambda y: (y.sigmoid(), None), "SigmoidBackward0"), (lambda y: (y.relu(), None), "ReluBackward0"),
-    (lambda y: (y.sqrt(), None), "SqrtBackward0"), (lambda y: (y.tanh(), None), "TanhBackward0")])
+    (lambda y: y.exp(), "ExpBackward0"), (lambda y: y.sigmoid(), "SigmoidBackward0"), (lambda y: y.relu(), "ReluBackward0"),
+    (lambda y: y.sqrt(), "SqrtBackward0"), (lambda y: y.tanh(), "TanhBackward0")])
 def test_a_saved_result_that_changed_is_refused(program: Program, name: str) -> None:
     x = parameter(1.0, 2.0)
-    z, _ = program(x * 1.0)
+    z = program(x * 1.0)
     z.add_(1.0)
     with pytest.raises(aj.errors.InPlaceError) as refused:
         z.sum().backward()
@@ -196,7 +196,8 @@ def test_a_saved_result_that_changed_is_refused(program: Program, name: str) -> 
 
 
 @pytest.mark.parametrize(("program", "name"), [
-    (lambda y: y * y, "MulBackward0"), (lambda y: y.sin(), "SinBackward0"), (lambda y: y ** 3, "PowBackward0"), (lambda y: y.log(), "LogBackward0"),
+    (lambda y: y * y, "MulBackward0"), (lambda y: y.sin(), "SinBackward0"), (lambda y: y ** 3, "PowBackward0"),
+    (lambda y: y.log(), "LogBackward0"),
     (lambda y: y @ y, "DotBackward0"), (lambda y: y.maximum(aj.tensor([1.5, 1.5])), "MaximumBackward0")])
 def test_a_saved_operand_that_changed_is_refused(program: Program, name: str) -> None:
     x = parameter(1.0, 2.0)

@@ -243,10 +243,10 @@ def test_integers_and_bools_carry_no_gradient() -> None:
     assert not indices.requires_grad
 
 
-@pytest.mark.parametrize("function", [lambda x: x.floor(), lambda x: x.sign(), lambda x: x.round(), lambda x: x.ceil(), lambda x: x.trunc()])
-def test_steps_have_a_gradient_of_zero(function: Any) -> None:
+@pytest.mark.parametrize("function", ["floor", "sign", "round", "ceil", "trunc"])
+def test_steps_have_a_gradient_of_zero(function: str) -> None:
     x = parameter(0.3, 1.7)
-    y = function(x)
+    y = getattr(x, function)()
     assert y.requires_grad
     y.sum().backward()
     assert x.grad.tolist() == [0, 0]
