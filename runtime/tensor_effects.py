@@ -177,6 +177,8 @@ class Effects:
         self._looked_up = tuple(
             (content.index, None if content.place.gradient else content.place.tensor, content.place, content.requires_grad, content.shape,
              content.dtype) for content in self.contents)
+        self.hooks = tuple((function.place(entry), tuple(entry.before.get("_hooks") or ())) for entry in entries
+                           if entry.requires_grad) if function.gradients else ()
         self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
         self.looked_at = tuple(
             (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values() if item.was_read)
@@ -211,6 +213,10 @@ class Effects:
             if now is None:
                 return None
             found[index] = np.array(now)
+        for place, hooks in self.hooks:
+            now_hooks = place.find(all_leaves)._hooks
+            if (now_hooks or hooks) and tuple(now_hooks or ()) != hooks:
+                return None
         for owner, was_there in self.looked_at:
             if (owner.find(all_leaves)._grad is not None) is not was_there:
                 return None

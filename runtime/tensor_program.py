@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from adjit.runtime.choices import Choices
 from adjit.runtime.compiled_operation import CompiledOperation
 from adjit.runtime.snapshot import Snapshot, filled_later, stateful_in
 from adjit.runtime.tensor_effects import CapturedFunction, Effects, Place, make_effects, tensor_positions
+from adjit.tracer.array import TracedArray
 from adjit.tracer.guards import find_sources
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.source import find_user_location
@@ -79,7 +81,9 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Trace a function; and what it does with tensors, None where it meets none."""
     with capturing() as capture:
         roots = signature.by_reference()
-        watched = [*roots, *stateful_in(source.value for source in find_sources([fun]).values())]
+        reachable = [source.value for source in find_sources([fun]).values()]
+        watched = [*roots, *stateful_in(reachable)]
+        outside = [(container, copy(container)) for container in reachable if isinstance(container, (list, dict))]
         before = Snapshot(watched)
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
@@ -87,6 +91,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         except BaseException:
             before.restore(filled_later(watched))
             raise
+        _check_outside(outside)
         changed = before.changed(filled_later(watched))
         if changed:
             before.restore(filled_later(watched))
@@ -101,6 +106,19 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     reached = {id(source.value) for source in trace.sources.fixed}
     effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves)
     return trace, Captured(effects, function.capture.undo)
+
+
+def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
+    """Refuse a function that puts a tensor which it made into a list or dict outside of it; containers with what they held before."""
+    for container, then in containers:
+        items = container if isinstance(container, list) else container.values()
+        known = {id(item) for item in (then if isinstance(then, list) else then.values())}
+        if any(isinstance(item, Tensor) and id(item) not in known and isinstance(item.payload, TracedArray) for item in items):
+            for other, content in containers:
+                other.clear()
+                (other.extend if isinstance(other, list) else other.update)(content)
+            raise TraceError(f"the compiled function puts a tensor into a {type(container).__name__} outside of it, which the compiled "
+                             "program would not do again", find_user_location(), hint="return the tensor, and put it there outside of the function")
 
 
 def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, choices: Choices, verify: bool, threads: int,

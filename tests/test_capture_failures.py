@@ -156,12 +156,16 @@ def test_values_are_not_read_while_tracing() -> None:
         g(aj.tensor([1.0, 2.0]))
 
 
+class Box:
+    """Any object."""
+
+
 def test_tensors_that_escape_say_so() -> None:
-    held: list[Any] = []
-    f = aj.compile(lambda x: held.append(x * 2) or x.sum())
+    box = Box()
+    f = aj.compile(lambda x: setattr(box, "held", x * 2) or x.sum())
     f(aj.tensor([1.0, 2.0]))
     with pytest.raises(TraceError):
-        held[0] + 1
+        box.held + 1        # type: ignore[attr-defined]
 
 
 def test_a_tensor_of_a_closure_comes_back_as_it_was() -> None:
@@ -179,3 +183,24 @@ def test_a_tensor_of_a_closure_comes_back_as_it_was() -> None:
     changing = {"_grad": None, "_accumulator": None}
     assert {**vars(w), **changing} == {**before[0], **changing}
     assert vars(graph) == before[1]
+
+
+@pytest.mark.parametrize("put", [lambda held, table, x: held.append(x * 2), lambda held, table, x: table.update(x=x * 2)])
+def test_a_tensor_put_outside_is_refused(put: Any) -> None:
+    held: list[Any] = [1]
+    table: dict[str, Any] = {"a": 1}
+    w = aj.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.1, momentum=0.9)
+
+    @aj.compile
+    def step(x: Any) -> Any:
+        (w * x).sum().backward()
+        optimizer.step()
+        put(held, table, x)
+
+    with pytest.raises(TraceError, match="outside of it"):
+        step(aj.tensor([1.0, 1.0]))
+    assert (held, table) == ([1], {"a": 1})
+    assert w.tolist() == [1.0, 2.0]
+    assert w.grad is None
+    assert not optimizer.state

@@ -242,7 +242,8 @@ def test_arrays_as_data() -> None:
     np.testing.assert_allclose(results[1], results[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize("read", [lambda loss: loss.item(), float, lambda loss: loss.numpy(), lambda loss: f"{loss:.3f}", lambda loss: loss.tolist()])
+@pytest.mark.parametrize("read", [
+    lambda loss: loss.item(), float, lambda loss: loss.numpy(), lambda loss: f"{loss:.3f}", lambda loss: loss.tolist()])
 def test_values_that_are_read_within_a_step(read: Any) -> None:
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)

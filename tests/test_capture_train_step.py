@@ -425,3 +425,17 @@ def test_a_learning_rate_that_is_no_number_is_told() -> None:
     step(model, optimizer, *batch())
     np.testing.assert_allclose((before - model[0].weight).detach().numpy(), model[0].weight.grad.numpy(), rtol=1e-5, atol=1e-7)
     assert not math.isnan(model[0].weight.sum().item())
+
+
+def test_hooks_of_parameters_are_part_of_the_program() -> None:
+    def run(step: Any) -> Any:
+        model = perceptron()
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        losses = [step(model, optimizer, *batch(number)).item() for number in range(3)]
+        handle = model[0].weight.register_hook(lambda gradient: gradient * 0.5)
+        losses += [step(model, optimizer, *batch(number)).item() for number in range(3)]
+        handle.remove()
+        losses += [step(model, optimizer, *batch(number)).item() for number in range(3)]
+        return losses, model, optimizer
+
+    assert_trains_as_eager(run, traces=2)
