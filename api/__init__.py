@@ -35,15 +35,15 @@ from adjit.runtime.transforms import (
 )
 
 if TYPE_CHECKING:
-    from adjit import nn, optim, viz
+    from adjit import nn, optim, special, viz
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "custom_vjp", "enable_grad", "errors",
-    "from_dlpack", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim", "random",
-    "set_grad_enabled", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
+    "from_dlpack", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim",
+    "random", "set_grad_enabled", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
 ]
 
-_ON_DEMAND = ("nn", "optim", "viz")
+_ON_DEMAND = ("nn", "optim", "special", "viz")
 
 
 def __getattr__(name: str) -> Any:

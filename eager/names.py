@@ -109,6 +109,7 @@ _NAMES: dict[str, Name] = {
     "arcsin": "AsinBackward0", "arccos": "AcosBackward0", "arctan": "AtanBackward0", "arcsinh": "AsinhBackward0",
     "arccosh": "AcoshBackward0", "arctanh": "AtanhBackward0", "arctan2": "Atan2Backward0", "log1p": "Log1PBackward0",
     "rint": "RoundBackward0", "round": "RoundBackward0", "clamp": _clamp, "clip": _clamp, "lerp": _numbered("Lerp", 2, "weight", 1, 0),
+    "gammaln": "LgammaBackward0", "psi": "DigammaBackward0", "expit": "SigmoidBackward0",
     "to_dtype": "ToCopyBackward0", "astype": "ToCopyBackward0",
     "copy": "CloneBackward0", "copy_from": "CopyBackwards", "assign": "CopyBackwards", "fill": _numbered("Fill", 1, "value", 2, 1),
     "set_item": "CopySlices",

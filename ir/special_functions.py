@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adjit.ir.special_polynomials import POLYNOMIALS
 
+Array = NDArray[np.float64]
 Formula = Callable[[np.ndarray], np.ndarray]
 
 _DIGAMMA_ROOT, _DIGAMMA_ROOT_LOW = 1.4616321449683622, 9.549995429965697e-17
@@ -20,7 +22,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _UPPER_HALF = np.uint64(0xFFFF_FFFF_F800_0000)
 
 
-def _in_double(formula: Formula) -> Formula:
+def _in_double(formula: Callable[[Array], Array]) -> Formula:
     """`formula`, of float64 arrays, for arrays of any float; without NumPy's warnings."""
     def call(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -30,7 +32,7 @@ def _in_double(formula: Formula) -> Formula:
     return call
 
 
-def _polynomial(x: np.ndarray, coefficients: str | Sequence[float]) -> np.ndarray:
+def _polynomial(x: Array, coefficients: str | Sequence[float]) -> Array:
     if isinstance(coefficients, str):
         coefficients = POLYNOMIALS[coefficients]
     value = np.full(x.shape, coefficients[-1])
@@ -39,13 +41,13 @@ def _polynomial(x: np.ndarray, coefficients: str | Sequence[float]) -> np.ndarra
     return value
 
 
-def _exp_of_square(x: np.ndarray, sign: float) -> np.ndarray:
+def _exp_of_square(x: Array, sign: float) -> Array:
     """e^(sign x^2): the upper half of x has an exact square, and the rest is small."""
     upper = (np.ascontiguousarray(x).reshape(x.shape).view(np.uint64) & _UPPER_HALF).view(np.float64)
     return np.exp(sign * upper * upper) * np.exp(sign * (x - upper) * (x + upper))
 
 
-def _scaled_erfc(a: np.ndarray) -> np.ndarray:
+def _scaled_erfc(a: Array) -> Array:
     """e^(a^2) erfc(a) from 1/2 on."""
     high, low, *others = POLYNOMIALS["ERFC"]
     b = np.minimum(a, 2.0**28)
@@ -54,7 +56,7 @@ def _scaled_erfc(a: np.ndarray) -> np.ndarray:
 
 
 @_in_double
-def erf(x: np.ndarray) -> np.ndarray:
+def erf(x: Array) -> Array:
     """The error function."""
     a = abs(x)
     far = -np.expm1(_polynomial(np.minimum(a, 6.0) - 1.0, "ERF_TAIL"))
@@ -62,7 +64,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 @_in_double
-def erfc(x: np.ndarray) -> np.ndarray:
+def erfc(x: Array) -> Array:
     """1 - erf(x)."""
     a = np.minimum(abs(x), 28.0)
     far = _exp_of_square(a, -1.0) * _scaled_erfc(a)
@@ -71,7 +73,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 
 
 @_in_double
-def erfcx(x: np.ndarray) -> np.ndarray:
+def erfcx(x: Array) -> Array:
     """e^(x^2) erfc(x)."""
     far = _scaled_erfc(abs(x))
     power = _exp_of_square(np.clip(x, -30.0, 1.0), 1.0)
@@ -80,7 +82,7 @@ def erfcx(x: np.ndarray) -> np.ndarray:
 
 
 @_in_double
-def erfinv(x: np.ndarray) -> np.ndarray:
+def erfinv(x: Array) -> Array:
     """The inverse of erf; infinite at -1 and 1."""
     a = abs(x)
     w = -np.log((1.0 - a) * (1.0 + a))
@@ -90,19 +92,19 @@ def erfinv(x: np.ndarray) -> np.ndarray:
     return np.where(a == 1.0, np.copysign(np.inf, x), x * factor)
 
 
-def _distance_to_whole(a: np.ndarray) -> np.ndarray:
+def _distance_to_whole(a: Array) -> Array:
     """a - rint(a), for a >= 0; 0 at infinity."""
     return np.where(a < 2.0**52, a - np.rint(a), 0.0)
 
 
-def _sin_pi(distance: np.ndarray) -> np.ndarray:
+def _sin_pi(distance: Array) -> Array:
     """sin(pi |distance|), for distances up to 1/2."""
     u = abs(distance)
     return np.where(u > 0.25, np.cos(math.pi * (0.5 - u)), np.sin(math.pi * u))
 
 
 @_in_double
-def lgamma(x: np.ndarray) -> np.ndarray:
+def lgamma(x: Array) -> Array:
     """log |Gamma(x)|; infinite at 0 and the negative whole numbers, and at both infinities."""
     mirrored = x < -0.5
     y = np.where(mirrored, -x, x)
@@ -120,14 +122,14 @@ def lgamma(x: np.ndarray) -> np.ndarray:
     return np.where(mirrored, reflected, value)
 
 
-def _above_two(t: np.ndarray) -> np.ndarray:
+def _above_two(t: Array) -> Array:
     """log Gamma(2 + t) from -3/4 to 1/4."""
     t = np.clip(t, -0.75, 0.25)
     return t * _polynomial(t, "LGAMMA")
 
 
 @_in_double
-def digamma(x: np.ndarray) -> np.ndarray:
+def digamma(x: Array) -> Array:
     """The derivative of lgamma; NaN at the negative whole numbers, -inf at 0.0, inf at -0.0."""
     mirrored = x < 0.0
     y = np.where(mirrored, 1.0 - x, x)
@@ -142,14 +144,14 @@ def digamma(x: np.ndarray) -> np.ndarray:
     return np.where(mirrored, reflected, value)
 
 
-def _from_root(y: np.ndarray) -> np.ndarray:
+def _from_root(y: Array) -> Array:
     """digamma from 1 to 2."""
     y = np.clip(y, 1.0, 2.0)
     return ((y - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_LOW) * _polynomial(y - 1.5, "DIGAMMA")
 
 
 @_in_double
-def trigamma(x: np.ndarray) -> np.ndarray:
+def trigamma(x: Array) -> Array:
     """The derivative of digamma; inf at 0 and the negative whole numbers."""
     mirrored = x < 0.0
     y = np.where(mirrored, 1.0 - x, x)
@@ -161,20 +163,20 @@ def trigamma(x: np.ndarray) -> np.ndarray:
     return np.where(mirrored, np.square(math.pi / _sin_pi(_distance_to_whole(-x))) - value, value)
 
 
-def _scaled_bessel(a: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _scaled_bessel(a: Array, name: str) -> tuple[Array, Array]:
     near, u = np.minimum(a, 8.0), 8.0 / np.maximum(a, 8.0)
     return _polynomial(near * near, name) * np.exp(-near), _polynomial(u - 0.5, f"{name}_TAIL") / np.sqrt(a)
 
 
 @_in_double
-def i0e(x: np.ndarray) -> np.ndarray:
+def i0e(x: Array) -> Array:
     """The modified Bessel function I0, times e^-|x|."""
     near, far = _scaled_bessel(abs(x), "I0")
     return np.where(abs(x) < 8.0, near, far)
 
 
 @_in_double
-def i1e(x: np.ndarray) -> np.ndarray:
+def i1e(x: Array) -> Array:
     """The modified Bessel function I1, times e^-|x|."""
     near, far = _scaled_bessel(abs(x), "I1")
     return np.copysign(np.where(abs(x) < 8.0, near * abs(x), far), x)

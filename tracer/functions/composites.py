@@ -27,7 +27,7 @@ def stop_gradient(x: Any) -> TracedArray:
     return wrap(ops.stop_gradient(as_traced(x).value))
 
 
-def _floating(x: Any) -> TracedArray:
+def floating(x: Any) -> TracedArray:
     array = as_traced(x)
     return array if array.dtype.kind == "f" else FUNCTIONS["astype"](array, F64)
 
@@ -49,7 +49,7 @@ def logsumexp(a: Any, axis: Any = None, keepdims: bool = False) -> TracedArray:
     >>> float(logsumexp(np.array([1000.0, 1000.0])).round(4))
     1000.6931
     """
-    x = _floating(a)
+    x = floating(a)
     highest = _highest(x, axis)
     total = _sum(_exp(x - highest), axis=axis, keepdims=True)
     empty = wrap(ops.equal(total.value, ops.full_like(total.value, 0.0)))
@@ -66,7 +66,7 @@ def softmax(x: Any, axis: Any = -1) -> TracedArray:
     >>> softmax(np.array([0.0, 0.0]))
     array([0.5, 0.5])
     """
-    x = _floating(x)
+    x = floating(x)
     shifted = _exp(x - wrap(ops.stop_gradient(_max(x, axis=axis, keepdims=True).value)))
     return shifted / _sum(shifted, axis=axis, keepdims=True)
 
@@ -79,7 +79,7 @@ def log_softmax(x: Any, axis: Any = -1) -> TracedArray:
     >>> log_softmax(np.array([0.0, 1000.0]))
     array([-1000.,     0.])
     """
-    x = _floating(x)
+    x = floating(x)
     shifted = x - wrap(ops.stop_gradient(_max(x, axis=axis, keepdims=True).value))
     return shifted - _log(_sum(_exp(shifted), axis=axis, keepdims=True))
 
@@ -92,7 +92,7 @@ def sigmoid(x: Any) -> TracedArray:
     >>> float(sigmoid(np.float64(0.0)))
     0.5
     """
-    return wrap(ops.sigmoid(_floating(x).value))
+    return wrap(ops.sigmoid(floating(x).value))
 
 
 @entry_point
@@ -103,7 +103,7 @@ def erf(x: Any) -> TracedArray:
     >>> float(erf(np.float64(0.0)))
     0.0
     """
-    return wrap(ops.erf(_floating(x).value))
+    return wrap(ops.erf(floating(x).value))
 
 
 @implements(np.isclose)
@@ -152,7 +152,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 @implements(np.sinc)
 def sinc(x: Any) -> Any:
     """As `numpy.sinc`: sin(pi x) / (pi x), 1 at 0."""
-    array = _floating(x)
+    array = floating(x)
     small = FUNCTIONS[np.less](FUNCTIONS[np.absolute](array), 0.03)
     angle = math.pi * where(small, 1.0, array)
     square = FUNCTIONS[np.square](math.pi * where(small, array, 0.0))

@@ -1,53 +1,265 @@
-"""The ufuncs of scipy.special that are made of few ops. SciPy itself is not needed: they are known by name."""
+"""The ufuncs of scipy.special that are ops or are made of few. SciPy itself is not needed: they are known by name.
+
+Where SciPy's own last bits differ it is mostly because these are nearer (`docs/derivatives.md` has the exceptions).
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.ops.special import polygamma as derivative_of_digamma
 from adjit.ir.types import F64
+from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.entry import entry_point
+from adjit.tracer.functions.composites import floating
 from adjit.tracer.functions.ufuncs import Lower, elementwise
+from adjit.tracer.lowering import convert
 from adjit.tracer.promotion import is_weak
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.source import find_user_location
+
+_SQRT_HALF = math.sqrt(0.5)
+
+
+def _number(x: Value, number: float) -> Value:
+    return ops.full_like(x, number)
+
+
+def _plus(x: Value, number: float) -> Value:
+    return ops.add(x, _number(x, number))
+
+
+def _scaled(x: Value, number: float) -> Value:
+    return ops.multiply(x, _number(x, number))
+
+
+def _below(x: Value, number: float) -> Value:
+    return ops.less(x, _number(x, number))
+
+
+def _is(x: Value, number: float) -> Value:
+    return ops.equal(x, _number(x, number))
+
+
+def _in_double(lower: Lower) -> Lower:
+    """float32 by way of float64: where an exponential would enlarge a rounding error."""
+    return lambda *xs: convert(lower(*(convert(x, F64) for x in xs)), xs[0].type.dtype)
+
+
+# -- logistic functions
 
 
 def _logit(x: Value) -> Value:
     return ops.subtract(ops.log(x), ops.log1p(ops.negative(x)))
 
 
+def _softplus(x: Value) -> Value:
+    return ops.logaddexp(_number(x, 0.0), x)
+
+
 def _log_expit(x: Value) -> Value:
-    return ops.negative(ops.logaddexp(ops.full_like(x, 0.0), ops.negative(x)))
+    return ops.negative(_softplus(ops.negative(x)))
+
+
+# -- x log y and what is made of it
+
+
+def _times_log(x: Value, y: Value, log: Lower, at_zero: float) -> Value:
+    """0 where x is 0, whatever y; the logarithm is not taken there, so that its derivative stays finite."""
+    nothing = ops.logical_and(_is(x, 0.0), ops.logical_not(ops.isnan(y)))
+    return ops.select(nothing, _number(x, 0.0), ops.multiply(x, log(ops.select(nothing, _number(y, at_zero), y))))
 
 
 def _xlogy(x: Value, y: Value) -> Value:
-    """0 where x is 0, also at y = 0; the logarithm is not taken there, so that its derivative stays finite."""
-    zero, one = ops.full_like(x, 0.0), ops.full_like(x, 1.0)
-    nothing = ops.logical_and(ops.equal(x, zero), ops.logical_not(ops.isnan(y)))
-    return ops.select(nothing, zero, ops.multiply(x, ops.log(ops.select(nothing, one, y))))
+    return _times_log(x, y, ops.log, 1.0)
 
 
 def _xlog1py(x: Value, y: Value) -> Value:
-    zero = ops.full_like(x, 0.0)
-    nothing = ops.logical_and(ops.equal(x, zero), ops.logical_not(ops.isnan(y)))
-    return ops.select(nothing, zero, ops.multiply(x, ops.log1p(ops.select(nothing, zero, y))))
+    return _times_log(x, y, ops.log1p, 0.0)
+
+
+def _entr(x: Value) -> Value:
+    return ops.select(_below(x, 0.0), _number(x, -math.inf), ops.negative(_xlogy(x, x)))
+
+
+def _rel_entr(x: Value, y: Value) -> Value:
+    """x log(x / y) where both are positive, 0 where x is 0 and y is not negative, else infinite."""
+    zero, one = _number(x, 0.0), _number(x, 1.0)
+    positive = ops.logical_and(ops.greater(x, zero), ops.greater(y, zero))
+    a, b = ops.select(positive, x, one), ops.select(positive, y, one)
+    nothing = ops.logical_and(_is(x, 0.0), ops.greater_equal(y, zero))
+    value = ops.select(positive, ops.multiply(a, ops.log(ops.divide(a, b))), ops.select(nothing, zero, _number(x, math.inf)))
+    unknown = ops.logical_or(ops.isnan(x), ops.isnan(y))
+    return ops.select(unknown, _number(x, math.nan), value)
+
+
+def _kl_div(x: Value, y: Value) -> Value:
+    return ops.add(ops.subtract(_rel_entr(x, y), x), y)
+
+
+def _power_transform(log: Value, power: Value) -> Value:
+    """(e**u - 1) / p for u = p log, in which p may be 0; near it by the series, which keeps the derivative in p."""
+    u = ops.strong_multiply(power, log)
+    near = _below(ops.abs(u), 0.02)
+    small = ops.select(near, u, _number(u, 0.0))
+    series = _number(u, 1.0 / math.factorial(7))
+    for n in range(6, 0, -1):
+        series = _plus(ops.multiply(series, small), 1.0 / math.factorial(n))
+    quotient = ops.divide(ops.expm1(u), ops.select(near, _number(u, 1.0), power))
+    return ops.select(near, ops.multiply(log, series), quotient)
+
+
+def _boxcox(x: Value, power: Value) -> Value:
+    """(x**p - 1) / p, and log(x) where p is 0."""
+    return _power_transform(ops.log(x), power)
+
+
+def _boxcox1p(x: Value, power: Value) -> Value:
+    return _power_transform(ops.log1p(x), power)
+
+
+# -- the normal distribution
+
+
+def _ndtr(x: Value) -> Value:
+    return _scaled(ops.erfc(_scaled(x, -_SQRT_HALF)), 0.5)
+
+
+def _log_ndtr(x: Value) -> Value:
+    """Below 0 by erfcx, which does not underflow; each form sees only arguments of its own."""
+    lower = _below(x, 0.0)
+    t = ops.select(lower, _scaled(x, -_SQRT_HALF), _number(x, 0.0))
+    left = ops.subtract(ops.log(_scaled(ops.erfcx(t), 0.5)), ops.square(t))
+    right = ops.log1p(_scaled(ops.erfc(_scaled(ops.select(lower, _number(x, 0.0), x), _SQRT_HALF)), -0.5))
+    return ops.select(lower, left, right)
+
+
+# -- the gamma function
+
+
+def _gammasgn(x: Value) -> Value:
+    """The sign of Gamma(x): that of the parity of floor(x) below 0, NaN at the poles there."""
+    whole = ops.floor(x)
+    half = _scaled(whole, 0.5)
+    alternating = ops.select(ops.equal(ops.floor(half), half), _number(x, 1.0), _number(x, -1.0))
+    below = ops.select(ops.equal(whole, x), _number(x, math.nan), alternating)
+    at_zero = ops.select(_below(ops.reciprocal(x), 0.0), _number(x, -1.0), _number(x, 1.0))
+    sign = ops.select(_below(x, 0.0), below, ops.select(_is(x, 0.0), at_zero, _number(x, 1.0)))
+    return ops.select(ops.isnan(x), x, sign)
+
+
+def _gamma(x: Value) -> Value:
+    return ops.multiply(_gammasgn(x), ops.exp(ops.lgamma(x)))
+
+
+def _rgamma(x: Value) -> Value:
+    """1 / Gamma(x), 0 at the poles."""
+    sign = _gammasgn(x)
+    pole = ops.logical_and(ops.isnan(sign), ops.logical_not(ops.isnan(x)))
+    return ops.select(pole, _number(x, 0.0), ops.multiply(sign, ops.exp(ops.negative(ops.lgamma(x)))))
+
+
+def _betaln(a: Value, b: Value) -> Value:
+    return ops.subtract(ops.add(ops.lgamma(a), ops.lgamma(b)), ops.lgamma(ops.add(a, b)))
+
+
+def _beta(a: Value, b: Value) -> Value:
+    sign = ops.multiply(ops.multiply(_gammasgn(a), _gammasgn(b)), _gammasgn(ops.add(a, b)))
+    return ops.multiply(sign, ops.exp(_betaln(a, b)))
+
+
+# -- modified Bessel functions
+
+
+def _grown(scaled_function: Lower) -> Lower:
+    """times e^|x|, in two steps, as the function overflows later than e^|x| does."""
+    def lower(x: Value) -> Value:
+        root = ops.exp(_scaled(ops.abs(x), 0.5))
+        return ops.multiply(ops.multiply(scaled_function(x), root), root)
+    return lower
+
+
+# -- loss functions
+
+
+def _huber(delta: Value, r: Value) -> Value:
+    size = ops.abs(r)
+    inner = _scaled(ops.square(ops.minimum(size, delta)), 0.5)
+    outer = ops.multiply(delta, ops.subtract(size, _scaled(delta, 0.5)))
+    value = ops.select(ops.less_equal(size, delta), inner, outer)
+    return ops.select(_below(delta, 0.0), _number(r, math.inf), value)
+
+
+def _pseudo_huber(delta: Value, r: Value) -> Value:
+    """delta^2 (sqrt(1 + (r / delta)^2) - 1), without cancellation for small r."""
+    nothing = _is(delta, 0.0)
+    d = ops.select(nothing, _number(delta, 1.0), delta)
+    v = ops.square(ops.divide(r, d))
+    value = ops.divide(ops.square(r), _plus(ops.sqrt(_plus(v, 1.0)), 1.0))
+    return ops.select(_below(delta, 0.0), _number(r, math.inf), ops.select(nothing, _number(r, 0.0), value))
+
+
+_UNARY: dict[str, Lower] = {
+    "erf": ops.erf, "erfc": ops.erfc, "erfcx": ops.erfcx, "erfinv": ops.erfinv, "ndtr": _ndtr, "log_ndtr": _log_ndtr,
+    "expit": ops.sigmoid, "logit": _logit, "log_expit": _log_expit, "softplus": _softplus, "entr": _entr,
+    "gammaln": ops.lgamma, "gammasgn": _gammasgn, "gamma": _in_double(_gamma), "rgamma": _in_double(_rgamma), "psi": ops.digamma,
+    "i0e": ops.i0e, "i1e": ops.i1e, "i0": _in_double(_grown(ops.i0e)), "i1": _in_double(_grown(ops.i1e)),
+    "exp2": ops.exp2, "exp10": lambda x: ops.power(_number(x, 10.0), x), "expm1": ops.expm1, "log1p": ops.log1p, "cbrt": ops.cbrt,
+}
+_BINARY: dict[str, Lower] = {
+    "xlogy": _xlogy, "xlog1py": _xlog1py, "rel_entr": _rel_entr, "kl_div": _kl_div, "boxcox": _boxcox, "boxcox1p": _boxcox1p,
+    "betaln": _in_double(_betaln), "beta": _in_double(_beta), "huber": _huber, "pseudo_huber": _pseudo_huber,
+}
 
 
 def _without_weak_numbers(name: str) -> None:
     """For SciPy's functions of two arguments a Python number is a float64, not a weak one."""
     plain = FUNCTIONS["scipy.special", name]
 
+    @functools.wraps(plain)
     def call(*inputs: Any, **kwargs: Any) -> Any:
         return plain(*(FUNCTIONS["astype"](x, F64) if is_weak(x) else x for x in inputs), **kwargs)
 
     FUNCTIONS["scipy.special", name] = call
 
 
-_UNARY: dict[str, Lower] = {"erf": ops.erf, "expit": ops.sigmoid, "logit": _logit, "log_expit": _log_expit}
 for _name, _lower in _UNARY.items():
     elementwise(np.cbrt, _lower, scipy_name=_name)
-for _name, _lower in {"xlogy": _xlogy, "xlog1py": _xlog1py}.items():
+for _name, _lower in _BINARY.items():
     elementwise(np.hypot, _lower, scipy_name=_name)
     _without_weak_numbers(_name)
+
+
+@entry_point
+def polygamma(n: int, x: Any) -> TracedArray:
+    """The derivative of digamma of order `n`, a Python integer; of order 0 digamma itself.
+
+    >>> float(polygamma(1, 1.0).round(6))
+    1.644934
+    """
+    if isinstance(n, TracedArray) or int(n) != n or n < 0:
+        raise UnsupportedError(f"polygamma takes an order that is a Python integer, not negative; got {n!r}", find_user_location(),
+                               hint="call polygamma once for each order")
+    value = floating(x).value
+    return wrap({0: ops.digamma, 1: ops.trigamma}[n](value) if n < 2 else derivative_of_digamma(int(n), value))
+
+
+@entry_point
+def multigammaln(a: Any, d: int) -> TracedArray:
+    """The logarithm of the multivariate gamma function of dimension `d`, for a > (d - 1) / 2.
+
+    >>> float(multigammaln(3.0, 1).round(6))
+    0.693147
+    """
+    x = floating(a)
+    total = _number(x.value, 0.25 * d * (d - 1) * math.log(math.pi))
+    for j in range(d):
+        total = ops.add(total, ops.lgamma(_plus(x.value, -0.5 * j)))
+    return wrap(total)

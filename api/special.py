@@ -1,0 +1,42 @@
+"""Special functions by SciPy's names, for plain arrays, traced arrays and tensors; SciPy itself is not needed.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.special.gammaln(np.array([1.0, 2.0, 5.0])).round(4)
+    array([0.    , 0.    , 3.1781])
+    >>> aj.grad(aj.special.log_ndtr)(-30.0).round(4)
+    np.float64(30.0332)
+
+Error functions: `erf`, `erfc`, `erfcx`, `erfinv`, `ndtr`, `log_ndtr`. Gamma function: `gammaln`, `gamma`, `rgamma`, `gammasgn`, `psi`
+(`digamma`), `polygamma`, `multigammaln`, `beta`, `betaln`. Bessel functions: `i0`, `i0e`, `i1`, `i1e`. Logistic: `expit`, `logit`,
+`log_expit`, `softplus`. Entropy: `entr`, `rel_entr`, `kl_div`, `xlogy`, `xlog1py`. Transformations and losses: `boxcox`, `boxcox1p`,
+`huber`, `pseudo_huber`. Exponentials and logarithms: `exp2`, `exp10`, `expm1`, `log1p`, `cbrt`, `logsumexp`, `softmax`, `log_softmax`.
+
+Those that are ufuncs in SciPy take its `out=` and `where=`, and `scipy.special.gammaln(x)` itself works on traced arrays and tensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjit.tracer.functions.composites import log_softmax, logsumexp, softmax
+from adjit.tracer.functions.special import multigammaln, polygamma
+from adjit.tracer.registry import FUNCTIONS
+
+_UFUNCS = {name[1]: function for name, function in FUNCTIONS.items() if isinstance(name, tuple) and name[0] == "scipy.special"}
+_UFUNCS["digamma"] = _UFUNCS["psi"]
+
+
+def __getattr__(name: str) -> Any:
+    """The ufuncs of scipy.special that have a rule; raises `AttributeError` for others."""
+    try:
+        return _UFUNCS[name]
+    except KeyError:
+        raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: scipy.special.{name} has no rule") from None
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_UFUNCS])
+
+
+__all__ = ["log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax"]
