@@ -118,7 +118,8 @@ def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
                 other.clear()
                 (other.extend if isinstance(other, list) else other.update)(content)
             raise TraceError(f"the compiled function puts a tensor into a {type(container).__name__} outside of it, which the compiled "
-                             "program would not do again", find_user_location(), hint="return the tensor, and put it there outside of the function")
+                             "program would not do again", find_user_location(),
+                             hint="return the tensor, and put it there outside of the function")
 
 
 def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, choices: Choices, verify: bool, threads: int,
