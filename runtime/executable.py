@@ -17,8 +17,10 @@ import numpy as np
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
-from adjit.runtime.kernel_step import Kernel, KernelStep
+from adjit.runtime.kernel_step import KernelStep
+from adjit.runtime.kernels import Code
 from adjit.runtime.layout import Handing, Layout
+from adjit.runtime.product_step import ProductKernel, bind_product
 from adjit.runtime.steps import Registers, Step, bind_step
 
 Times = list[tuple[Op, int, int]]
@@ -28,14 +30,14 @@ Times = list[tuple[Op, int, int]]
 class Executable:
     """A planned graph, ready to run.
 
-    `kernels` has one for every `fused` op; `threads` is the most threads a kernel is split over.
+    `kernels` has one for every `fused` op, and for the products that are not NumPy's; `threads` is the most threads a kernel is split over.
     """
 
-    def __init__(self, graph: Graph, kernels: Mapping[Op, Kernel], threads: int = 1):
+    def __init__(self, graph: Graph, kernels: Mapping[Op, Code], threads: int = 1):
         self.layout = Layout(graph)
         self.kernels = dict(kernels)
         self.threads = threads
-        self._all_kernels = all(op.name == "fused" for op in self.layout.ops)
+        self._all_kernels = all(op in self.kernels for op in self.layout.ops)
         self._homes = self.layout.homes
         self._frames: list[_Frame] = []
 
@@ -109,7 +111,7 @@ class _Frame:
                 self.registers[register] = view_as(own[place], type)
 
         moving = {place: type for place, type in layout.buffers.items() if place not in own}
-        used = {layout.places[value] for op in layout.ops if op.name == "fused" for value in (*op.operands, *op.results)}
+        used = {layout.places[value] for op in layout.ops if op in executable.kernels for value in (*op.operands, *op.results)}
         for type in moving.values():
             check_size(type)
         self.params, self.results = (
@@ -125,12 +127,15 @@ class _Frame:
 
     def _bind(self, executable: Executable, op: Op, cells: Mapping[Slot, ctypes.c_void_p], base: int) -> Step:
         layout = executable.layout
-        if op.name != "fused":
+        kernel = executable.kernels.get(op)
+        if kernel is None:
             return bind_step(op, self.registers, [layout.register(v) for v in op.operands], [layout.register(v) for v in op.results])
+        operands, results = [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results]
+        owner = self.registers, self.arena
+        if isinstance(kernel, ProductKernel):
+            return bind_product(kernel, operands, results, executable.threads, owner)
         scratch = base + sum(slot.offset for slot in op.slots[len(op.results):])
-        return KernelStep(
-            executable.kernels[op], [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results],
-            scratch, executable.threads, owner=(self.registers, self.arena))
+        return KernelStep(kernel, operands, results, scratch, executable.threads, owner)
 
     def enter(self, arrays: Sequence[np.ndarray]) -> None:
         """Point the parameters at `arrays` and the results at new arrays."""

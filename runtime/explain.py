@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from adjit.ir.graph import Graph, Op
 from adjit.passes.pipeline import PassRecord
-from adjit.runtime.kernel_step import Kernel
-from adjit.runtime.kernels import kernel_uses
+from adjit.runtime.kernels import Code, kernel_uses
 from adjit.runtime.memory_blocks import format_bytes
+from adjit.runtime.product_step import ProductKernel
 from adjit.runtime.program import Program
 
 SHOWN_ARGUMENTS = 40
@@ -66,12 +67,20 @@ def _passes(records: Sequence[PassRecord], verified: bool) -> list[str]:
     return lines
 
 
-def _kernels(planned: Graph, kernels: Mapping[Op, Kernel]) -> list[str]:
+def _kernels(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
     uses = kernel_uses(planned, kernels)
     if not uses:
-        return []
+        return _products(planned, kernels)
     width = max(len(use.name) for use in uses)
     lines = [f"kernels{'':{width - 5}}  {'used':>4}  {'blocks':>7}  {'estimated us':>12}  origin"]
     for use in uses:
         lines.append(f"  {use.name:<{width}}  {use.count:>4}  {use.blocks:>7}  {use.work / 1e3:12.1f}  {use.kernel.origin}")
-    return lines
+    return [*lines, *_products(planned, kernels)]
+
+
+def _products(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
+    """The different products of matrices that are not left to NumPy."""
+    found = {kernel.product: kernel for op in planned.ops if isinstance(kernel := kernels.get(op), ProductKernel)}
+    counts = Counter(kernel.product for kernel in kernels.values() if isinstance(kernel, ProductKernel))
+    lines = [f"  {product}: {counts[product]} of them in {kernel.plan}; {kernel.origin}" for product, kernel in found.items()]
+    return ["products", *lines] if lines else []

@@ -15,6 +15,7 @@ import stat
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -43,14 +44,15 @@ def environment() -> str:
     from importlib.metadata import version  # as slow to import as all of adjit
 
     features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
-    generator = _sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py"))))
+    generator = sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py"))))
     packages = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     compiler = [f"{name}={os.environ[name]}" for name in _COMPILER_VARIABLES if name in os.environ]
     return "\n".join([*packages, generator, *compiler, python, platform.machine(), binding.get_host_cpu_name(), features])
 
 
-def _sha256(content: bytes) -> str:
+def sha256(content: bytes) -> str:
+    """The hash of the content: 64 hexadecimal digits."""
     import hashlib  # loads OpenSSL: not at `import adjit`
 
     return hashlib.sha256(content).hexdigest()
@@ -59,7 +61,7 @@ def _sha256(content: bytes) -> str:
 def kernel_key(source: KernelSource) -> str:
     """The name of a kernel in the cache: 64 hexadecimal digits."""
     types = [argument.dtype for argument in source.arguments]
-    return _sha256(json.dumps([environment(), source.text, types, source.helpers]).encode())
+    return sha256(json.dumps([environment(), source.text, types, source.helpers]).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +188,13 @@ def _read_private(path: Path) -> tuple[bytes, str]:
 def _encode(compiled: CompiledObject, key: str) -> bytes:
     header = json.dumps({"key": key, "symbol": compiled.symbol})
     body = header.encode() + b"\n" + compiled.object_code
-    return _MAGIC + _sha256(body).encode() + b"\n" + body
+    return _MAGIC + sha256(body).encode() + b"\n" + body
 
 
 def _decode(content: bytes, key: str) -> CompiledObject | None:
     """The object, or None where the content is not what `_encode` wrote for `key`."""
     digest, _, body = content[len(_MAGIC):].partition(b"\n")
-    if not content.startswith(_MAGIC) or _sha256(body).encode() != digest:
+    if not content.startswith(_MAGIC) or sha256(body).encode() != digest:
         return None
     header, _, object_code = body.partition(b"\n")
     fields = json.loads(header)
@@ -209,16 +211,20 @@ def obtain_kernel(source: KernelSource) -> Kernel:
     """
     if settings.DISABLE_JIT.get():
         return Kernel(source, load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
-    key = kernel_key(source)
+    return Kernel(source, *obtain_code(kernel_key(source), lambda: compile_source(source)))
+
+
+def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[LoadedKernel, str]:
+    """The code that `key` names, loaded, and where it came from, in words; compiled and kept on disk where it is found nowhere."""
     loaded = _loaded.get(key)
     if loaded is not None:
-        return Kernel(source, loaded, "already loaded")
+        return loaded, "already loaded"
     disk = DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get())
     lookup = disk.get(key)
     compiled, origin = lookup.found, lookup.note
     if compiled is None:
-        compiled = compile_source(source)
+        compiled = compile()
         problem = disk.put(key, compiled)
         origin = f"compiled: {origin}" + (f"; not kept: {problem}" if problem and problem != origin else "")
     loaded = _loaded[key] = load(compiled)
-    return Kernel(source, loaded, origin)
+    return loaded, origin

@@ -1,4 +1,4 @@
-"""The kernels of a planned graph: one for every fused op, one text for those of the same form."""
+"""The kernels of a planned graph: one for every fused op, one text for those of the same form, and one for every product of matrices."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from adjit.ir.graph import Graph, Op
 from adjit.runtime.kernel_cache import obtain_kernel
 from adjit.runtime.kernel_step import Kernel
 from adjit.runtime.layout import Layout
+from adjit.runtime.product_step import ProductKernel, obtain_product
+
+Code = Kernel | ProductKernel
+"""The machine code of an op."""
 
 
-def compile_kernels(planned: Graph) -> dict[Op, Kernel]:
-    """The loaded kernel of every fused op."""
+def compile_kernels(planned: Graph) -> dict[Op, Code]:
+    """The loaded code of every fused op, and of the products that are not left to NumPy."""
     places = Layout(planned).places
-    kernels = {}
+    kernels: dict[Op, Code] = {}
     for op in planned.ops:
         if op.name == "fused":
             operands = [places[value] for value in op.operands]
             shared = {j: operands.index(slot) for j, slot in enumerate(op.slots[:len(op.results)]) if slot in operands}
             kernels[op] = obtain_kernel(lower_fused(op, shared))
+        elif op.name == "matmul":
+            product = obtain_product(op)
+            if product is not None:
+                kernels[op] = product
     return kernels
 
 
@@ -38,14 +46,15 @@ class KernelUse:
     work: float = 0.0
 
 
-def kernel_uses(planned: Graph, kernels: Mapping[Op, Kernel]) -> list[KernelUse]:
-    """The different kernels of a program, in the order of their first use."""
+def kernel_uses(planned: Graph, kernels: Mapping[Op, Code]) -> list[KernelUse]:
+    """The different kernels of fused ops in a program, in the order of their first use."""
     found: dict[tuple[Any, ...], KernelUse] = {}
     names: set[str] = set()
     for op in planned.ops:
-        if op not in kernels:
+        kernel = kernels.get(op)
+        if not isinstance(kernel, Kernel):
             continue
-        source = kernels[op].source
+        source = kernel.source
         same = (source.text, *(argument.dtype for argument in source.arguments))
         if same not in found:
             name, number = source.name, 1
@@ -53,7 +62,7 @@ def kernel_uses(planned: Graph, kernels: Mapping[Op, Kernel]) -> list[KernelUse]
                 number += 1
                 name = f"{source.name}_{number}"
             names.add(name)
-            found[same] = KernelUse(name, kernels[op])
+            found[same] = KernelUse(name, kernel)
         use = found[same]
         use.count += 1
         use.blocks = max(use.blocks, source.blocks)

@@ -22,8 +22,7 @@ from adjit.runtime.compiled_operation import Half
 from adjit.runtime.dump import dump_to
 from adjit.runtime.executable import Executable, Interpretation
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.kernel_step import Kernel
-from adjit.runtime.kernels import compile_kernels, kernel_uses
+from adjit.runtime.kernels import Code, compile_kernels, kernel_uses
 from adjit.runtime.profile import Profile, make_profile
 from adjit.runtime.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.tracer.box import ArrayBox
@@ -53,7 +52,7 @@ class Program:
     signature: CallSignature
     trace: Trace
     pipeline: PipelineResult
-    kernels: Mapping[Op, Kernel]
+    kernels: Mapping[Op, Code]
     executable: Executable | Interpretation
     inputs: Inputs
     backend: str

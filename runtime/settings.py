@@ -63,6 +63,13 @@ def _bytes(text: str) -> int:
     return int(number) * _UNITS[unit]
 
 
+def _matmul(text: str) -> str:
+    words = ("auto", "avx512", "avx2", "sse2", "numpy")
+    if text not in words:
+        raise ValueError(f"expected one of {', '.join(words)}")
+    return text
+
+
 def _folder(text: str) -> Path | None:
     return Path(text).expanduser()
 
@@ -87,7 +94,9 @@ BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions c
 THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a kernel may use; default: the cores this process may run on")
 CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
 CACHE_SIZE = Setting("ADJIT_CACHE_SIZE", _bytes, lambda: 256 << 20, "bytes the folder of compiled kernels may take; 0: no disk cache")
+MATMUL = Setting("ADJIT_MATMUL", _matmul, lambda: "auto", "machine code for matrix products: avx512, avx2 or sse2; numpy: NumPy's; "
+                 "default, auto: the best that this processor has")
 SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
 DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False, "1: kernels run as plain Python, to step through them")
 
-SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, SIGNATURES, DISABLE_JIT)
+SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, SIGNATURES, DISABLE_JIT)

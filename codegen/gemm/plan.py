@@ -1,0 +1,189 @@
+"""Decides how a product is computed, by the product and the target, never by the number of threads: the only place with thresholds.
+
+C is cut into tiles of some rows by some vectors, which stay in registers while k runs. Rows are cut into *equal* tiles and columns
+into *equal* panels as far as can be, so most products need one or two kernels. An element of C is one chain of fused
+multiply-adds for each part of k, and the sum of the parts in order, whatever the tile: the same bits on every target that has them. So the
+sizes of the parts (`PART`) belong to the meaning of a product. Dot products, and products whose tiles all have fewer than `LATENCY`
+vectors, add up in several chains, whose number depends on the shape and the lanes.
+
+The numbers were measured on processors of two makers, as ratios to the other choices:
+
+- Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds; those of 8 rows need no copy of A.
+- Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
+  fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
+- B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from adjit.codegen.gemm.product import Product
+from adjit.codegen.gemm.target import Target
+
+PART = 512
+"""Length of the parts of k that are summed on their own; up to `WHOLE` it is one part."""
+
+WHOLE = 819
+
+GRAIN = 16
+"""Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
+
+PANEL_BYTES = 40 << 10
+"""Bytes of a copied panel of B: with the rows of A that pass by, it fits into a first cache of 48 kB, and half of it into one of 32 kB."""
+
+COPY_TILES = 8
+COPY_BYTES = 24 << 10
+DOT_ROWS = 4
+DOT_BYTES = 64 << 10
+LATENCY = 8
+"""Vectors of a tile from which on the multiply-adds do not wait for each other."""
+
+UNROLLED = 64
+"""Vector multiply-adds up to which a tile is written without a loop."""
+
+PAGE, LINE = 4096, 64
+
+Size = TypeVar("Size", int, tuple[int, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one product is computed.
+
+    `tiles` has the rows of each tile; `panels` has for each panel the columns of its vectors; `parts` has the lengths that k is
+    cut into, each summed from zero and then added to C, or, where `chained`, continuing the sums in C. `b` says how B is read.
+    `dots`: each tile is made of dot products along k. `axis` is what tasks divide, all of the batch together.
+    """
+
+    product: Product
+    lanes: int
+    swapped: bool
+    dots: bool
+    tiles: tuple[int, ...]
+    panels: tuple[tuple[int, ...], ...]
+    parts: tuple[int, ...]
+    chained: bool
+    b: Literal["in place", "copied", "transposed"]
+    axis: Literal["rows", "columns", "batch"]
+
+    @property
+    def tasks_each(self) -> int:
+        """Tasks of one product of the batch."""
+        return {"rows": len(self.tiles), "columns": len(self.panels), "batch": 1}[self.axis]
+
+    @property
+    def tasks(self) -> int:
+        return self.product.batch * self.tasks_each if self.tiles and self.panels else 0
+
+    @property
+    def chains(self) -> int:
+        """Sums that each element is made of, which are added at the end: more than one where even the largest tile has so few
+        vectors that their multiply-adds would wait for each other."""
+        chains, cells = 1, max(self.tiles) * max(map(len, self.panels))
+        if not (self.chained and len(self.parts) > 1):
+            while chains * cells < LATENCY and all(length % (2 * chains) == 0 for length in self.parts):
+                chains *= 2
+        return chains
+
+    @property
+    def panel_columns(self) -> int:
+        """Columns of the widest panel, in whole vectors."""
+        return self.lanes * max(map(len, self.panels))
+
+    def __str__(self) -> str:
+        kinds = f"{max(self.tiles, default=0)} x {len(max(self.panels, key=len, default=()))}"
+        return (f"{'dot products' if self.dots else 'tiles'} of {kinds} vectors, {len(self.tiles)} x {len(self.panels)} of them, "
+                f"k in {len(self.parts)}, B {self.b}, split by {self.axis}")
+
+
+def equal_parts(total: int, most: int) -> tuple[int, ...]:
+    """`total` as the fewest parts of at most `most`, as equal as can be.
+
+    >>> equal_parts(20, 8)
+    (7, 7, 6)
+    """
+    count = -(-total // most)
+    return tuple(total // count + (i < total % count) for i in range(count))
+
+
+def runs(sizes: Sequence[Size]) -> Iterator[tuple[int, int, Size, int]]:
+    """Neighbours of equal size taken together: index of the first, where it begins, the size, how many. A tuple counts as its sum.
+
+    >>> list(runs((8, 8, 7)))
+    [(0, 0, 8, 2), (2, 16, 7, 1)]
+    """
+    index = start = 0
+    for size, group in itertools.groupby(sizes):
+        times = len(list(group))
+        yield index, start, size, times
+        index += times
+        start += times * (size if isinstance(size, int) else sum(size))
+
+
+def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
+    """The plan for the product on the target. With `hooks`, something is computed from B or C on the way: rows of C stay rows, and
+    every element is summed in one register."""
+    p, swapped = (product, False) if hooks else product.as_rows()
+    lanes = target.lanes(p.element_bytes)
+    dots = p.transpose_b and not p.transpose_a and not hooks and p.inner > 0 and (
+        p.rows <= DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < DOT_BYTES))
+    if dots:
+        rows = next(r for r in (4, 2, 1) if p.rows % r == 0 and r <= lanes)
+        columns = lanes // rows
+        tiles = (rows,) * (p.rows // rows)
+        groups = tuple((min(columns, p.columns - n),) for n in range(0, p.columns, columns))
+        return Plan(p, lanes, swapped, True, tiles, groups, (p.inner,), False, "in place", _axis(p, len(tiles), len(groups), False))
+    panels = _panels(p, lanes, target)
+    widest = max(map(len, panels), default=1)
+    tiles = _tiles(p.rows, widest, target)
+    panel_bytes = p.inner * widest * target.vector_bytes
+    b: Literal["in place", "copied", "transposed"] = "in place"
+    if p.transpose_b:
+        b = "transposed"
+    elif len(tiles) >= COPY_TILES and panel_bytes >= COPY_BYTES:
+        b = "copied"
+    chained = p.inner <= WHOLE
+    most = PART if not chained else PANEL_BYTES // (widest * target.vector_bytes) if len(tiles) > 1 else WHOLE
+    parts = _parts(p.inner, most)
+    return Plan(p, lanes, swapped, False, tiles, panels, parts, chained, b, _axis(p, len(tiles), len(panels), b != "in place"))
+
+
+def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ...]:
+    """Vectors of each panel, the last one not full where the columns do not fill it."""
+    vectors = -(-p.columns // lanes)
+    far = p.row_b * p.element_bytes >= PAGE or p.row_b * p.element_bytes % LINE != 0
+    widths: tuple[int, ...]
+    if target.registers < 32:
+        widths = (4, 3) if p.rows <= 2 else (3, 2) if p.rows <= 4 else (2, 3)
+    else:
+        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3,) if far else (3, 2)
+    width = next((w for w in widths if vectors % w == 0), widths[0])
+    ends = itertools.accumulate(equal_parts(vectors, width), initial=0)
+    return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))
+
+
+def _tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
+    """Equal tiles: of 8 rows where 8 divides the rows, else of about as many as the registers hold."""
+    spare = 1 if target.fma else 2      # for a splat of A; without fused operations, and for a product
+    most = min((target.registers - spare - width) // width, 16)
+    best = [8] * (most > 8) + list(range(most, most * 2 // 3, -1))
+    return equal_parts(rows, next((r for r in best if rows % r == 0), min(most, 9)))
+
+
+def _parts(inner: int, most: int) -> tuple[int, ...]:
+    """Parts of k, all but the last a multiple of `GRAIN`."""
+    sizes = [GRAIN * grains for grains in equal_parts(-(-inner // GRAIN), max(most // GRAIN, 1))] or [0]
+    return (*sizes[:-1], inner - sum(sizes[:-1]))
+
+
+def _axis(p: Product, tiles: int, panels: int, packed: bool) -> Literal["rows", "columns", "batch"]:
+    """Tasks that are many enough and repeat no packing; a thread's part of C should be contiguous."""
+    if p.batch >= 8:
+        return "batch"
+    if packed:
+        return "columns" if panels >= 4 or panels >= tiles else "rows"
+    return "rows" if tiles >= 8 or tiles >= panels else "columns"

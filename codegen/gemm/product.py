@@ -1,0 +1,74 @@
+"""What is to be multiplied: sizes, orientation and strides of one product, or of a batch of equal ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+BYTES = {"f32": 4, "f64": 8}
+"""The dtypes there are products of, and the bytes of an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C = op(A) op(B), `[rows, inner] x [inner, columns]`, all row by row; op(A) is A transposed where `transpose_a`.
+
+    `row_a`, `row_b`, `row_c` are the elements from one row of A, B, C as they lie in memory to the next, `step_a`, `step_b`,
+    `step_c` those from one product of the batch to the next.
+    """
+
+    rows: int
+    inner: int
+    columns: int
+    dtype: str
+    transpose_a: bool
+    transpose_b: bool
+    row_a: int
+    row_b: int
+    row_c: int
+    batch: int = 1
+    step_a: int = 0
+    step_b: int = 0
+    step_c: int = 0
+
+    def __str__(self) -> str:
+        a = (self.inner, self.rows) if self.transpose_a else (self.rows, self.inner)
+        b = (self.columns, self.inner) if self.transpose_b else (self.inner, self.columns)
+        times = f"{self.batch} of " if self.batch > 1 else ""
+        return (f"{times}{self.dtype}[{a[0]},{a[1]}]{' transposed' if self.transpose_a else ''} by "
+                f"[{b[0]},{b[1]}]{' transposed' if self.transpose_b else ''}")
+
+    @property
+    def element_bytes(self) -> int:
+        return BYTES[self.dtype]
+
+    @property
+    def multiplications(self) -> int:
+        return self.batch * self.rows * self.inner * self.columns
+
+    def as_rows(self) -> tuple[Product, bool]:
+        """The same product with vectors lying as rows, which read and write whole vectors of the processor; and whether A and B have
+        changed places (a column C = A b is the row C' = b' A')."""
+        p = self
+        if p.columns == 1 and p.row_b == 1 and not p.transpose_b:
+            p = replace(p, transpose_b=True, row_b=p.inner)
+        if p.rows == 1 and p.row_a == 1 and p.transpose_a:
+            p = replace(p, transpose_a=False, row_a=p.inner)
+        if p.columns == 1 < p.rows and p.row_c == 1 and p.transpose_b:
+            return replace(
+                p, rows=1, columns=p.rows, transpose_a=False, transpose_b=not p.transpose_a, row_a=p.row_b, row_b=p.row_a, row_c=p.rows,
+                step_a=p.step_b, step_b=p.step_a), True
+        if p.inner == 1 and p.row_b == 1 and p.transpose_b and p.columns > 1:
+            p = replace(p, transpose_b=False, row_b=p.columns)
+        return p, False
+
+
+def dense_product(rows: int, inner: int, columns: int, dtype: str, transpose_a: bool = False, transpose_b: bool = False,
+                  batch: int = 1) -> Product:
+    """The product of matrices without gaps between rows or between matrices.
+
+    >>> dense_product(2, 3, 4, "f32", transpose_a=True).row_a
+    2
+    """
+    return Product(
+        rows, inner, columns, dtype, transpose_a, transpose_b, rows if transpose_a else inner, inner if transpose_b else columns, columns,
+        batch, rows * inner, inner * columns, rows * columns)

@@ -1,0 +1,103 @@
+"""LLVM text under construction: instructions, loops with carried values, and functions that are written while others are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+Typed = tuple[str, str]
+"""A type and a value of it."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop: its counter, the carried values of this round, and those of the next, which the body sets; afterwards they are the last."""
+
+    counter: str
+    values: tuple[str, ...]
+    following: Sequence[str] = field(default=())
+
+
+class LLVMText:
+    """The functions of one module."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, str] = {}
+        self._declarations: set[str] = set()
+        self._lines: list[str] = []
+        self._count = 0
+
+    def fresh(self) -> int:
+        self._count += 1
+        return self._count
+
+    def do(self, instruction: str) -> None:
+        self._lines.append(f"  {instruction}")
+
+    def let(self, instruction: str) -> str:
+        """The name of what the instruction gives."""
+        name = f"%v{self.fresh()}"
+        self.do(f"{name} = {instruction}")
+        return name
+
+    def label(self, name: str) -> None:
+        self._lines.append(f"{name}:")
+
+    def call(self, result: str, intrinsic: str, *arguments: Typed) -> str:
+        """Call a function of LLVM's own; the name of its result, where it has one."""
+        self._declarations.add(f"declare {result} @{intrinsic}({', '.join(type for type, _ in arguments)})")
+        text = f"call {result} @{intrinsic}({', '.join(f'{type} {value}' for type, value in arguments)})"
+        if result == "void":
+            self.do(text)
+            return ""
+        return self.let(text)
+
+    def larger(self, value: str, bound: int | str) -> str:
+        """The larger of two counts."""
+        return self.call("i64", "llvm.smax.i64", ("i64", value), ("i64", str(bound)))
+
+    def smaller(self, value: str, bound: int | str) -> str:
+        """The smaller of two counts."""
+        return self.call("i64", "llvm.smin.i64", ("i64", value), ("i64", str(bound)))
+
+    @contextmanager
+    def function(self, name: str, parameters: str, linkage: str = "internal") -> Iterator[None]:
+        """What is written inside is the body of a function; the one under way goes on afterwards."""
+        outer, self._lines = self._lines, []
+        yield
+        head = f"define {linkage} void @{name}({parameters}) nounwind {{"
+        self.functions[name] = "\n".join([head, "entry:", *self._lines, "  ret void", "}"])
+        self._lines = outer
+
+    @contextmanager
+    def loop(self, start: str | int, stop: str | int, step: int = 1, carried: Sequence[Typed] = (), empty: bool = False) -> Iterator[Loop]:
+        """A loop from `start` up to `stop`, with the first of the carried values given. It runs at least once; where it may be
+        `empty`, nothing can be carried out of it."""
+        assert not (empty and carried)
+        number = self.fresh()
+        before, body, latch, after = (f"{part}{number}" for part in ("before", "body", "latch", "after"))
+        loop = Loop(f"%i{number}", tuple(f"%c{number}.{k}" for k in range(len(carried))))
+        if empty:
+            runs = self.let(f"icmp slt i64 {start}, {stop}")
+            self.do(f"br i1 {runs}, label %{before}, label %{after}")
+        else:
+            self.do(f"br label %{before}")
+        self.label(before)
+        self.do(f"br label %{body}")
+        self.label(body)
+        self.do(f"{loop.counter} = phi i64 [{start}, %{before}], [{loop.counter}.next, %{latch}]")
+        place = len(self._lines)
+        yield loop
+        self._lines[place:place] = [
+            f"  {value} = phi {type} [{first}, %{before}], [{following}, %{latch}]"
+            for value, (type, first), following in zip(loop.values, carried, loop.following, strict=True)]
+        self.do(f"br label %{latch}")
+        self.label(latch)
+        self.do(f"{loop.counter}.next = add nsw i64 {loop.counter}, {step}")
+        again = self.let(f"icmp slt i64 {loop.counter}.next, {stop}")
+        self.do(f"br i1 {again}, label %{body}, label %{after}")
+        self.label(after)
+
+    def __str__(self) -> str:
+        return "\n".join([*sorted(self._declarations), *self.functions.values(), ""])

@@ -1,0 +1,247 @@
+"""Matrix products of our own: every orientation and odd size on every target, against NumPy in float64, and nothing around is touched."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import sys
+from functools import cache
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product
+from adjit.codegen.gemm.plan import GRAIN, plan_product
+from adjit.codegen.gemm.product import Product, dense_product
+from adjit.codegen.gemm.target import TARGETS, Target, host_targets
+from adjit.codegen.gemm.tile import Tile
+from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.link import load
+
+pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
+
+DTYPES = {"f32": np.float32, "f64": np.float64}
+ORIENTATIONS = list(itertools.product((False, True), repeat=2))
+on_every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+GAP = 7.25      # what lies between and behind the elements of C
+
+
+def require(target: Target) -> None:
+    if target not in host_targets():
+        pytest.skip(f"this processor is not {target.name}")
+
+
+def entry(code: ProductCode) -> ctypes._CFuncPtr:
+    """The product as a C function; LLVM's verifier has seen it."""
+    llvm.parse_assembly(code.text).verify()
+    kernel = load(compile_product(code))
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(kernel.address)
+    function.kernel = kernel
+    return function
+
+
+@cache
+def lowered(product: Product, target: Target) -> tuple[ProductCode, ctypes._CFuncPtr]:
+    code = lower_product(product, target)
+    return code, entry(code)
+
+
+def matrices(count: int, rows: int, columns: int, row: int, dtype: type, seed: int) -> np.ndarray:
+    """Random matrices whose rows lie `row` elements apart, with NaN in the gaps."""
+    whole = np.full((count, rows, max(row, columns)), np.nan, dtype)
+    whole[:, :, :columns] = np.random.default_rng(seed).standard_normal((count, rows, columns))
+    return whole[:, :, :columns]
+
+
+def tolerance(inner: int, dtype: str) -> float:
+    """For sums of products of standard normal numbers: some times the spread of their rounding errors."""
+    return (inner + 1) ** 0.5 * (1e-5 if dtype == "f32" else 3e-14)
+
+
+def check(product: Product, target: Target, cuts: tuple[int, ...] = (1, 3)) -> np.ndarray:
+    """Run the product in that many ranges of its tasks; the result of each is near that of float64, and nothing else is written."""
+    p, dtype = product, DTYPES[product.dtype]
+    a = matrices(p.batch, *((p.inner, p.rows) if p.transpose_a else (p.rows, p.inner)), p.row_a, dtype, 1)
+    b = matrices(p.batch, *((p.columns, p.inner) if p.transpose_b else (p.inner, p.columns)), p.row_b, dtype, 2)
+    exact = np.matmul((a.swapaxes(1, 2) if p.transpose_a else a).astype("f8"), (b.swapaxes(1, 2) if p.transpose_b else b).astype("f8"))
+    code, function = lowered(product, target)
+    results = []
+    for cut in cuts:
+        memory = np.full(64 + p.batch * p.rows * p.row_c + 64, GAP, dtype)
+        c = memory[64:-64].reshape(p.batch, p.rows, p.row_c)
+        for i in range(cut):
+            low, high = (code.plan.tasks * n // cut for n in (i, i + 1))
+            function(a.ctypes.data, b.ctypes.data, c.ctypes.data, low, high)
+        assert np.abs(c[:, :, :p.columns] - exact).max(initial=0) <= tolerance(p.inner, p.dtype), (p, code.plan)
+        assert (memory[:64] == GAP).all(), (p, code.plan)
+        assert (memory[-64:] == GAP).all(), (p, code.plan)
+        assert (c[:, :, p.columns:] == GAP).all(), (p, code.plan)
+        results.append(c[:, :, :p.columns].copy())
+    assert all(result.tobytes() == results[0].tobytes() for result in results), (p, code.plan)
+    return results[0]
+
+
+SHAPES = [(1, 1, 1), (1, 65, 9), (2, 3, 7), (3, 2, 1), (7, 1, 31), (8, 8, 8), (9, 16, 15), (15, 7, 2), (16, 33, 17), (17, 15, 63),
+          (31, 9, 33), (33, 100, 3), (63, 17, 16), (64, 64, 64), (65, 31, 32), (100, 63, 65), (1, 100, 100), (100, 32, 1), (4, 0, 5),
+          (32, 8, 100)]
+
+
+@on_every_target
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+def test_sizes(target: Target, dtype: str, transpose_a: bool, transpose_b: bool) -> None:
+    require(target)
+    for rows, inner, columns in SHAPES:
+        check(dense_product(rows, inner, columns, dtype, transpose_a, transpose_b), target)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+def test_large_sizes(dtype: str, transpose_a: bool, transpose_b: bool) -> None:
+    """B is copied, k is cut, in parts that are chained (up to 819) and in parts that are added."""
+    for shape in (128, 784, 96), (65, 900, 50), (2, 1000, 70), (200, 300, 520):
+        check(dense_product(*shape, dtype, transpose_a, transpose_b), host_targets()[0])
+
+
+@on_every_target
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+def test_batches(target: Target, transpose_a: bool, transpose_b: bool) -> None:
+    require(target)
+    for batch, shape in (2, (3, 4, 5)), (3, (40, 10, 20)), (9, (5, 6, 7)), (5, (16, 300, 40)), (3, (20, 30, 1)):
+        check(dense_product(*shape, "f32", transpose_a, transpose_b, batch), target, cuts=(1, 2, 5))
+
+
+@on_every_target
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+def test_rows_with_gaps(target: Target, transpose_a: bool, transpose_b: bool) -> None:
+    """Parts of wider matrices; one column of C among others is written by itself."""
+    require(target)
+    for rows, inner, columns in (5, 6, 7), (20, 33, 1), (1, 70, 9), (40, 30, 50):
+        row_a, row_b, row_c = (rows if transpose_a else inner) + 3, (inner if transpose_b else columns) + 5, columns + 2
+        check(Product(rows, inner, columns, "f64", transpose_a, transpose_b, row_a, row_b, row_c), target)
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_any_shape(data: st.DataObject) -> None:
+    size = st.integers(0, 70)
+    shape = data.draw(size), data.draw(st.integers(0, 300)), data.draw(size)
+    flag, dtype, batch = st.booleans(), data.draw(st.sampled_from(sorted(DTYPES))), data.draw(st.integers(1, 10))
+    target = data.draw(st.sampled_from(host_targets()))
+    check(dense_product(*shape, dtype, data.draw(flag), data.draw(flag), batch), target)
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_plans_cover_the_product(data: st.DataObject) -> None:
+    size, flag = st.integers(0, 3000), st.booleans()
+    dtype = data.draw(st.sampled_from(sorted(DTYPES)))
+    product = dense_product(data.draw(size), data.draw(size), data.draw(size), dtype, data.draw(flag), data.draw(flag))
+    target = data.draw(st.sampled_from(list(TARGETS.values())))
+    plan = plan_product(product, target)
+    p = plan.product
+    assert (p.rows, p.columns) == ((product.columns, product.rows) if plan.swapped else (product.rows, product.columns))
+    assert (sum(plan.tiles), sum(map(sum, plan.panels)), sum(plan.parts)) == (p.rows, p.columns, p.inner)
+    assert all(part % GRAIN == 0 for part in plan.parts[:-1])
+    assert len(set(plan.tiles)) <= 2
+    if not plan.dots:
+        assert all(rows * len(counts) + len(counts) + 1 <= target.registers for rows in plan.tiles[:1] for counts in plan.panels)
+
+
+@pytest.mark.parametrize("shape", [(64, 300, 96), (70, 1000, 100), (33, 17, 130)])
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+def test_bits_are_the_same_on_targets_with_fma(shape: tuple[int, int, int], transpose_a: bool, transpose_b: bool) -> None:
+    targets = [target for target in host_targets() if target.fma]
+    if len(targets) < 2:
+        pytest.skip("this processor has one such target")
+    product = dense_product(*shape, "f32", transpose_a, transpose_b)
+    first, second = (check(product, target, cuts=(1,)) for target in targets)
+    assert first.tobytes() == second.tobytes()
+
+
+@on_every_target
+def test_nan_and_infinity(target: Target) -> None:
+    require(target)
+    a, b = (np.random.default_rng(i).standard_normal((20, 20)).astype("f4") for i in range(2))
+    a[3, 5], b[7, 2], a[4, 4], b[4, 9] = np.nan, np.inf, np.inf, 0
+    for transpose_a, transpose_b in ORIENTATIONS:
+        _, function = lowered(dense_product(20, 20, 20, "f32", transpose_a, transpose_b), target)
+        left, right = np.ascontiguousarray(a.T) if transpose_a else a, np.ascontiguousarray(b.T) if transpose_b else b
+        c = np.zeros((20, 20), "f4")
+        function(left.ctypes.data, right.ctypes.data, c.ctypes.data, 0, 1 << 40)
+        with np.errstate(invalid="ignore"):
+            expected = a @ b
+        np.testing.assert_allclose(c, expected, rtol=1e-3, atol=1e-4)
+        assert np.isnan(c[4, 9])
+        assert np.isnan(c[3]).all()
+
+
+def guarded(size: int, dtype: type) -> tuple[mmap.mmap, np.ndarray]:
+    """Memory for so many elements that ends where the next byte may be neither read nor written."""
+    nbytes = size * np.dtype(dtype).itemsize
+    pages = -(-nbytes // mmap.PAGESIZE) + 1
+    memory = mmap.mmap(-1, pages * mmap.PAGESIZE)
+    end = (pages - 1) * mmap.PAGESIZE
+    array = np.frombuffer(memory, dtype, size, end - nbytes)
+    address = array.ctypes.data + nbytes
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    return memory, array
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
+@on_every_target
+def test_nothing_behind_the_operands_is_read(target: Target) -> None:
+    require(target)
+    for transpose_a, transpose_b in ORIENTATIONS:
+        for shape in (5, 7, 3), (9, 20, 18), (1, 19, 33), (33, 19, 1), (70, 130, 50):
+            product = dense_product(*shape, "f32", transpose_a, transpose_b)
+            rows, inner, columns = shape
+            kept, (a, b, c) = zip(*(guarded(n, np.float32) for n in (rows * inner, inner * columns, rows * columns)), strict=True)
+            a[:], b[:] = (np.random.default_rng(i).standard_normal(x.size) for i, x in enumerate((a, b)))
+            lowered(product, target)[1](a.ctypes.data, b.ctypes.data, c.ctypes.data, 0, 1 << 40)
+            left, right = a.reshape(inner, rows).T if transpose_a else a.reshape(rows, inner), b
+            right = b.reshape(columns, inner).T if transpose_b else b.reshape(inner, columns)
+            np.testing.assert_allclose(c.reshape(rows, columns), left.astype("f8") @ right, rtol=0, atol=tolerance(inner, "f32"))
+            assert len(kept) == 3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@on_every_target
+def test_code_is_written_for_targets_that_are_not_here(target: Target, dtype: str) -> None:
+    for transpose_a, transpose_b in ORIENTATIONS:
+        code = lower_product(dense_product(33, 70, 50, dtype, transpose_a, transpose_b, 3), target)
+        llvm.parse_assembly(code.text).verify()
+        assert len(compile_product(code).object_code) > 500
+
+
+def bias_and_relu(tile: Tile) -> None:
+    """max(c + 3, 0)"""
+    text = tile.text
+    three = f"<{', '.join([f'{text.scalar} 3.0'] * text.lanes)}>"
+    for place, value in tile.values.items():
+        moved = text.add(value, three)
+        positive = text.let(f"fcmp ogt {text.vector} {moved}, zeroinitializer")
+        tile.values[place] = text.let(f"select <{text.lanes} x i1> {positive}, {text.vector} {moved}, {text.vector} zeroinitializer")
+    tile.store()
+
+
+def twice(text: VectorText, vector: str) -> str:
+    return text.add(vector, vector)
+
+
+@on_every_target
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+@pytest.mark.parametrize("shape", [(9, 12, 20), (3, 40, 1), (80, 300, 60), (70, 900, 40)])
+def test_hooks(target: Target, transpose_a: bool, transpose_b: bool, shape: tuple[int, int, int]) -> None:
+    require(target)
+    rows, inner, columns = shape
+    code = lower_product(dense_product(*shape, "f32", transpose_a, transpose_b), target, twice, bias_and_relu)
+    a, b = (np.random.default_rng(i).standard_normal(s).astype("f4") for i, s in enumerate(((rows, inner), (inner, columns))))
+    left, right = np.ascontiguousarray(a.T) if transpose_a else a, np.ascontiguousarray(b.T) if transpose_b else b
+    c = np.zeros((rows, columns), "f4")
+    entry(code)(left.ctypes.data, right.ctypes.data, c.ctypes.data, 0, code.plan.tasks)
+    np.testing.assert_allclose(c, np.maximum(2 * (a.astype("f8") @ b) + 3, 0), rtol=0, atol=2 * tolerance(inner, "f32"))
