@@ -9,20 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Axis:
-    """A problem, the sizes it is opened with at a point, and the points, of a full and of a quick run."""
+    """A problem, the sizes it is opened with at a point, and the points."""
 
     title: str
     problem: str
     sizes: Callable[[int], dict[str, Any]]
     points: tuple[int, ...]
-    quick: tuple[int, ...] = ()
-
-    def chosen(self, quick: bool) -> tuple[int, ...]:
-        return self.quick if quick else self.points
 
 
 AXES = {
-    "batch": Axis("mlp (784-512-256-10, Adam): batch", "mlp", lambda n: {"batch": n}, (1, 8, 64, 512, 4096), (1, 512)),
+    "batch": Axis("mlp (784-512-256-10, Adam): batch", "mlp", lambda n: {"batch": n}, (1, 8, 64, 512, 4096)),
     "width": Axis("mlp of two hidden layers, batch 64, Adam: width", "mlp", lambda n: {"sizes": (n, n, n, 10), "batch": 64},
                   (8, 64, 512, 2048, 4096)),
     "depth": Axis("mlp of width 64, batch 64, Adam: layers", "mlp", lambda n: {"sizes": (*(64,) * n, 10), "batch": 64}, (1, 4, 16, 64)),

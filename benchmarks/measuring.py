@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import select
+import signal
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -36,7 +39,7 @@ class Worker:
         self.library, self.limit = library, limit
         self._process = subprocess.Popen(
             [str(python), str(HERE / "worker.py"), library, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-            env=dict(environment))
+            env=dict(environment), start_new_session=True)
         try:
             self.about = self._answer("import", ROUND_LIMIT)
         except WorkerError:
@@ -58,8 +61,7 @@ class Worker:
         try:
             self._process.communicate(timeout=10)
         except (subprocess.TimeoutExpired, ValueError):
-            self._process.kill()
-            self._process.wait()
+            self._kill()
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:
         """The answer to one command."""
@@ -83,11 +85,17 @@ class Worker:
         """Seconds of each of `steps` steps."""
         return self.ask("run", steps=steps, warm=warm)["seconds"]
 
+    def _kill(self) -> None:
+        """End the process and the compilers that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
     def _answer(self, what: str, limit: float) -> dict[str, Any]:
         stdout = self._process.stdout
         assert stdout is not None
         if not select.select([stdout], [], [], limit)[0]:
-            self._process.kill()
+            self._kill()
             raise WorkerError(f"{what} takes more than {limit:g} s")
         line = stdout.readline()
         if not line:

@@ -35,7 +35,8 @@ from summary import print_summary
 HERE = Path(__file__).resolve().parent
 OURS = "adjit"
 PARTS = ("steps", "overhead", "curves")
-QUICK_WORKLOADS = ("tiny", "mlp", "lnsm", "logreg")
+QUICK_PARTS = ("steps", "overhead")
+QUICK_WORKLOADS = ("mlp", "lnsm", "logreg")
 SMALL_ARRAYS = (1, 5, 20)
 
 
@@ -56,7 +57,7 @@ class Settings:
 
     @classmethod
     def of(cls, quick: bool) -> Settings:
-        return cls(True, 3, 0.1, 2, 0.05, 15, 10, False) if quick else cls(False, 7, 0.2, 3, 0.1, 45, 20, True)
+        return cls(True, 3, 0.1, 2, 0.05, 12, 10, False) if quick else cls(False, 7, 0.2, 3, 0.1, 45, 20, True)
 
 
 class Bench:
@@ -168,9 +169,9 @@ class Bench:
 
     def curve(self, axis: str, libraries: Sequence[str]) -> None:
         """Time, memory and first call at the points of one axis, a process for each library; one that took too long goes no further."""
-        points = AXES[axis].chosen(self.settings.quick)
+        points = AXES[axis].points
         missing = [library for library in libraries if any(self.results.cell("curve", axis, point, library) is None for point in points)]
-        if not missing or not points:
+        if not missing:
             return
         say(f"curve: {axis} {', '.join(map(str, points))}")
         with self.workers(list(dict.fromkeys((OURS, *missing))), f"curve-{axis}", self.settings.point_limit) as (workers, absent):
@@ -206,20 +207,20 @@ def say(text: str) -> None:
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="under three minutes: fewer problems, rounds and points, no second starts")
+    parser.add_argument("--quick", action="store_true", help="under three minutes: fewer problems and rounds, no curves, no second starts")
     parser.add_argument("--workloads", default="", metavar="A,B", help=f"of {', '.join(PROBLEMS)}")
     parser.add_argument("--peers", default="", metavar="A,B", help=f"of {', '.join(name for name in CATALOGUE if name != OURS)}")
-    parser.add_argument("--parts", default=",".join(PARTS), metavar="A,B", help="of %(default)s")
+    parser.add_argument("--parts", default="", metavar="A,B", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--results", type=Path, metavar="FILE",
                         help="default: benchmarks/results/comparison.json; quick.json of a quick run, "
                                                                    "partial.json where workloads, peers or parts are chosen")
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
     options = parser.parse_args(arguments)
-    options.chosen = bool(options.workloads or options.peers or options.parts != ",".join(PARTS))
+    options.chosen = bool(options.workloads or options.peers or options.parts)
     options.workloads = names(parser, options.workloads, QUICK_WORKLOADS if options.quick else tuple(PROBLEMS), tuple(PROBLEMS))
     options.curve_peers = bool(options.peers)
     options.peers = names(parser, options.peers, tuple(CATALOGUE), tuple(CATALOGUE))
-    options.parts = names(parser, options.parts, PARTS, PARTS)
+    options.parts = names(parser, options.parts, QUICK_PARTS if options.quick else PARTS, PARTS)
     if options.results is None:
         options.results = FOLDER / ("quick.json" if options.quick else "partial.json" if options.chosen else "comparison.json")
     return options

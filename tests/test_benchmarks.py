@@ -184,7 +184,7 @@ def test_a_curve_ends_where_a_library_fails(bench: run.Bench, tmp_path: Path, mo
         "import dataclasses, with_numpy\ndef small(problem):\n    if len(problem.data[0]) > 2: raise ValueError('too large')\n"
         "    return with_numpy.open_task(problem)\n"
         "def library():\n    return dataclasses.replace(with_numpy.library(), open=small)")
-    monkeypatch.setitem(run.AXES, "steps", run.AXES["steps"].__class__("rnn", "rnn", lambda n: {"steps": n}, (), (2, 4, 6)))
+    monkeypatch.setitem(run.AXES, "steps", run.AXES["steps"].__class__("rnn", "rnn", lambda n: {"steps": n}, (2, 4, 6)))
     bench.curve("steps", ["adjit", "planted"])
     assert [bool((bench.results.cell("curve", "steps", n, "adjit") or {}).get("rounds")) for n in (2, 4, 6)] == [True] * 3
     assert len((bench.results.cell("curve", "steps", 2, "planted") or {})["rounds"]) == 1
