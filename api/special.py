@@ -5,7 +5,7 @@
     >>> aj.special.gammaln(np.array([1.0, 2.0, 5.0])).round(4)
     array([0.    , 0.    , 3.1781])
     >>> aj.grad(aj.special.log_ndtr)(-30.0).round(4)
-    np.float64(30.0332)
+    np.float64(30.0333)
 
 Error functions: `erf`, `erfc`, `erfcx`, `erfinv`, `ndtr`, `log_ndtr`. Gamma function: `gammaln`, `gamma`, `rgamma`, `gammasgn`, `psi`
 (`digamma`), `polygamma`, `multigammaln`, `beta`, `betaln`. Bessel functions: `i0`, `i0e`, `i1`, `i1e`. Logistic: `expit`, `logit`,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[list[float], ...], list[list[fl
     "hypot": (np.hypot, ([0.0], [0.0]), [[0.0], [0.0]]),
     "arctan2": (np.arctan2, ([0.0], [0.0]), [[0.0], [0.0]]),
     "power": (np.power, ([0.0, 0.0], [0.0, 2.0]), [[0.0, 0.0], [0.0, 0.0]]),
+    "xlogy": (aj.special.xlogy, ([0.0, 0.0], [0.0, 2.0]), [[0.0, math.log(2.0)], [0.0, 0.0]]),
+    "xlog1py": (aj.special.xlog1py, ([0.0], [-1.0]), [[0.0], [0.0]]),
+    "entr": (aj.special.entr, ([0.0],), [[0.0]]),
+    "rel_entr": (aj.special.rel_entr, ([0.0], [2.0]), [[0.0], [0.0]]),
+    "i0e": (aj.special.i0e, ([0.0],), [[0.0]]),
+    "i1e": (aj.special.i1e, ([0.0],), [[0.5]]),
+    "erfinv": (aj.special.erfinv, ([-1.0, 1.0],), [[np.inf, np.inf]]),
+    "gammaln at 0": (aj.special.gammaln, ([0.0, -0.0],), [[-np.inf, np.inf]]),
     "prod": (np.prod, ([0.0, 3.0, 2.0],), [[6.0, 0.0, 0.0]]),
     "prod of two zeros": (np.prod, ([0.0, 3.0, 0.0],), [[0.0, 0.0, 0.0]]),
     "cumprod": (np.cumprod, ([2.0, 0.0, 3.0],), [[1.0, 8.0, 0.0]]),

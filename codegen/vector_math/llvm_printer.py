@@ -34,7 +34,7 @@ _FLOAT_INTRINSICS = {"absolute": "fabs", "fma": "fma", "sqrt": "sqrt", "floor": 
                      "copysign": "copysign", "maximum": "maximum", "minimum": "minimum"}
 _LONGEST_INLINED = 60
 """Instructions of a branch that the vectoriser may run for all elements: the longest of those (power's) has 30."""
-_UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}'
+UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}'
 
 
 def llvm_type(type: str) -> str:
@@ -207,4 +207,4 @@ def _function_of_one(vector: LLVMPrinter, symbol: str, vector_symbol: str, types
 
 
 def _module(printer: LLVMPrinter, *definitions: str) -> str:
-    return "\n".join([*sorted(printer.declarations), *printer.tables.values(), *definitions, _UNLIKELY, ""])
+    return "\n".join([*sorted(printer.declarations), *printer.tables.values(), *definitions, UNLIKELY, ""])

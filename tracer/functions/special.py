@@ -71,18 +71,19 @@ def _log_expit(x: Value) -> Value:
 # -- x log y and what is made of it
 
 
-def _times_log(x: Value, y: Value, log: Lower, at_zero: float) -> Value:
-    """0 where x is 0, whatever y; the logarithm is not taken there, so that its derivative stays finite."""
-    nothing = ops.logical_and(_is(x, 0.0), ops.logical_not(ops.isnan(y)))
-    return ops.select(nothing, _number(x, 0.0), ops.multiply(x, log(ops.select(nothing, _number(y, at_zero), y))))
+def _times_log(x: Value, y: Value, log: Lower, pole: float) -> Value:
+    """x log(y), and 0 where x is 0 and the logarithm not finite; it is not taken there, so that its derivative stays finite, too."""
+    finite = ops.logical_and(ops.greater(y, _number(y, pole)), _below(y, math.inf))
+    nothing = ops.logical_and(_is(x, 0.0), ops.logical_not(ops.logical_or(finite, ops.isnan(y))))
+    return ops.select(nothing, _number(x, 0.0), ops.multiply(x, log(ops.select(nothing, _number(y, pole + 1.0), y))))
 
 
 def _xlogy(x: Value, y: Value) -> Value:
-    return _times_log(x, y, ops.log, 1.0)
+    return _times_log(x, y, ops.log, 0.0)
 
 
 def _xlog1py(x: Value, y: Value) -> Value:
-    return _times_log(x, y, ops.log1p, 0.0)
+    return _times_log(x, y, ops.log1p, -1.0)
 
 
 def _entr(x: Value) -> Value:
