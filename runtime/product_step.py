@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from adjit.codegen import direct_call
 from adjit.codegen.gemm.lower import compile_product, lower_product
 from adjit.codegen.gemm.plan import Plan, plan_product
 from adjit.codegen.gemm.product import BYTES, Product, dense_product
@@ -27,6 +28,9 @@ from adjit.runtime.threads import POOL
 
 SPLIT_VECTORS = 1_000_000
 """Vector multiply-adds from which a product is split over threads: some times as long as waking a sleeping thread takes."""
+
+RELEASE_VECTORS = 30_000
+"""Vector multiply-adds from which the interpreter's lock is released: some microseconds, many times what releasing it takes."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -82,11 +86,14 @@ def obtain_product(op: Op) -> ProductKernel | None:
 def bind_product(kernel: ProductKernel, operands: Sequence[ctypes.c_void_p], results: Sequence[ctypes.c_void_p], threads: int,
                  owner: object) -> Step:
     """The step that multiplies what the cells point at when it is called. `owner` is kept alive until every thread is done."""
-    entry = _PROTOTYPE(kernel.loaded.address)
     plan, arguments = kernel.plan, (*operands, *results)
     if kernel.product.multiplications < SPLIT_VECTORS * plan.lanes:
         threads = 1
     ranges = split_blocks(plan.tasks, threads)
+    if len(ranges) == 1 and direct_call.available():
+        release = kernel.product.multiplications >= RELEASE_VECTORS * plan.lanes
+        return direct_call.make_direct_call(kernel.loaded.address, arguments, ranges[0], release, kernel)
+    entry = _PROTOTYPE(kernel.loaded.address)
     calls = [(*arguments, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
     if len(calls) > 1:
         return partial(POOL.run, entry, calls, threads, (kernel, owner))

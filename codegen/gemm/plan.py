@@ -36,9 +36,12 @@ PANEL_BYTES = 40 << 10
 """Bytes of a copied panel of B: with the rows of A that pass by, it fits into a first cache of 48 kB, and half of it into one of 32 kB."""
 
 COPY_TILES = 8
-COPY_BYTES = 24 << 10
+COPY_BYTES, COPY_BYTES_FAR = 24 << 10, 8 << 10
 DOT_ROWS = 4
 DOT_BYTES = 64 << 10
+FAR = 2048
+"""Bytes between rows of B from which they fall into few sets of the first cache, so that even a small panel does not stay there."""
+
 LATENCY = 8
 """Vectors of a tile from which on the multiply-adds do not wait for each other."""
 
@@ -144,7 +147,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     b: Literal["in place", "copied", "transposed"] = "in place"
     if p.transpose_b:
         b = "transposed"
-    elif len(tiles) >= COPY_TILES and panel_bytes >= COPY_BYTES:
+    elif len(tiles) >= COPY_TILES and panel_bytes >= (COPY_BYTES_FAR if p.row_b * p.element_bytes >= FAR else COPY_BYTES):
         b = "copied"
     chained = p.inner <= WHOLE
     most = PART if not chained else PANEL_BYTES // (widest * target.vector_bytes) if len(tiles) > 1 else WHOLE

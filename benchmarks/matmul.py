@@ -1,0 +1,163 @@
+"""Products of matrices, ours against `np.dot`: short bursts of both in turns, the best of each, and the processor's peak beside them.
+
+    python matmul.py [--quick] [--threads 1,2] [--only 128]
+
+Both sides write into memory that is there already, and are called from Python as compiled functions call them: batches and one transposed
+operand go to `np.matmul`, as the runtime without machine code of ours would do. A thread count is a process of its own, for NumPy's
+BLAS reads its variables when it is imported; presets of its kind of processor are taken away, since they may halve its speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from machine import cores
+
+PRESETS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NVPL_BLAS_DEBUG_CPU_TYPE", "ADJIT_MATMUL")
+
+
+class Case(NamedTuple):
+    """One product: rows, inner size, columns, which operands are transposed, dtype, batch."""
+
+    rows: int
+    inner: int
+    columns: int
+    turned: str = "NN"
+    dtype: str = "f32"
+    batch: int = 1
+
+    @property
+    def operations(self) -> int:
+        return 2 * self.batch * self.rows * self.inner * self.columns
+
+    def __str__(self) -> str:
+        size = f"{self.rows} {self.inner} {self.columns}"
+        return f"{self.dtype} {self.turned} {f'{self.batch} x ' if self.batch > 1 else ''}{size}"
+
+
+CASES = [
+    *(Case(n, n, n) for n in (4, 8, 16, 32, 64, 100, 128, 256, 512, 1024, 2048)),
+    Case(128, 784, 512), Case(784, 128, 512, "TN"), Case(128, 512, 784, "NT"), Case(64, 256, 1024), Case(1024, 256, 1024),
+    Case(16, 784, 512, "NT"), Case(128, 512, 10), Case(1, 784, 512), Case(784, 512, 1), Case(512, 512, 512, "TT"),
+    Case(128, 32, 128, "NT", batch=64), Case(128, 32, 128, batch=64), Case(128, 128, 32, batch=64), Case(8, 8, 8, batch=500),
+    *(Case(n, n, n, dtype="f64") for n in (4, 16, 64, 128, 256, 512, 1024, 2048)),
+    Case(1000, 20, 1, dtype="f64"), Case(20, 1000, 1, "TN", "f64"), Case(25000, 10, 10, dtype="f64"), Case(10, 25000, 10, "TN", "f64")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the rounds")
+    parser.add_argument("--threads", default=",".join(map(str, sorted({1, cores()}))), help="thread counts to measure, with commas between")
+    parser.add_argument("--only", default="", help="cases whose text contains this")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        measure_all(options.worker, 0.15 if options.quick else 0.6, options.only)
+        return
+    print(f"load {' '.join(f'{load:.2f}' for load in os.getloadavg())}; the peak is measured in the same rounds")
+    print(f"{'case':<24} threads  GFLOP/s  np.dot  ratio  of peak")
+    for threads in options.threads.split(","):
+        environment = {name: value for name, value in os.environ.items() if name not in PRESETS}
+        environment |= {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        subprocess.run([sys.executable, __file__, *sys.argv[1:], "--worker", threads], check=True, env=environment)
+    print(f"load {' '.join(f'{load:.2f}' for load in os.getloadavg())}")
+
+
+def measure_all(threads: int, seconds: float, only: str) -> None:
+    """Print a line for each case, with that many threads on both sides."""
+    import ceilings
+
+    compiler, count, out = ceilings.Compiler.for_host(), 20_000, (ctypes.c_double * 64)()
+    peaks = {}
+    for dtype, scalar, lanes in (("f32", "float", compiler.lanes), ("f64", "double", compiler.lanes // 2)):
+        chains = ceilings.multiply_add(compiler, scalar, lanes)
+        run = compiler.function(chains, f"fma_{scalar}", ctypes.c_int64, ctypes.c_void_p)
+        peaks[dtype] = 2 * ceilings.CHAINS * lanes * count, partial(run, count, ctypes.addressof(out))
+    for case in CASES:
+        if only not in str(case):
+            continue
+        ours, numpy, _kept = sides(case, threads)
+        operations, peak = peaks[case.dtype]
+        best = in_turns([ours, numpy, peak], seconds)
+        speed, other = (case.operations / best[i] / 1e9 for i in range(2))
+        highest = operations / best[2] / 1e9 * threads
+        print(f"{case!s:<24} {threads:>7}  {speed:7.1f}  {other:6.1f}  {speed / other:5.2f}  {speed / highest:7.0%}", flush=True)
+
+
+def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], object], object]:
+    """Our product and NumPy's, on the same operands; and what has to be kept while ours is called."""
+    import numpy as np
+
+    from adjit.ir.parser import parse
+    from adjit.runtime.product_step import bind_product, obtain_product
+
+    turn_a, turn_b = (turn == "T" for turn in case.turned)
+    dtype = np.dtype({"f32": "f4", "f64": "f8"}[case.dtype])
+    batch = (case.batch,) if case.batch > 1 else ()
+    a = aligned((*batch, *((case.inner, case.rows) if turn_a else (case.rows, case.inner))), dtype)
+    b = aligned((*batch, *((case.columns, case.inner) if turn_b else (case.inner, case.columns))), dtype)
+    c, c_numpy = (aligned((*batch, case.rows, case.columns), dtype) for _ in range(2))
+    types = [f"{case.dtype}[{','.join(map(str, array.shape))}]" for array in (a, b, c)]
+    graph = parse(f"""graph @f(%a: {types[0]}, %b: {types[1]}) {{
+      %c: {types[2]} = matmul %a, %b {{transpose_a={str(turn_a).lower()}, transpose_b={str(turn_b).lower()}}}
+      return %c
+    }}""")
+    kernel = obtain_product(graph.ops[0])
+    assert kernel is not None
+    cells = [ctypes.c_void_p(array.ctypes.data) for array in (a, b, c)]
+    step = bind_product(kernel, cells[:2], cells[2:], threads, (a, b, c))
+    left, right = a.swapaxes(-1, -2) if turn_a else a, b.swapaxes(-1, -2) if turn_b else b
+    product = np.matmul if batch or turn_a or turn_b else np.dot
+
+    def numpy() -> object:
+        return product(left, right, c_numpy)
+    step()
+    numpy()
+    limit = 1e-4 if case.dtype == "f32" else 1e-12
+    if not np.abs(c - c_numpy).max() <= limit * case.inner ** 0.5 + limit:
+        raise AssertionError(f"{case}: the results differ")
+    return step, numpy, c
+
+
+def aligned(shape: tuple[int, ...], dtype):  # type: ignore[no-untyped-def]
+    """Random numbers from the beginning of a cache line on."""
+    import numpy as np
+
+    count = int(np.prod(shape))
+    raw = np.zeros(count * dtype.itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    array = raw[start:start + count * dtype.itemsize].view(dtype).reshape(shape)
+    array[...] = np.random.default_rng(count).standard_normal(shape)
+    return array
+
+
+def in_turns(functions: list[Callable[[], object]], seconds: float) -> list[float]:
+    """Seconds of one call of each: the least over bursts of some milliseconds that take turns."""
+    repeats = []
+    for function in functions:
+        begin = time.perf_counter()
+        function()
+        repeats.append(max(1, int(0.003 / max(time.perf_counter() - begin, 1e-7))))
+    best = [float("inf")] * len(functions)
+    end = time.perf_counter() + seconds
+    rounds = 0
+    while time.perf_counter() < end or rounds < 5:
+        rounds += 1
+        for index, function in enumerate(functions):
+            begin = time.perf_counter()
+            for _ in range(repeats[index]):
+                function()
+            best[index] = min(best[index], (time.perf_counter() - begin) / repeats[index])
+    return best
+
+
+if __name__ == "__main__":
+    main()
