@@ -119,6 +119,8 @@ class Bench:
                 cells[library] |= step_cell(found, times.get(OURS, Times()), load)
                 if found.failed is None:
                     self.ask_memory(workers[library], cells[library])
+            if "absent" not in cells[OURS]:
+                cells[OURS]["allocations"] = workers[OURS].ask("allocations")
         for library in workers if self.settings.starts else ():
             if "absent" not in cells[library]:
                 self.start_again(workload, library, cells[library])
@@ -132,8 +134,6 @@ class Bench:
         try:
             answer = worker.ask("memory", steps=5)
             cell["memory"] |= {"steps": answer["peak"], "planned": answer["planned"]}
-            if worker.library == OURS:
-                cell["allocations"] = worker.ask("allocations")
         except WorkerError as error:
             cell["memory"]["absent"] = str(error)
 
