@@ -32,8 +32,8 @@ WHOLE = 819
 GRAIN = 16
 """Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
 
-PANEL_BYTES = 40 << 10
-"""Bytes of a copied panel of B: with the rows of A that pass by, it fits into a first cache of 48 kB, and half of it into one of 32 kB."""
+CHAINED = 320
+"""Most of the parts of one chain, where tiles share a panel of B: it then stays in the first cache, or nearly so."""
 
 COPY_TILES = 8
 COPY_BYTES, COPY_BYTES_FAR = 24 << 10, 8 << 10
@@ -150,7 +150,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     elif len(tiles) >= COPY_TILES and panel_bytes >= (COPY_BYTES_FAR if p.row_b * p.element_bytes >= FAR else COPY_BYTES):
         b = "copied"
     chained = p.inner <= WHOLE
-    most = PART if not chained else PANEL_BYTES // (widest * target.vector_bytes) if len(tiles) > 1 else WHOLE
+    most = PART if not chained else CHAINED if len(tiles) > 1 else WHOLE
     parts = _parts(p.inner, most)
     return Plan(p, lanes, swapped, False, tiles, panels, parts, chained, b, _axis(p, len(tiles), len(panels), b != "in place"))
 
