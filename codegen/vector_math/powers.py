@@ -1,6 +1,7 @@
 """cbrt, hypot, power.
 
-power(x, y) = e^(y log x), the logarithm with 11 bits more than the format, the product exact (fdlibm's plan; large terms as pairs).
+power(x, y) = e^(y log x), the logarithm with 11 bits more than the format, the product exact (fdlibm's plan; large terms as pairs);
+in float32 2^(y log2 x), computed in float64, which has those bits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from adjit.codegen.vector_math.building_blocks import (
 )
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, TWO_THIRDS, pair, short_pair
 from adjit.codegen.vector_math.exponential import EXP_RANGE
-from adjit.codegen.vector_math.language import Value, copysign, fma, rare, select, sqrt, to_bits
+from adjit.codegen.vector_math.language import Value, convert, copysign, fma, rare, select, sqrt, to_bits
 from adjit.codegen.vector_math.logarithmic import split_exponent
 
 
@@ -92,15 +93,30 @@ def _exp_of_pair(x: Value, x_low: Value) -> Value:
     return (one + (rest + (q + fma(r + q, r_low, r_low)))) * a * b
 
 
+def _power_of_positive(a: Value, y: Value) -> Value:
+    high, low = _log_pair(a)
+    p, p_low = two_product(y, high)
+    least, most = EXP_RANGE[a.bits]
+    p_low = select((p > least) & (p < most), fma(y, low, p_low), 0.0)
+    return _exp_of_pair(at_most(at_least(p, least), most), p_low)
+
+
+def _power_in_double(a: Value, y: Value) -> Value:
+    """As `_power_of_positive`, for float32: 33 bits of the logarithm are enough, and no power in reach overflows."""
+    k, m = split_exponent(convert(a, "f64"))
+    f = m - 1.0
+    p = convert(y, "f64") * fma(f, polynomial(f, "POW_LOG2"), k)
+    p = at_most(at_least(p, -200.0), 200.0)
+    n, code = nearest(p)
+    r, scale = p - n, power_of_two(code)
+    return convert(fma(r * polynomial(r, "POW_EXP2"), scale, scale), "f32")
+
+
 def power(x: Value, y: Value) -> Value:
     f = x.format
     a, b = abs(x), abs(y)
-    high, low = _log_pair(a)
     z = at_most(at_least(y, -(2.0**64)), 2.0**64)   # beyond, the result is 0, 1 or infinite anyway
-    p, p_low = two_product(z, high)
-    least, most = EXP_RANGE[x.bits]
-    p_low = select((p > least) & (p < most), fma(z, low, p_low), 0.0)
-    r = _exp_of_pair(at_most(at_least(p, least), most), p_low)
+    r = _power_in_double(a, z) if x.bits == 32 else _power_of_positive(a, z)
 
     def special() -> tuple[Value]:
         u = select(b < f.unit, b + f.unit, b)   # the last bit of it has the weight 1
