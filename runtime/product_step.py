@@ -10,9 +10,8 @@ import ctypes
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
-from adjit.codegen import direct_call
 from adjit.codegen.gemm.lower import compile_product, lower_product
 from adjit.codegen.gemm.plan import Plan, plan_product
 from adjit.codegen.gemm.product import BYTES, Product, dense_product
@@ -23,14 +22,13 @@ from adjit.ir.types import short_name
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import environment, obtain_code, sha256
 from adjit.runtime.kernel_step import split_blocks
-from adjit.runtime.steps import Step
 from adjit.runtime.threads import POOL
 
 SPLIT_VECTORS = 1_000_000
 """Vector multiply-adds from which a product is split over threads: some times as long as waking a sleeping thread takes."""
 
-RELEASE_VECTORS = 30_000
-"""Vector multiply-adds from which the interpreter's lock is released: some microseconds, many times what releasing it takes."""
+NANOSECONDS_A_VECTOR = 0.2
+"""What a vector multiply-add takes, roughly: two a cycle."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -83,19 +81,36 @@ def obtain_product(op: Op) -> ProductKernel | None:
     return ProductKernel(product, plan_product(product, target), loaded, origin)
 
 
-def bind_product(kernel: ProductKernel, operands: Sequence[ctypes.c_void_p], results: Sequence[ctypes.c_void_p], threads: int,
-                 owner: object) -> Step:
-    """The step that multiplies what the cells point at when it is called. `owner` is kept alive until every thread is done."""
-    plan, arguments = kernel.plan, (*operands, *results)
-    if kernel.product.multiplications < SPLIT_VECTORS * plan.lanes:
-        threads = 1
-    ranges = split_blocks(plan.tasks, threads)
-    if len(ranges) == 1 and direct_call.available():
-        release = kernel.product.multiplications >= RELEASE_VECTORS * plan.lanes
-        return direct_call.make_direct_call(kernel.loaded.address, arguments, ranges[0], release, kernel)
-    entry = _PROTOTYPE(kernel.loaded.address)
-    calls = [(*arguments, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
-    if len(calls) > 1:
-        return partial(POOL.run, entry, calls, threads, (kernel, owner))
-    entry.kernel = kernel       # type: ignore[attr-defined]  # the code lives as long as the function
-    return partial(entry, *calls[0])
+def task_ranges(plan: Plan, threads: int) -> list[tuple[int, int]]:
+    """Ranges that cover the tasks: a few for each thread, but one where each has to pack all of B again."""
+    if threads == 1 or plan.b == "in place" or plan.axis != "rows":
+        return split_blocks(plan.tasks, threads)
+    count = min(threads, plan.tasks)
+    return [(plan.tasks * i // count, plan.tasks * (i + 1) // count) for i in range(count)]
+
+
+class ProductStep:
+    """Multiplies what the cells `operands` point at, into what `result` points at when it is called.
+
+    `owner` is kept alive until every thread is done with a call.
+    """
+
+    def __init__(self, kernel: ProductKernel, operands: Sequence[ctypes.c_void_p], results: Sequence[ctypes.c_void_p], threads: int,
+                 owner: object):
+        plan = kernel.plan
+        vectors = kernel.product.multiplications / plan.lanes
+        ranges = split_blocks(plan.tasks, threads if vectors >= SPLIT_VECTORS else 1)
+        self._calls = [(*operands, *results, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
+        self._entry = _PROTOTYPE(kernel.loaded.address)
+        self._kernel, self._threads, self._owner = kernel, threads, owner       # the code lives as long as the step
+        self.work = vectors * NANOSECONDS_A_VECTOR
+
+    def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]] | None:
+        """As `chain.NativeStep` has it."""
+        return [(self._kernel.loaded.address, self._calls[0])] if len(self._calls) == 1 else None
+
+    def __call__(self) -> None:
+        if len(self._calls) > 1:
+            POOL.run(self._entry, self._calls, self._threads, (self._kernel, self._owner))
+        else:
+            self._entry(*self._calls[0])
