@@ -9,13 +9,13 @@ comes out.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -66,7 +66,7 @@ class Bench:
     def __init__(self, settings: Settings, pythons: Mapping[str, Path], results: Results, folder: Path, log: IO[str]):
         self.settings, self.pythons, self.results, self.folder, self.log = settings, pythons, results, folder, log
 
-    @contextmanager
+    @contextlib.contextmanager
     def workers(self, libraries: Sequence[str], caches: str, limit: float) -> Iterator[tuple[dict[str, Worker], dict[str, Cell]]]:
         """A process for each library, caches in a folder of this name, and the cells of those that do not start."""
         started: dict[str, Worker] = {}
@@ -120,7 +120,8 @@ class Bench:
                 if found.failed is None:
                     self.ask_memory(workers[library], cells[library])
             if "absent" not in cells[OURS]:
-                cells[OURS]["allocations"] = workers[OURS].ask("allocations")
+                with contextlib.suppress(WorkerError):
+                    cells[OURS]["allocations"] = workers[OURS].ask("allocations")
         for library in workers if self.settings.starts else ():
             if "absent" not in cells[library]:
                 self.start_again(workload, library, cells[library])
