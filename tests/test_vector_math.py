@@ -124,16 +124,22 @@ def beside_cancellation(name: str, arguments: Sequence[np.ndarray], exact: np.nd
     return np.maximum(abs(other), abs(exact - other))
 
 
-def worst_error(name: str, loop: Loop, arrays: tuple[np.ndarray, ...]) -> tuple[float, tuple[float, ...]]:
+def worst_error(name: str, computed: Callable[..., np.ndarray], arrays: tuple[np.ndarray, ...]) -> tuple[float, tuple[float, ...]]:
     """The largest error, and where it is."""
+    return worst_errors(name, [computed], arrays)[0]
+
+
+def worst_errors(name: str, functions: Sequence[Callable[..., np.ndarray]],
+                 arrays: tuple[np.ndarray, ...]) -> list[tuple[float, tuple[float, ...]]]:
+    """That of several: the reference is the slow part."""
     wide = np.float64 if arrays[0].dtype == np.float32 else LONG
     with np.errstate(all="ignore"):
         arguments = [a.astype(wide) for a in arrays]
         exact = reference(name)(*arguments)
         beside = beside_cancellation(name, arguments, exact)
-        error = errors_in_ulps(loop(*arrays), exact, beside)
-    place = int(np.argmax(error))
-    return float(error[place]), tuple(float(a[place]) for a in arrays)
+        errors = [errors_in_ulps(computed(*arrays), exact, beside) for computed in functions]
+    places = [int(np.argmax(error)) for error in errors]
+    return [(float(error[place]), tuple(float(a[place]) for a in arrays)) for error, place in zip(errors, places, strict=True)]
 
 
 needs_long_double = pytest.mark.skipif(np.finfo(LONG).nmant < 63, reason="no wider format than float64 here")
@@ -150,23 +156,14 @@ def test_float32_is_within_2_ulp(name: str, fused: bool, request: pytest.Fixture
 
 
 @needs_long_double
-@pytest.mark.parametrize("fused", FUSED)
 @pytest.mark.parametrize("name", RANGES)
-def test_float64_is_within_4_ulp(name: str, fused: bool) -> None:
-    error, place = worst_error(name, Loop(name, "f64", fused), (double_points(*RANGES[name], 10_000),))
-    assert error <= BOUND["f64"], place
-
-
-@needs_long_double
-@pytest.mark.parametrize("name", SPECIAL)
-def test_numpy_formulas_of_the_records(name: str) -> None:
-    """Without error-free sums they are a little less exact."""
-    x = double_points(*SPECIAL[name], 10_000)
-    with np.errstate(all="ignore"):
-        exact = reference(name)(x.astype(LONG))
-        error = errors_in_ulps(getattr(special_functions, name)(x), exact, beside_cancellation(name, [x.astype(LONG)], exact))
-    place = int(np.argmax(error))
-    assert error[place] <= (20 if name == "digamma" else 8), x[place]
+def test_float64_is_within_4_ulp(name: str) -> None:
+    """With and without fma; and the NumPy formulas of the records, which lack error-free sums and are a little less exact."""
+    functions: list[Callable[..., np.ndarray]] = [Loop(name, "f64", fused) for fused in (processor_has_fma(), False)]
+    functions += [getattr(special_functions, name)] if name in SPECIAL else []
+    results = worst_errors(name, functions, (double_points(*RANGES[name], 10_000),))
+    for (error, place), bound in zip(results, [BOUND["f64"]] * 2 + [20 if name == "digamma" else 8], strict=False):
+        assert error <= bound, place
 
 
 @needs_long_double
