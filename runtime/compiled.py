@@ -19,6 +19,7 @@ from adjit.runtime.profile import Profile
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
 from adjit.runtime.reports import check_stage, graph_text, kernel_texts, memory_of
+from adjit.tracer.box import ByReference
 from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
@@ -72,6 +73,13 @@ class CompiledFunction:
                 raise
         self._cache.forget(signature.key, program)
         return self._first_call(fun, args, kwargs, signature, update_in_place=False)
+
+    def __getattr__(self, name: str) -> Any:
+        """Of a compiled module, everything else is the module's: `parameters()`, `state_dict()`, `eval()`, `training`."""
+        fun = self.__dict__.get("fun")
+        if isinstance(fun, ByReference) and not name.startswith("__"):
+            return getattr(fun, name)
+        raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}", name=name, obj=self)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundCompiledFunction(self, instance)

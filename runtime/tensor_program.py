@@ -24,6 +24,7 @@ from adjit.runtime.compiled_operation import CompiledOperation
 from adjit.runtime.snapshot import Snapshot, filled_later, stateful_in
 from adjit.runtime.tensor_effects import CapturedFunction, Effects, Place, make_effects, tensor_positions
 from adjit.tracer.array import TracedArray
+from adjit.tracer.box import held_by
 from adjit.tracer.guards import find_sources
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.source import find_user_location
@@ -82,7 +83,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     with capturing() as capture:
         roots = signature.by_reference()
         reachable = [source.value for source in find_sources([fun]).values()]
-        watched = [*roots, *stateful_in(reachable)]
+        watched = [*roots, *stateful_in([*held_by(fun), *reachable])]
         outside = [(container, copy(container)) for container in reachable if isinstance(container, (list, dict))]
         before = Snapshot(watched)
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MethodType
 from typing import Any
 
 Function = Callable[..., Any]
@@ -45,6 +47,18 @@ class ArrayBox:
 
 class ByReference:
     """Objects that compiled functions take by reference; who compiles looks after what they hold. See `eager.state.Stateful`."""
+
+
+def held_by(function: Any) -> list[Any]:
+    """What a callable object is called with besides its arguments: the object of a method, what a partial binds; itself if it is taken
+    by reference."""
+    if isinstance(function, ByReference):
+        return [function]
+    if isinstance(function, MethodType):
+        return [function.__self__, *held_by(function.__func__)]
+    if isinstance(function, partial):
+        return [*held_by(function.func), *function.args, *function.keywords.values()]
+    return []
 
 
 def find_box(args: Sequence[Any], kwargs: Mapping[str, Any]) -> ArrayBox | None:

@@ -17,7 +17,7 @@ import numpy as np
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray
-from adjit.tracer.box import ArrayBox, ByReference
+from adjit.tracer.box import ArrayBox, ByReference, held_by
 from adjit.tracer.inputs import check_array
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
@@ -58,8 +58,8 @@ class CallSignature:
         return argument_paths(self.function, self.positional, self.tree)
 
     def by_reference(self) -> list[Any]:
-        """The objects of this call that are taken by reference."""
-        return [leaf for leaf in self.owners() if isinstance(leaf, ByReference)]
+        """The objects that are taken by reference: arguments, and what the function is, or is bound to."""
+        return [value for value in (*held_by(self.function), *self.all_leaves) if isinstance(value, ByReference)]
 
     def owners(self) -> list[Any]:
         """The objects that `key` names by their identity: it is good as long as they live."""

@@ -1,0 +1,109 @@
+"""`compile(module)`: the module is looked at again at every call, and what it may not do is refused, as in a function that uses it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit import nn
+from adjit.ir.errors import TraceError
+
+
+class Scaled(nn.Module):
+    """Has state of Python's that its forward reads, and may change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4))
+        self.scale = 1.0
+        self.calls = 0
+        self.log: list[Any] = []
+        self.change: Callable[[Any, Any], Any] = lambda module, hidden: None
+
+    def forward(self, x: Any) -> Any:
+        hidden = self.inner(x)
+        self.change(self, hidden)
+        return hidden * self.scale
+
+
+def call(module: Any, x: Any) -> Any:
+    return module(x)
+
+
+class Caller:
+    """Calls a module, and is no module."""
+
+    def __init__(self, module: Any):
+        self.module = module
+
+    def __call__(self, x: Any) -> Any:
+        return self.module(x)
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "module": lambda module: module, "forward": lambda module: module.forward, "call": lambda module: module.__call__,
+    "partial of it": functools.partial, "partial of its method": lambda module: functools.partial(module.forward),
+    "partial with it": lambda module: functools.partial(call, module), "keyword": lambda module: functools.partial(call, module=module),
+    "object": Caller, "closure": lambda module: lambda x: module(x)}
+
+
+def change_hook(module: Any) -> None:
+    module.inner[0].register_forward_hook(lambda layer, given, result: result * 2)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("change", [
+    lambda module: module.eval(),
+    lambda module: setattr(module, "scale", 3.0),
+    lambda module: module.inner.__setitem__(1, nn.Tanh()),
+    lambda module: setattr(module.inner[0], "weight", nn.Parameter(aj.tensor(np.ones((4, 4), np.float32)))),
+    lambda module: module.inner.append(nn.Tanh()),
+    change_hook])
+def test_a_change_of_the_module_is_seen(way: str, change: Callable[[Any], Any]) -> None:
+    module = Scaled()
+    compiled = aj.compile(WAYS[way](module))
+    x = aj.tensor(np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32))
+    argument = {"x": x} if way == "keyword" else None
+    for _ in range(2):
+        compiled(**argument) if argument else compiled(x)
+    assert compiled.cache_info().traces == 1
+    change(module)
+    aj.manual_seed(5)
+    got = compiled(**argument) if argument else compiled(x)
+    aj.manual_seed(5)
+    np.testing.assert_allclose(got.numpy(force=True), module(x).numpy(force=True), rtol=1e-5, atol=1e-6)
+    assert compiled.cache_info().traces == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda module, hidden: setattr(module, "calls", module.calls + 1), "Scaled.calls"),
+    (lambda module, hidden: module.log.append(hidden), "Scaled.log")])
+def test_side_effects_are_refused(way: str, change: Callable[[Any, Any], Any], words: str) -> None:
+    module = Scaled()
+    module.change = change
+    compiled = aj.compile(WAYS[way](module))
+    x = aj.tensor(np.ones((6, 4), np.float32))
+    for _ in range(2):
+        with pytest.raises(TraceError, match=words):
+            compiled(x=x)
+    assert module.calls == 0
+    assert module.log == []
+
+
+def test_what_is_no_report_is_of_the_module() -> None:
+    module = Scaled()
+    compiled = aj.compile(module)
+    assert [id(parameter) for parameter in compiled.parameters()] == [id(parameter) for parameter in module.parameters()]
+    assert list(compiled.state_dict()) == list(module.state_dict())
+    compiled.eval()
+    assert not module.training and not compiled.training
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = compiled.nothing
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = aj.compile(call).nothing
