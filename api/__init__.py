@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from adjit import autograd, errors, numpy, random
 from adjit.eager.conversions import from_dlpack
-from adjit.eager.generator import manual_seed
+from adjit.eager.generator import get_rng_state, manual_seed, set_rng_state
 from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.version import VERSION as __version__
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "custom_vjp", "enable_grad", "errors",
-    "from_dlpack", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim",
-    "random", "set_grad_enabled", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
+    "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim",
+    "random", "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
 ]
 
 _ON_DEMAND = ("nn", "optim", "special", "viz")

@@ -9,9 +9,11 @@ import numpy as np
 from adjit.eager.apply import apply
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
-from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.ir import ops
+from adjit.ir.errors import StateError
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.source import find_user_location
 
 _MASK = (1 << 64) - 1
 _FIRST = np.uint64(1 << 63)     # counters of keys: apart from those of the numbers drawn with one
@@ -43,6 +45,22 @@ class Generator:
             apply_in_place(np.add, self.counter, (np.uint64(1),))
         return key.payload
 
+    def get_state(self) -> Tensor:
+        """Two uint64 numbers, from which `set_state` goes on."""
+        with no_grad():
+            state: Tensor = apply(np.stack, ([self.key, self.counter],))
+        return state
+
+    def set_state(self, state: Any) -> None:
+        """Go on from a state that `get_state` gave; raises `StateError` for anything else."""
+        new = as_tensor(state)
+        if new.shape != (2,) or new.dtype != np.uint64:
+            raise StateError(f"the state of a generator is two uint64 numbers, got the shape {new.shape} and the dtype {new.dtype}",
+                             find_user_location())
+        with no_grad():
+            apply_in_place(_set, self.key, (new[0],))
+            apply_in_place(_set, self.counter, (new[1],))
+
 
 def _set(target: TracedArray, value: TracedArray) -> TracedArray:
     return value
@@ -67,3 +85,20 @@ def manual_seed(seed: int) -> Generator:
     True
     """
     return default_generator.manual_seed(seed)
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator, two uint64 numbers: what a checkpoint holds so that what is drawn later is the same.
+
+    >>> state = get_rng_state()
+    >>> first = next_key()
+    >>> set_rng_state(state)
+    >>> bool(next_key() == first)
+    True
+    """
+    return default_generator.get_state()
+
+
+def set_rng_state(state: Any) -> None:
+    """Bring the default generator to a state that `get_rng_state` gave; raises `StateError` for anything else."""
+    default_generator.set_state(state)

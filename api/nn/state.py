@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import DTypeError, StateError
+from adjit.nn.state_structure import STRUCTURE, decoded, encoded, is_flat
 from adjit.tracer.source import find_user_location
 
 
@@ -20,6 +22,11 @@ class KeysThatDiffer(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not any(self):
+            return "<All keys matched successfully>"
+        return f"KeysThatDiffer(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool, name: str) -> KeysThatDiffer:
@@ -31,47 +38,62 @@ def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool,
     if strict:
         problems += [f"missing: {', '.join(differ.missing_keys)}"] if differ.missing_keys else []
         problems += [f"not expected: {', '.join(map(str, differ.unexpected_keys))}"] if differ.unexpected_keys else []
-    problems += [problem for key, target in own.items() if key in state and (problem := _misfit(key, target, state[key]))]
+    given = {key: _content(state[key]) for key in own if key in state}
+    problems += [problem for key, content in given.items() if (problem := _misfit(key, own[key], content))]
     if problems:
         raise StateError("\n    ".join([f"the state does not fit {name}; nothing was loaded", *problems]), find_user_location(),
                          hint="strict=False ignores missing keys and keys that are not expected" if strict and any(differ) else None)
     with no_grad():
-        for key, target in own.items():
-            if key in state:
-                target.copy_(as_tensor(state[key]))
+        for key, content in given.items():
+            own[key].copy_(content if isinstance(content, Tensor) else as_tensor(content.astype(own[key].dtype, copy=False)))
     return differ
 
 
-def _misfit(key: str, target: Tensor, value: Any) -> str | None:
-    if not isinstance(value, (Tensor, np.ndarray, np.generic)):
-        return f"{key}: a {type(value).__name__} in place of a tensor"
-    if tuple(value.shape) != target.shape:
-        return f"{key}: shape {tuple(value.shape)} in place of {target.shape}"
-    if not np.can_cast(value.dtype, target.dtype, "same_kind"):
-        return f"{key}: {value.dtype} cannot be converted to {target.dtype}"
+def _content(value: Any) -> Tensor | np.ndarray | str:
+    """A tensor, or the array of what another library calls one; else what is wrong with it."""
+    if isinstance(value, Tensor):
+        return value
+    if not hasattr(value, "__array__") and not hasattr(value, "__dlpack__"):
+        return f"a {type(value).__name__} in place of a tensor"
+    value = value.detach() if hasattr(value, "detach") else value
+    try:
+        array = np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+    except (TypeError, RuntimeError, ValueError, BufferError) as error:     # on a GPU, or of a dtype that NumPy lacks
+        return f"a {type(value).__module__}.{type(value).__name__} that is no array in the memory of the CPU: {error}"
+    return array if array.dtype.kind in "biuf" else f"the dtype {array.dtype}"
+
+
+def _misfit(key: str, target: Tensor, content: Any) -> str | None:
+    if isinstance(content, str):
+        return f"{key}: {content}"
+    if tuple(content.shape) != target.shape:
+        return f"{key}: shape {tuple(content.shape)} in place of {target.shape}"
+    if not np.can_cast(content.dtype, target.dtype, "same_kind"):
+        return f"{key}: {content.dtype} cannot be converted to {target.dtype}"
     return None
 
 
 def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a module's `state_dict()`, or any dict of tensors by name, to a safetensors file.
+    """Write a module's `state_dict()`, or a whole checkpoint, to a safetensors file.
 
-    `state` is that dict, or an object that has one. The file appears whole or not at all. Raises `StateError` for values that are not
-    tensors, or without the package safetensors.
+    `state` is a dict of tensors by name, or of dicts, lists, numbers, strings and None, as deep as you like; objects that have a
+    `state_dict()` stand for it. Nested tensors are in the file by joined names, such as `model.weight`, the rest as JSON among the
+    metadata. The file appears whole or not at all. Raises `StateError` for other values, or without the package safetensors.
 
     >>> import tempfile
     >>> from adjit.nn import Linear
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_state(Linear(3, 2), f"{folder}/linear.safetensors")
-    ...     {name: tensor.shape for name, tensor in load_state(f"{folder}/linear.safetensors").items()}
-    {'bias': (2,), 'weight': (2, 3)}
+    ...     save_state({"model": Linear(3, 2), "epoch": 5}, f"{folder}/checkpoint.safetensors")
+    ...     checkpoint = load_state(f"{folder}/checkpoint.safetensors")
+    >>> checkpoint["epoch"], {name: tensor.shape for name, tensor in checkpoint["model"].items()}
+    (5, {'weight': (2, 3), 'bias': (2,)})
     """
-    tensors = state if isinstance(state, Mapping) else state.state_dict()
-    arrays = {}
-    for name, value in tensors.items():
-        if not isinstance(value, (Tensor, np.ndarray, np.generic)):
-            raise StateError(f"{name} is a {type(value).__name__}; a safetensors file holds tensors", find_user_location())
-        arrays[str(name)] = np.ascontiguousarray(value.payload if isinstance(value, Tensor) else value).reshape(value.shape)
-    content = _safetensors().numpy.save(arrays, dict(metadata) if metadata else None)
+    arrays: dict[str, np.ndarray] = {}
+    structure = encoded(state if isinstance(state, Mapping) or not hasattr(state, "state_dict") else state.state_dict(), arrays)
+    entries = dict(metadata) if metadata else {}
+    if not is_flat(structure):
+        entries[STRUCTURE] = json.dumps(structure)
+    content = _safetensors().numpy.save(arrays, entries or None)
     file = Path(path)
     new = file.with_name(f".{file.name}.{os.getpid()}.new")
     try:
@@ -84,21 +106,24 @@ def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, 
         new.unlink(missing_ok=True)
 
 
-def load_state(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, for `module.load_state_dict`.
+def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `save_state` wrote: the tensors by name, for `module.load_state_dict`, or the nested dicts of a checkpoint.
 
-    Raises `StateError` for a file that is cut off, damaged or of another format, `DTypeError` for tensors of a dtype that adjit lacks,
-    `FileNotFoundError` where there is no file.
+    Takes any safetensors file. Raises `StateError` for a file that is cut off, damaged or of another format, `DTypeError` for tensors of
+    a dtype that adjit lacks, `FileNotFoundError` where there is no file.
     """
     safetensors = _safetensors()
     content = Path(path).read_bytes()
     try:
         arrays = safetensors.numpy.load(content)
+        header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
     except KeyError as error:       # NumPy has no bfloat16 and the like
         raise DTypeError(f"{os.fspath(path)} holds tensors of dtype {error.args[0]}", find_user_location()) from error
     except (safetensors.SafetensorError, ValueError) as error:
         raise StateError(f"{os.fspath(path)} is no whole safetensors file: {error}", find_user_location()) from error
-    return {name: tensor(array) for name, array in arrays.items()}
+    tensors = {name: tensor(array) for name, array in arrays.items()}
+    structure = header.get("__metadata__", {}).get(STRUCTURE)
+    return tensors if structure is None else decoded(json.loads(structure), tensors)
 
 
 def _safetensors() -> Any:

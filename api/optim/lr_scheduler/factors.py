@@ -56,7 +56,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _next(self, group: Group, base: Any) -> Any:
-        times = self.milestones[self.last_epoch]
+        times = self.milestones.get(self.last_epoch, 0)      # a plain dict once it was saved and loaded
         return group["lr"] * self.gamma ** times if times else group["lr"]
 
 
