@@ -17,10 +17,11 @@ import numpy as np
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
+from adjit.runtime.chain import join_steps
 from adjit.runtime.kernel_step import KernelStep
 from adjit.runtime.kernels import Code
 from adjit.runtime.layout import Handing, Layout
-from adjit.runtime.product_step import ProductKernel, bind_product
+from adjit.runtime.product_step import ProductKernel, ProductStep
 from adjit.runtime.steps import Registers, Step, bind_step
 
 Times = list[tuple[Op, int, int]]
@@ -50,11 +51,11 @@ class Executable:
         frame = self._take()
         frame.enter(arrays)
         if self._all_kernels:
-            for step in frame.steps:
+            for step in frame.joined:
                 step()
         else:
             with np.errstate(all="ignore"):
-                for step in frame.steps:
+                for step in frame.joined:
                     step()
         return self._finish(frame, leaves)
 
@@ -124,6 +125,7 @@ class _Frame:
             (register, layout.registers[place, moving[place]], type)
             for (place, type), register in layout.registers.items() if place in moving and type != moving[place]]
         self.steps = [self._bind(executable, op, cells, base) for op in layout.ops]
+        self.joined = join_steps(self.steps)
 
     def _bind(self, executable: Executable, op: Op, cells: Mapping[Slot, ctypes.c_void_p], base: int) -> Step:
         layout = executable.layout
@@ -133,7 +135,7 @@ class _Frame:
         operands, results = [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results]
         owner = self.registers, self.arena
         if isinstance(kernel, ProductKernel):
-            return bind_product(kernel, operands, results, executable.threads, owner)
+            return ProductStep(kernel, operands, results, executable.threads, owner)
         scratch = base + sum(slot.offset for slot in op.slots[len(op.results):])
         return KernelStep(kernel, operands, results, scratch, executable.threads, owner)
 

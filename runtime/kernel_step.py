@@ -33,7 +33,7 @@ class KernelStep:
     `scratch` is the address of its scratch memory. `owner` is kept alive until every thread is done with a call.
     """
 
-    __slots__ = ("_entry", "_kernel", "_last", "_owner", "_parts", "_returned", "_threads", "_whole")
+    __slots__ = ("_entry", "_kernel", "_last", "_owner", "_parts", "_returned", "_threads", "_whole", "work")
 
     def __init__(self, kernel: Kernel, operands: Sequence[ctypes.c_void_p], results: Sequence[ctypes.c_void_p],
                  scratch: int, threads: int, owner: object):
@@ -58,6 +58,13 @@ class KernelStep:
         self._parts = [(*arguments, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
         self._threads = threads
         self._owner = owner
+        self.work: float = source.work
+
+    def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]] | None:
+        """As `chain.NativeStep` has it."""
+        if len(self._parts) > 1:
+            return None
+        return [(self._kernel.loaded.address, cells) for cells in (self._whole, self._last) if cells is not None]
 
     def __call__(self) -> None:
         if len(self._parts) > 1:

@@ -99,7 +99,7 @@ class ProductStep:
                  owner: object):
         plan = kernel.plan
         vectors = kernel.product.multiplications / plan.lanes
-        ranges = split_blocks(plan.tasks, threads if vectors >= SPLIT_VECTORS else 1)
+        ranges = task_ranges(plan, threads if vectors >= SPLIT_VECTORS else 1)
         self._calls = [(*operands, *results, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
         self._entry = _PROTOTYPE(kernel.loaded.address)
         self._kernel, self._threads, self._owner = kernel, threads, owner       # the code lives as long as the step
