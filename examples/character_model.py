@@ -20,7 +20,7 @@ from adjit import nn
 from adjit.nn import functional as F
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 MODULES = ("abc", "argparse", "bisect", "calendar", "copy", "csv", "dataclasses", "functools", "glob", "heapq", "inspect", "pathlib",
            "random", "shutil", "statistics", "string", "tempfile", "textwrap", "threading", "typing", "uuid", "zipfile")
@@ -88,7 +88,8 @@ def train(model: Model, data: np.ndarray, steps: int) -> list[float]:
     schedule = aj.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps + 1)
     generator = np.random.default_rng(0)
     losses: list[float] = []
-    with Progress(TextColumn("steps"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[bits]:.2f} bits a character")) as progress:
+    shown = TextColumn("{task.fields[bits]:.2f} bits a character")
+    with Progress(TextColumn("steps"), BarColumn(), MofNCompleteColumn(), shown) as progress:
         task = progress.add_task("", total=steps, bits=float("nan"))
         for _ in range(steps):
             starts = generator.integers(0, len(data) - CONTEXT - 1, BATCH)
@@ -99,7 +100,7 @@ def train(model: Model, data: np.ndarray, steps: int) -> list[float]:
     return losses
 
 
-def write(model: Model, alphabet: str, prompt: str, length: int, temperature: float = 0.5) -> str:
+def write(model: Model, alphabet: str, prompt: str, length: int, temperature: float = 0.7) -> str:
     """`prompt`, continued by what the model holds for likely."""
     generator = np.random.default_rng(0)
     text = prompt

@@ -19,7 +19,7 @@ import adjit as aj
 from adjit import nn
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 BATCH = 64
 

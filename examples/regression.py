@@ -19,7 +19,7 @@ from sklearn.datasets import load_diabetes
 import adjit as aj
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 OUTLIERS = 0.1
 
