@@ -71,10 +71,19 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run.Bench:
         yield run.Bench(settings, {"adjit": python, "numpy": python, "planted": python}, results, caches, log)
 
 
+def rounds(bench: run.Bench, *key: object) -> list[float]:
+    """Of a cell that has to be measured: where it is not, the reason is what a test fails with."""
+    cell = bench.results.cell(*key)
+    assert cell is not None
+    assert "absent" not in cell, cell["absent"]
+    return cell["rounds"]
+
+
 def test_libraries_are_timed_in_turn_and_the_file_keeps_it(bench: run.Bench) -> None:
     bench.steps("tiny", ["adjit", "numpy"])
     cells = json.loads(bench.results.path.read_text())["cells"]
     assert list(cells) == ["step/tiny/adjit", "step/tiny/numpy"]
+    assert rounds(bench, "step", "tiny", "adjit")
     ours, theirs = cells.values()
     assert ours["ratios"] == [1.0, 1.0]
     assert theirs["ratios"] == [a / b for a, b in zip(ours["rounds"], theirs["rounds"], strict=True)]
@@ -106,13 +115,13 @@ def test_what_is_wrong_is_not_timed(bench: run.Bench, tmp_path: Path, change: st
     assert cell is not None
     assert cell["absent"].startswith(f"does not agree with adjit: {complaint}")
     assert "rounds" not in cell
-    assert len((bench.results.cell("step", "tiny", "adjit") or {})["rounds"]) == 2
+    assert len(rounds(bench, "step", "tiny", "adjit")) == 2
 
 
 def test_planted_itself_is_right_before_it_is_changed(bench: run.Bench, tmp_path: Path) -> None:
     (tmp_path / "with_planted.py").write_text(PLANTED.format(change="pass"))
     bench.steps("tiny", ["adjit", "planted"])
-    assert len((bench.results.cell("step", "tiny", "planted") or {})["rounds"]) == 2
+    assert len(rounds(bench, "step", "tiny", "planted")) == 2
 
 
 @pytest.mark.parametrize(("text", "reason"), [
@@ -126,7 +135,7 @@ def test_an_absent_or_failing_library_is_reported_and_the_others_go_on(bench: ru
     (tmp_path / "with_planted.py").write_text(text)
     bench.steps("tiny", ["adjit", "planted"])
     assert (bench.results.cell("step", "tiny", "planted") or {})["absent"] == reason
-    assert (bench.results.cell("step", "tiny", "adjit") or {})["rounds"]
+    assert rounds(bench, "step", "tiny", "adjit")
 
 
 def test_a_first_call_that_takes_too_long_is_ended(tmp_path: Path) -> None:
@@ -173,10 +182,9 @@ def test_calls_with_small_arrays(bench: run.Bench) -> None:
     bench.overhead(["adjit", "numpy"])
     for count in (1, 5, 20):
         for library in ("adjit", "numpy"):
-            cell = bench.results.cell("overhead", count, library)
-            assert cell is not None
-            assert len(cell["rounds"]) == 7
-            assert 1e-8 < min(cell["rounds"]) < 1e-2
+            found = rounds(bench, "overhead", count, library)
+            assert len(found) == 7
+            assert 1e-8 < min(found) < 1e-2
 
 
 def test_a_curve_ends_where_a_library_fails(bench: run.Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +194,8 @@ def test_a_curve_ends_where_a_library_fails(bench: run.Bench, tmp_path: Path, mo
         "def library():\n    return dataclasses.replace(with_numpy.library(), open=small)")
     monkeypatch.setitem(run.AXES, "steps", run.AXES["steps"].__class__("rnn", "rnn", lambda n: {"steps": n}, (2, 4, 6)))
     bench.curve("steps", ["adjit", "planted"])
-    assert [bool((bench.results.cell("curve", "steps", n, "adjit") or {}).get("rounds")) for n in (2, 4, 6)] == [True] * 3
-    assert len((bench.results.cell("curve", "steps", 2, "planted") or {})["rounds"]) == 1
+    assert [len(rounds(bench, "curve", "steps", n, "adjit")) for n in (2, 4, 6)] == [1] * 3
+    assert len(rounds(bench, "curve", "steps", 2, "planted")) == 1
     for n in (4, 6):
         assert (bench.results.cell("curve", "steps", n, "planted") or {})["absent"] == "at steps 4: ValueError: too large"
 
