@@ -4,9 +4,9 @@ call from Python, and that call a tenth of one through ctypes.
     run = make_chain(Builtin(load(compile_chain(release=False))), [(function_address, argument_cells), ...], keep=owner)
     run()       # each function in turn, on what its cells hold now
 
-Its `self` is an int64 array: for each call the function's address, how many arguments it takes, and the addresses of the cells that hold
-them. All arguments are pointers or int64, which are passed alike; a call passes as many as its class takes, and a function does not see those
-beyond its own.
+Its `self` is an int64 array: for each call the function's address, how many arguments it takes, and the addresses of the cells that
+hold them. All arguments are pointers or int64, which are passed alike; a call passes as many as its class takes, and a function does not
+see those beyond its own.
 """
 
 from __future__ import annotations

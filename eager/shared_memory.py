@@ -29,6 +29,6 @@ def overlapping(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> tuple[
 
 def _share(first: np.ndarray, second: np.ndarray) -> bool:
     try:
-        return np.shares_memory(first, second, max_work=10_000)
+        return np.shares_memory(first, second, max_work=10_000)     # type: ignore[arg-type]  # any bound is allowed
     except np.exceptions.TooHardError:
         return True

@@ -33,7 +33,8 @@ def join_steps(steps: Sequence[Step]) -> list[Step]:
         return list(steps)
     joined: list[Step] = []
     for native, row in groupby(steps, key=_can_join):
-        joined += [_chain(list(row))] if native else row        # type: ignore[arg-type]
+        together: list[Any] = list(row)
+        joined += [_chain(together)] if native else together
     return joined
 
 
