@@ -14,6 +14,7 @@ from adjit.ir.errors import (
     DTypeError,
     ExportError,
     GraphFreedError,
+    IndexingError,
     InPlaceError,
     Location,
     NonDifferentiableError,
@@ -25,6 +26,6 @@ from adjit.ir.errors import (
 )
 
 __all__ = [
-    "AdjitError", "AnomalyError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError", "InPlaceError", "Location",
-    "NonDifferentiableError", "RenderError", "ShapeError", "StateError", "TraceError", "UnsupportedError",
+    "AdjitError", "AnomalyError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError", "InPlaceError",
+    "IndexingError", "Location", "NonDifferentiableError", "RenderError", "ShapeError", "StateError", "TraceError", "UnsupportedError",
 ]

@@ -17,6 +17,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import AdjitError
 from adjit.ir.types import F64, TensorType, is_float
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.inputs import check_array
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, entered
@@ -33,6 +34,10 @@ LIMIT = 8192
 _ARITHMETIC = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum)
 DYNAMIC_FLOATS: frozenset[Function] = frozenset(_ARITHMETIC) | {inspect.unwrap(FUNCTIONS[function]) for function in _ARITHMETIC}
 """Functions for which a Python float is an operand, so that a new number needs no new operation. Others are specialised to it."""
+
+_CONSTANT = (stop_gradient, *(FUNCTIONS[like] for like in (np.zeros_like, np.ones_like, np.empty_like, np.full_like)))
+CONSTANT: frozenset[Function] = frozenset(map(inspect.unwrap, _CONSTANT))
+"""Functions whose results do not require grad. Those of all others do where an operand does, also where the derivative is 0."""
 
 
 class Call:
@@ -119,7 +124,7 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     call = _calls.get(key)
     if call is None:
         name = node_name(writes or function, args, dict(kwargs))
-        call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, writes is not None)
+        call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT)
         _calls[key] = call
         if len(_calls) > LIMIT:
             _calls.popitem(last=False)
@@ -127,7 +132,7 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
-           wanted: tuple[int, ...], dynamic: bool, is_view: bool, writes: bool) -> Call:
+           wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool) -> Call:
     builder = GraphBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
     scope = Scope(builder)
     with entered(scope):
@@ -144,7 +149,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         values, tree, leaves = collect_results(function(*new_args, **new_kwargs))
         region = without_locations(builder.build(values))
     weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
-    operation = Operation(name, region, len(values), wanted, weak, connected=writes, views=is_view)
+    operation = Operation(name, region, len(values), wanted, weak, connected=not constant, views=is_view)
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
 
 

@@ -27,8 +27,12 @@ from adjit.passes.reverse_ad import find_path, run_backward, run_forward, zeros_
 from adjit.passes.simplify import simplify
 from adjit.passes.split_joint import Saved, split_joint
 
-AGAIN = frozenset({"divide", "square"})
-"""Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible, and `x ** 3` keeps `x` alone."""
+AGAIN = frozenset({"divide", "square", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
+"""Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible, and `x ** 3` keeps `x` alone.
+
+What is saved in place of a mask is what it was made of: so the derivative of `leaky_relu` is connected to `x`, though constant nearly
+everywhere.
+"""
 
 _OPTIONS = Options()
 _REGIONS = frozenset({"custom_call", "checkpoint"})
@@ -94,7 +98,7 @@ class Operation:
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
         """Another operation of this kind."""
-        return Operation(name, graph, len(graph.results), wanted, weak)
+        return Operation(name, graph, len(graph.results), wanted, weak, connected=True)
 
     def backward(self, given: tuple[bool, ...]) -> Backward:
         """The backward half for cotangents of these results (hidden ones too)."""

@@ -65,6 +65,10 @@ class ShapeError(AdjitError, ValueError):
     """Shapes that do not fit together."""
 
 
+class IndexingError(ShapeError, IndexError):
+    """An index, a mask, an axis or a class label that does not fit the shape it is for."""
+
+
 class DTypeError(AdjitError, TypeError):
     """A dtype that an operation, or adjit, does not support; or a scalar where an array is needed."""
 

@@ -25,6 +25,7 @@ from adjit.runtime.transform_arguments import choose_arguments, describe, match_
 from adjit.runtime.transform_cache import kept
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.box import ArrayBox
+from adjit.tracer.functions import composites
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing, trace_region
 from adjit.tracer.trees import flatten, structure_text, unflatten
@@ -198,7 +199,7 @@ def stop_gradient(x: Any) -> Any:
 
 def _stop(leaf: Any) -> Any:
     if isinstance(leaf, ArrayBox):
-        return leaf.apply_boxed(_stop, (leaf,), {})
+        return composites.stop_gradient(leaf)
     return wrap(ops.stop_gradient(leaf.value), leaf.weak) if isinstance(leaf, TracedArray) else leaf
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
+import adjit.nn.functional as F
 from adjit.eager.tensor import Tensor
 from adjit.tracer.registry import FUNCTIONS
 
@@ -253,3 +254,31 @@ def test_the_same_operand_twice() -> None:
     a.grad = None
     np.concatenate([a, a, a]).sum().backward()
     assert a.grad.tolist() == [3, 3]
+
+
+PIECEWISE = {
+    "x ** 0": lambda x: x ** 0, "x * 0": lambda x: x * 0, "where": lambda x: np.where(aj.tensor([True] * 3), 1.0, x) * 0 ** 2,
+    "floor": lambda x: x.floor(), "leaky_relu": F.leaky_relu, "hardtanh": F.hardtanh, "relu6": F.relu6, "relu": F.relu, "abs": abs,
+}
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+def test_results_require_grad_though_the_derivative_is_zero(name):
+    x = aj.tensor([-2.0, 0.5, 3.0], requires_grad=True)
+    y = PIECEWISE[name](x)
+    assert y.requires_grad
+    y.sum().backward()
+    assert x.grad is not None and x.grad.shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["leaky_relu", "hardtanh", "relu6", "relu", "abs"])
+def test_the_second_derivative_of_piecewise_linear_functions_is_zero(name):
+    x = aj.tensor([-2.0, 0.5, 3.0], requires_grad=True)
+    (first,) = aj.autograd.grad(PIECEWISE[name](x).sum(), x, create_graph=True)
+    (second,) = aj.autograd.grad((first * first).sum(), x)
+    assert second.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("function", [np.zeros_like, np.ones_like, aj.stop_gradient, lambda x: np.full_like(x, 2.0)])
+def test_constants_of_the_shape_of_a_tensor_require_no_grad(function):
+    assert not function(aj.tensor([1.0], requires_grad=True)).requires_grad

@@ -670,3 +670,57 @@ def test_names_of_unknown_functions():
 
     assert node_name(leaky_relu6_of) == "LeakyRelu6OfBackward0"
     assert node_name(np.logaddexp2) == "Logaddexp2Backward0"
+
+
+MASKS = [
+    ((4, 2), [True, False, True], "(3,)", "(4,)"), ((4, 2), [[True], [True]], "(2, 1)", "(4, 2)"),
+    ((4,), [True, False, True, False, False], "(5,)", "(4,)"), ((4, 2), (slice(None), [True]), "(1,)", "(2,)"),
+    ((4, 2), (..., [True, True, False]), "(3,)", "(2,)"), ((4, 2), [False, False, False, False, True], "(5,)", "(4,)"),
+]
+
+
+def masks(index, make):
+    return tuple(make(item) if isinstance(item, list) else item for item in index) if isinstance(index, tuple) else make(index)
+
+
+@pytest.mark.parametrize("make", [list, np.array, tensor], ids=["list", "ndarray", "tensor"])
+@pytest.mark.parametrize(("shape", "index", "mask", "axes"), MASKS)
+def test_a_mask_has_the_sizes_of_its_axes(shape, index, mask, axes, make):
+    def read(x):
+        return x[masks(index, make)]
+
+    def write(x):
+        y = x * 1
+        y[masks(index, make)] = 9
+        return y
+
+    if make is tensor:      # a mask that is traced can only be written through, and by itself
+        functions = [read, write] if isinstance(index, tuple) else [read, write, adjit.compile(write)]
+    else:
+        functions = [read, write, adjit.compile(read), adjit.compile(write)]
+    for function in functions:
+        with pytest.raises(IndexError) as caught:
+            function(tensor(np.zeros(shape)))
+        assert isinstance(caught.value, ShapeError)
+        assert mask in str(caught.value) and axes in str(caught.value) and __file__.rpartition("/")[2] in str(caught.value)
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, adjit.compile], ids=["eager", "compiled"])
+def test_masks_beside_other_indices(wrapped):
+    array = np.arange(24.0).reshape(2, 3, 4)
+    rows, corner = np.array([True, False, True, True]), np.array([[True, False, True], [False, False, True]])
+    x = tensor(array)
+    assert wrapped(lambda x: x[..., rows])(x).tolist() == array[..., rows].tolist()
+    assert wrapped(lambda x: x[corner, 1:])(x).tolist() == array[corner, 1:].tolist()
+    assert wrapped(lambda x: x[None, :, :, rows])(x).tolist() == array[None, :, :, rows].tolist()
+
+
+def test_tensors_of_one_integer_are_indices_and_bounds():
+    x = tensor(np.arange(5.0))
+    one, three = tensor(1), tensor(3)
+    assert x[one:three].tolist() == [1.0, 2.0] and x[one].item() == 1.0 and x[::np.int64(2)].tolist() == [0.0, 2.0, 4.0]
+    x[one:three] = 0.0
+    x[three] += 1.0
+    assert x.tolist() == [0.0, 0.0, 0.0, 4.0, 4.0] and [7, 8][one] == 8
+    with pytest.raises(TypeError, match="index"):
+        x[tensor(1.0):]

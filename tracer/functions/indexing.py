@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
@@ -60,6 +61,8 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
     """`x[index] = new`, converted to the dtype of `x`; a traced bool mask takes one number, or an array of the shape of `x`."""
     if x.immutable:
         raise scalar_refused(f"'numpy.{x.dtype.type.__name__}' object does not support item assignment")
+    if isinstance(index, tuple) and len(index) == 1:
+        (index,) = index
     if isinstance(index, TracedArray) and index.dtype == BOOL:
         _set_masked(x, index, new)
         return
@@ -109,7 +112,7 @@ def _fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None)
 def _set_masked(x: TracedArray, mask: TracedArray, new: Any) -> None:
     operand = as_operand(new)
     if mask.shape != x.shape[:mask.ndim]:
-        raise IndexError(f"boolean index of shape {mask.shape} did not match indexed array of shape {x.shape}")
+        check_mask(mask.shape, x.shape, 0)
     rest = x.shape[mask.ndim:]
     if shape_of(operand) not in ((), rest, (1,)) and not shape_of(operand)[:-len(rest) or None] == (1,):
         raise UnsupportedError("x[mask] = values with a traced mask, where values is no single number", find_user_location(), _MASK_HINT)
@@ -132,13 +135,13 @@ def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
 def _expand(x: TracedArray, index: Any) -> list[Any]:
     """One entry an axis, and None for new ones: slices, integers, and integer arrays (plain or traced)."""
     items: list[Any] = []
-    for item in index if isinstance(index, tuple) else (index,):
-        if isinstance(item, list):
-            item = as_traced(item) if contains_traced(item) else fixed(np.asarray(item, dtype=None if item else np.int64))
+    given = [(as_traced(item) if contains_traced(item) else fixed(np.asarray(item, dtype=None if item else np.int64)))
+             if isinstance(item, list) else item for item in (index if isinstance(index, tuple) else (index,))]
+    for item, axis in zip(given, first_axes(given, x.ndim), strict=True):
         if isinstance(item, (bool, np.bool_)):
             raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
         if isinstance(item, np.ndarray) and item.dtype == np.bool_:
-            items += _mask_indices(x, item, sum(i is not None and i is not Ellipsis for i in items))
+            items += _mask_indices(x, item, axis)
         elif isinstance(item, np.ndarray) and not item.shape and item.dtype.kind in "iu":
             freeze(item)
             items.append(int(item))
@@ -167,14 +170,33 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
     return [*items[:at], *fill, *items[at + 1:]]
 
 
-def _mask_indices(x: TracedArray, mask: np.ndarray, used: int) -> list[np.ndarray]:
+def first_axes(items: Sequence[Any], ndim: int) -> list[int]:
+    """For each part of an index the first axis that it is about."""
+    widths = [0 if item is None or item is Ellipsis else getattr(item, "ndim", 1) if getattr(item, "dtype", None) == np.bool_ else 1
+              for item in items]
+    axes = [0, *accumulate(widths)][:len(widths)]
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            axes[place + 1:] = [axis + ndim - sum(widths) for axis in axes[place + 1:]]
+    return axes
+
+
+def check_mask(mask: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
+    """Raise `IndexingError` where a mask does not have the sizes of the axes from `axis` on that it chooses from."""
+    axes = shape[axis:axis + len(mask)]
+    if mask != axes:
+        raise IndexingError(f"boolean index did not match indexed array: the mask has the shape {mask}, the "
+                            f"{'axis' if len(mask) == 1 else 'axes'} from {axis} on {'has' if len(mask) == 1 else 'have'} the shape {axes} "
+                            f"in the array of shape {shape}", find_user_location(),
+                            hint="a mask has one element for each element of the axes that it chooses from; masks are not broadcast")
+
+
+def _mask_indices(x: TracedArray, mask: np.ndarray, axis: int) -> list[np.ndarray]:
     """A plain mask as integer arrays; its content becomes part of what the trace is valid for."""
     if mask.ndim == 0:
         raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
     freeze(mask)
-    found = list(x.shape)
-    if all(found[i:i + mask.ndim] != list(mask.shape) for i in range(used, len(found) + 1)):
-        raise IndexError(f"boolean index did not match indexed array: the mask is {mask.shape}, the array {x.shape}")
+    check_mask(mask.shape, x.shape, axis)
     return [fixed(places) for places in np.nonzero(mask)]
 
 
