@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "custom_vjp", "enable_grad", "errors",
-    "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad", "numpy", "optim",
-    "random", "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
+    "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad",
+    "numpy", "optim", "random", "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
 ]
 
 _ON_DEMAND = ("nn", "optim", "special", "viz")
@@ -50,8 +50,11 @@ def __getattr__(name: str) -> Any:
     """The parts that many programs do without are imported where they are first used: `import adjit` stays quick."""
     if name in _ON_DEMAND:
         return import_module(f"adjit.{name}")
+    function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
+    if function is not None:
+        return globals().setdefault(name, function)
     raise AttributeError(f"module 'adjit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *import_module("adjit.tensor_functions").FUNCTIONS})

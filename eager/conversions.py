@@ -14,8 +14,8 @@ from adjit.eager import functions_elementwise as elementwise
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
 from adjit.eager.capture import traced
-from adjit.eager.tensor import Tensor, new_tensor, tensor
-from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, UnsupportedError
+from adjit.eager.tensor import Tensor, check_device, new_tensor, tensor
+from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import creation
 from adjit.tracer.inputs import check_array
@@ -80,8 +80,7 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
             device = arg
         elif arg is not None:
             dtype = arg
-    if device is not None and str(device) != "cpu":
-        raise UnsupportedError(f"the device {device!s}: tensors live on the CPU", find_user_location(), hint="leave the device out")
+    check_device(device)
     return _converted(self, self.dtype if dtype is None else dtype, copy)
 
 

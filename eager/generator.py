@@ -100,5 +100,8 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(state: Any) -> None:
-    """Bring the default generator to a state that `get_rng_state` gave; raises `StateError` for anything else."""
+    """Bring the default generator to a state that `get_rng_state` gave; raises `StateError` for anything else.
+
+    >>> set_rng_state(get_rng_state())
+    """
     default_generator.set_state(state)

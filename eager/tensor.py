@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import UnsupportedError
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.inputs import check_array
@@ -95,23 +96,32 @@ def new_tensor(payload: Any) -> Tensor:
     return made
 
 
-def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def check_device(device: Any) -> None:
+    """Accept "cpu", where all tensors are; raises `UnsupportedError` for other devices."""
+    if device is not None and str(device) not in ("cpu", "cpu:0"):
+        raise UnsupportedError(f"the device {device!s}: tensors and modules are in the memory of the CPU", find_user_location(),
+                               hint="leave the device out")
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """A tensor with a copy of `data`: a number, an array, a tensor, or nested lists of numbers.
 
     Without `dtype`, Python floats become float32 (as in PyTorch), ints int64, bools bool; arrays and tensors keep their dtype. Raises
-    `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point.
+    `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point; `UnsupportedError` for a
+    `device` that is not "cpu".
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     >>> tensor(np.array([1.0, 2.0]), requires_grad=True)
     tensor([1., 2.], dtype=float64, requires_grad=True)
     """
+    check_device(device)
     made = new_tensor(_content(data, dtype, copy=True))
     made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made
 
 
-def as_tensor(data: Any, dtype: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """As `tensor`, on the memory of `data` where it is an array of that dtype; a tensor is given back as it is.
 
     >>> array = np.zeros(2)
@@ -120,6 +130,7 @@ def as_tensor(data: Any, dtype: Any = None) -> Tensor:
     >>> array
     array([1., 1.])
     """
+    check_device(device)
     if isinstance(data, Tensor) and (dtype is None or data.dtype == np.dtype(dtype)):
         return data
     return new_tensor(_content(data, dtype, copy=False))

@@ -11,8 +11,8 @@ import numpy as np
 from adjit.eager.modes import no_grad
 from adjit.eager.node import Handle
 from adjit.eager.state import Stateful
-from adjit.eager.tensor import Tensor
-from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
+from adjit.eager.tensor import Tensor, check_device
+from adjit.ir.errors import DTypeError, TraceError
 from adjit.ir.types import is_float
 from adjit.nn.parameter import Parameter
 from adjit.nn.state import KeysThatDiffer, load_into
@@ -274,8 +274,7 @@ class Module(Stateful):
         """
         if isinstance(dtype, str) and dtype.partition(":")[0] in ("cpu", "cuda", "mps"):
             dtype, device = None, dtype
-        if device is not None and str(device) != "cpu":
-            raise UnsupportedError(f"the device {device!s}: modules live on the CPU", find_user_location(), hint="leave the device out")
+        check_device(device)
         if dtype is None:
             return self
         wanted = dtype.dtype if isinstance(dtype, Tensor) else np.dtype(dtype)

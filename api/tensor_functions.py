@@ -1,0 +1,231 @@
+"""Functions of tensors at the top of the package, by PyTorch's names: `adjit.zeros`, `adjit.cat`, `adjit.exp`, ...
+
+>>> import adjit as aj
+>>> aj.cat([aj.zeros(2), aj.arange(3.0)])
+tensor([0., 0., 0., 1., 2.])
+
+Those that make tensors take `dtype`, `requires_grad` and `device="cpu"`; floating-point ones are float32 unless `dtype` says otherwise.
+Random ones draw from the default generator, see `adjit.manual_seed`. The rest are the methods of tensors, called as functions.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+
+from adjit.eager import functions_shapes as shapes
+from adjit.eager.apply import apply
+from adjit.eager.generator import next_key
+from adjit.eager.names import raw
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, tensor
+from adjit.tracer import random
+from adjit.tracer.functions import creation
+from adjit.tracer.promotion import dtype_argument
+
+_FULL = unwrap(creation.full)
+_UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.uniform, random.normal, random.randint, random.permutation))
+
+
+# -- filled
+
+
+def zeros(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`."""
+    return full(_sizes(size), 0, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+
+
+def ones(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor of ones."""
+    return full(_sizes(size), 1, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+
+
+def empty(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor to be filled; it holds zeros."""
+    return zeros(*size, dtype=dtype, requires_grad=requires_grad, device=device)
+
+
+def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise."""
+    if dtype is None:
+        dtype = as_tensor(fill_value).dtype
+    made: Tensor = apply(_FULL, (_sizes((size,)), fill_value, dtype_argument(dtype)))
+    return _finished(made.detach(), requires_grad, device)
+
+
+def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Zeros in the shape and dtype of another tensor."""
+    return full_like(input, 0, dtype, requires_grad, device)
+
+
+def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Ones in the shape and dtype of another tensor."""
+    return full_like(input, 1, dtype, requires_grad, device)
+
+
+def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor in the shape and dtype of another one, to be filled; it holds zeros."""
+    return full_like(input, 0, dtype, requires_grad, device)
+
+
+def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """One number in the shape and dtype of another tensor."""
+    like = as_tensor(input)
+    return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, device)
+
+
+# -- sequences of numbers
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """The numbers from `start` (0) below `end`: int64 where all are integers, else float32."""
+    first, last = (0, start) if end is None else (start, end)
+    array = np.arange(first, last, step)
+    return _finished(tensor(array, _default(array.dtype) if dtype is None else dtype), requires_grad, device)
+
+
+def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """`steps` numbers from `start` to `end`, both included, at equal distances."""
+    array = np.linspace(start, end, operator.index(steps))
+    return _finished(tensor(array, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+
+
+def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A matrix with ones on its diagonal."""
+    return _finished(tensor(np.eye(n, m), DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+
+
+# -- random
+
+
+def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Uniform numbers in [0, 1)."""
+    return _drawn(_UNIFORM, _sizes(size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+
+
+def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Numbers of the standard normal distribution."""
+    return _drawn(_NORMAL, _sizes(size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+
+
+def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Uniform numbers in [0, 1), in the shape and dtype of another tensor."""
+    like = as_tensor(input)
+    return rand(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+
+
+def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Numbers of the standard normal distribution, in the shape and dtype of another tensor."""
+    like = as_tensor(input)
+    return randn(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+
+
+def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """Integers from `low` (0) below `high`, int64: `randint(10, (3,))` or `randint(5, 10, (3,))`."""
+    if size is None:
+        low, high, size = 0, low, high
+    made: Tensor = apply(_RANDINT, (next_key(), _sizes((size,)), operator.index(low), operator.index(high)))
+    return _finished(made if dtype is None else made.to(dtype), False, device)
+
+
+def randperm(n: int, dtype: Any = None, device: Any = None) -> Tensor:
+    """The integers below `n` in random order."""
+    made: Tensor = apply(_PERMUTATION, (next_key(), operator.index(n)))
+    return _finished(made if dtype is None else made.to(dtype), False, device)
+
+
+# -- of several tensors
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+    """Tensors one after the other along a dimension."""
+    return apply(shapes.cat, (list(tensors), dim))      # type: ignore[no-any-return]
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new dimension."""
+    return apply(shapes.stack, (list(tensors), dim))        # type: ignore[no-any-return]
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """`input` where `condition` is True, else `other`; with a condition alone, the indices where it is, a tensor for each dimension."""
+    if input is None and other is None:
+        return tuple(tensor(index) for index in np.nonzero(as_tensor(condition).detach().numpy()))
+    return apply(raw(np.where), (condition, input, other))
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """A sum of products by Einstein's convention, as of `numpy.einsum`."""
+    several = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    return apply(raw(np.einsum), (equation, *several))      # type: ignore[no-any-return]
+
+
+# -- about tensors
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor on the memory of an array."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy takes an ndarray, got a {type(array).__name__}: adjit.tensor takes numbers and lists")
+    return as_tensor(array)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether this is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+_NAMES = """
+    abs exp expm1 log log2 log10 log1p sqrt rsqrt square reciprocal neg sign floor ceil round trunc frac
+    sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 erf sigmoid relu softmax log_softmax
+    isnan isinf isfinite isclose allclose equal logical_not logical_and logical_or logical_xor
+    add sub mul div pow remainder maximum minimum clamp lerp addcmul addcdiv masked_fill
+    eq ne lt le gt ge matmul mm bmm mv dot outer addmm baddbmm
+    sum mean prod var std amax amin max min argmax argmin all any count_nonzero cumsum cumprod logsumexp norm
+    reshape flatten unflatten squeeze unsqueeze permute transpose t movedim broadcast_to repeat_interleave tile
+    narrow select unbind split chunk flip roll diagonal diag tril triu
+    index_select masked_select gather scatter scatter_add sort argsort topk clone numel
+"""
+METHODS = tuple(_NAMES.split())
+"""Methods of tensors that are functions too."""
+
+
+def _as_function(name: str) -> Callable[..., Any]:
+    def function(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(as_tensor(input), name)(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`input.{name}(...)`, the method of tensors."
+    return function
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _as_function(name) for name in METHODS},
+    **{function.__name__: function for function in (
+        zeros, ones, empty, full, zeros_like, ones_like, empty_like, full_like, arange, linspace, eye, rand, randn, rand_like, randn_like,
+        randint, randperm, cat, stack, where, einsum, from_numpy, is_tensor)},
+    "concat": cat,
+}
+"""What `adjit` has by these names."""
+
+
+def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
+    several = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    return tuple(map(operator.index, several))
+
+
+def _default(dtype: np.dtype) -> np.dtype:
+    return DEFAULT_FLOAT if dtype.kind == "f" else np.dtype(np.int64)
+
+
+def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any) -> Tensor:
+    return _finished(apply(draw, (next_key(), size, dtype)), requires_grad, device)
+
+
+def _finished(made: Tensor, requires_grad: bool, device: Any) -> Tensor:
+    check_device(device)
+    made.requires_grad = requires_grad      # type: ignore[attr-defined]
+    return made
