@@ -97,7 +97,8 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
     import numpy as np
 
     from adjit.ir.parser import parse
-    from adjit.runtime.product_step import bind_product, obtain_product
+    from adjit.runtime.chain import join_steps
+    from adjit.runtime.product_step import ProductStep, obtain_product
 
     turn_a, turn_b = (turn == "T" for turn in case.turned)
     dtype = np.dtype({"f32": "f4", "f64": "f8"}[case.dtype])
@@ -113,7 +114,7 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
     kernel = obtain_product(graph.ops[0])
     assert kernel is not None
     cells = [ctypes.c_void_p(array.ctypes.data) for array in (a, b, c)]
-    step = bind_product(kernel, cells[:2], cells[2:], threads, (a, b, c))
+    (step,) = join_steps([ProductStep(kernel, cells[:2], cells[2:], threads, (a, b, c))])
     left, right = a.swapaxes(-1, -2) if turn_a else a, b.swapaxes(-1, -2) if turn_b else b
     product = np.matmul if batch or turn_a or turn_b else np.dot
 
@@ -124,7 +125,7 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
     limit = 1e-4 if case.dtype == "f32" else 1e-12
     if not np.abs(c - c_numpy).max() <= limit * case.inner ** 0.5 + limit:
         raise AssertionError(f"{case}: the results differ")
-    return step, numpy, c
+    return step, numpy, (a, b, c)
 
 
 def aligned(shape: tuple[int, ...], dtype):  # type: ignore[no-untyped-def]

@@ -8,7 +8,8 @@ vectors, add up in several chains, whose number depends on the shape and the lan
 
 The numbers were measured on processors of two makers, as ratios to the other choices:
 
-- Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds; those of 8 rows need no copy of A.
+- Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds where B is near; with 8 rows, A needs no copy;
+  with 3 vectors they are up to 10 % faster than with 2 where B is not near.
 - Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
   fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
 - B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
@@ -47,8 +48,6 @@ LATENCY = 8
 
 UNROLLED = 64
 """Vector multiply-adds up to which a tile is written without a loop."""
-
-PAGE, LINE = 4096, 64
 
 Size = TypeVar("Size", int, tuple[int, ...])
 
@@ -158,12 +157,11 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
 def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ...]:
     """Vectors of each panel, the last one not full where the columns do not fill it."""
     vectors = -(-p.columns // lanes)
-    far = p.row_b * p.element_bytes >= PAGE or p.row_b * p.element_bytes % LINE != 0
     widths: tuple[int, ...]
     if target.registers < 32:
         widths = (4, 3) if p.rows <= 2 else (3, 2) if p.rows <= 4 else (2, 3)
     else:
-        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3,) if far else (3, 2)
+        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3,)
     width = next((w for w in widths if vectors % w == 0), widths[0])
     ends = itertools.accumulate(equal_parts(vectors, width), initial=0)
     return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))
