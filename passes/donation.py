@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
+from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, updated_results
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import ALIASES, in_place_operands
@@ -81,8 +82,8 @@ def _follow(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value, int]:
 def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[int]]:
     """For each op the further ops that should come before it, so that no donated buffer is written while it is still needed.
 
-    An op that makes the new content of a donated buffer follows all other readers of the old one, except where one of them
-    needs its result (the memory plan then works on a copy). Readers of a reshaped parameter count.
+    An op that makes the new content of a donated buffer follows all other readers of the old one, and what may fail (`may_fail`),
+    except where one of them needs its result (the memory plan then works on a copy). Readers of a reshaped parameter count.
     """
     count = len(graph.ops)
     producer = {value: index for index, op in enumerate(graph.ops) for value in op.results}
@@ -98,14 +99,35 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
                 if op.name == "reshape":
                     origin[op.result] = origin[value]
     before: list[list[int]] = [[] for _ in range(count)]
+    failing = may_fail(graph) if matches else []
     for index, result in matches.items():
         writer = producer[result]
         dependent = _reachable(after, writer)
-        for reader in dict.fromkeys(readers.get(graph.params[index], ())):
-            if reader not in dependent:
-                before[writer].append(reader)
-                after[reader].append(writer)
+        for other in dict.fromkeys((*readers.get(graph.params[index], ()), *failing)):
+            if other not in dependent:
+                before[writer].append(other)
+                after[other].append(writer)
     return before
+
+
+def may_fail(graph: Graph) -> list[int]:
+    """The ops that may raise while the program runs, by number: those that are the first to check certain indices.
+
+    Nothing is written into a donated buffer before them: a program that fails leaves its arguments as they were.
+    """
+    origin: dict[Value, Value] = {}
+    checked: set[tuple[Value, int]] = set()
+    found: list[int] = []
+    for number, op in enumerate(graph.ops):
+        if op.name == "reshape":
+            origin[op.result] = origin.get(op.operands[0], op.operands[0])
+        elif op.definition.kind is Kind.INDEXING:
+            base, indices = op.operands[:2]
+            check = origin.get(indices, indices), base.type.shape[op.attrs["axis"]]
+            if check not in checked:
+                checked.add(check)
+                found.append(number)
+    return found
 
 
 def _reachable(after: list[list[int]], start: int) -> set[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from adjit.ir import ops
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.verifier import ALIASES, in_place_operands
-from adjit.passes.donation import Donations, match_donations
+from adjit.passes.donation import Donations, match_donations, may_fail
 
 ALIGNMENT = 64
 """Every place in the arena starts at a multiple of this many bytes: a cache line, and the widest vector."""
@@ -80,10 +80,11 @@ def share_memory(graph: Graph, donations: Donations | None = None) -> Sharing:
         goals = _goals(graph, matches)
         contents, content_of = _contents(graph, goals, separate)
         _write_in_place(graph, content_of, sources)
-        late = _settle(contents, len(graph.ops))
+        failing = max(may_fail(graph), default=-1) if matches else -1
+        late = _settle(contents, len(graph.ops), failing)
         if not late:
             return Sharing(graph, _buffers(contents))
-        graph = _copy_at_the_end(graph, late, content_of, matches, separate)
+        graph = _copy_at_the_end(graph, late, content_of, matches, separate, failing)
 
 
 def _goals(graph: Graph, matches: dict[int, Value]) -> dict[Value, Slot]:
@@ -166,18 +167,22 @@ def _dying(op: Op, index: int, value: Value, content_of: dict[Value, Content]) -
     return found
 
 
-def _settle(contents: list[Content], count: int) -> list[Content]:
-    """Give up the goals that would destroy what a donated buffer still has to give; the final contents among them."""
+def _settle(contents: list[Content], count: int, failing: int) -> list[Content]:
+    """Give up the goals that would destroy what a donated buffer still has to give, or would have to keep as the program may still fail,
+    up to op `failing`; the final contents among them."""
     params = {content.param: content for content in contents if content.param is not None}
     late: list[Content] = []
     for content in contents:
         if content.param is not None or content.goal is None or content.goal.space != "param":
             continue
-        if content.over is not None and content.over.goal == content.goal:
-            continue
-        if params[content.goal.offset].last < content.first:
+        if content.first > failing:
+            if content.over is not None and content.over.goal == content.goal:
+                continue
+            if params[content.goal.offset].last < content.first:
+                _stop_overwriting(content)
+                continue
+        elif content.over is not None and content.over.param is not None:
             _stop_overwriting(content)
-            continue
         content.goal = None
         if content.last == count:
             late.append(content)
@@ -203,8 +208,9 @@ def _buffers(contents: list[Content]) -> tuple[Buffer, ...]:
 
 
 def _copy_at_the_end(graph: Graph, late: list[Content], content_of: dict[Value, Content], matches: dict[int, Value],
-                     separate: set[Value]) -> Graph:
-    """Copy what was made too early for its donated buffer, as soon as that is free; what comes later uses the copy.
+                     separate: set[Value], failing: int) -> Graph:
+    """Copy what was made too early for its donated buffer, as soon as that is free and nothing fails any more; what comes later uses
+    the copy.
 
     The copy is a `reshape` to the same shape. It is entered in `matches` in place of what it copies, and in `separate`, with a
     result that was a copy already: nothing listed there is an alias.
@@ -217,7 +223,7 @@ def _copy_at_the_end(graph: Graph, late: list[Content], content_of: dict[Value, 
             continue
         index, maker = makers[value]
         copy = Value(value.type, value.name)
-        copies.setdefault(max(index, content_of[graph.params[param]].last), []).append(
+        copies.setdefault(max(index, content_of[graph.params[param]].last, failing), []).append(
             Op(ops.reshape, (value,), (copy,), {"shape": value.type.shape}, loc=maker.loc, role=maker.role))
         matches[param] = copy
         separate.add(copy)
