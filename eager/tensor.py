@@ -93,6 +93,8 @@ def new_tensor(payload: Any) -> Tensor:
     made = Tensor.__new__(Tensor)
     made.payload = payload
     made._version = [0]
+    if isinstance(payload, TracedArray):
+        payload.scope.root.boxes.append(weakref.ref(made))
     return made
 
 

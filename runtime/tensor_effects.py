@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from adjit.ir.types import TensorType
 from adjit.runtime.snapshot import Snapshot
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox
+from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import OutLeaf, StaticLeaf, check_result, function_name
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
@@ -58,8 +60,12 @@ class CapturedFunction:
         self._positions = positions     # of the tensors among the leaves of the call
         self._made: dict[int, tuple[int, Tensor]] = {}
         self._arrays: list[Any] = []
+        self._boxes: list[weakref.ref[ArrayBox]] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+        scope = active_scope()
+        assert scope is not None
+        self._boxes = scope.root.boxes
         result, self.tree = flatten(self.__wrapped__(*args, **kwargs))
         entries = self.capture.entries
         for index, leaf in enumerate(result):
@@ -97,6 +103,13 @@ class CapturedFunction:
         """Where a tensor is found that need not be an entry."""
         entry = self.capture.entries.get(id(tensor))
         return Place(tensor, None) if entry is None else self.place(entry)
+
+    def forget(self) -> list[weakref.ref[ArrayBox]]:
+        """Let go of all tensors, when the trace is over and its effects are known; the tensors that it made, those that still live."""
+        self._made.clear()
+        self.capture.entries.clear()
+        self.capture.gradients.clear()
+        return self._boxes
 
     def _add(self, array: Any) -> int:
         self._arrays.append(array)

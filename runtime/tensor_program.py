@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -89,8 +91,10 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__)
-        except BaseException:
+        except BaseException as error:
             before.restore(filled_later(watched))
+            if isinstance(error, TraceError):
+                _check_outside(outside)
             raise
         _check_outside(outside)
         changed = before.changed(filled_later(watched))
@@ -106,7 +110,30 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     known = len(signature.leaves) + len(trace.captured)
     reached = {id(source.value) for source in trace.sources.fixed}
     effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves)
-    return trace, Captured(effects, function.capture.undo)
+    try:
+        _check_escaped(function)
+    except TraceError:
+        capture.undo()
+        raise
+    return trace, Captured(effects, capture.undo)
+
+
+def _check_escaped(function: CapturedFunction) -> None:
+    """Refuse a function that leaves tensors which it made in a place outside of it, where they would be of no use."""
+    boxes = function.forget()
+    if not _escaped(boxes):
+        return
+    gc.collect()        # what only holds itself
+    escaped = _escaped(boxes)
+    if escaped:
+        raise TraceError(
+            f"the compiled function keeps a tensor that it made in a place outside of it ({escaped[0].payload._origin()}): a list, a dict or "
+            "an attribute, where the compiled program would not put it again", find_user_location(),
+            hint="return the tensor, and keep it outside of the function; what a hook collects has to be returned too")
+
+
+def _escaped(boxes: Sequence[weakref.ref[Any]]) -> list[Tensor]:
+    return [tensor for tensor in (box() for box in boxes) if isinstance(tensor, Tensor) and isinstance(tensor.payload, TracedArray)]
 
 
 def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:

@@ -163,8 +163,9 @@ class Box:
 def test_tensors_that_escape_say_so() -> None:
     box = Box()
     f = aj.compile(lambda x: setattr(box, "held", x * 2) or x.sum())
-    f(aj.tensor([1.0, 2.0]))
-    with pytest.raises(TraceError):
+    with pytest.raises(TraceError, match=r"outside of it .*multiply"):
+        f(aj.tensor([1.0, 2.0]))
+    with pytest.raises(TraceError, match="after the end"):
         box.held + 1        # type: ignore[attr-defined]
 
 
@@ -204,3 +205,34 @@ def test_a_tensor_put_outside_is_refused(put: Any) -> None:
     assert w.tolist() == [1.0, 2.0]
     assert w.grad is None
     assert not optimizer.state
+
+
+class Place:
+    """A plain object."""
+
+    kept: Any = None
+
+
+@pytest.mark.parametrize("keep", [
+    lambda place, held, x: held.append(x), lambda place, held, x: held.append(x.detach()), lambda place, held, x: setattr(place, "kept", x),
+    lambda place, held, x: held.append({"deep": (x.sum(),)})])
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_tensor_that_a_hook_keeps_is_refused(keep: Any, trains: bool) -> None:
+    model, place, held = nn.Sequential(nn.Linear(3, 2), nn.Tanh()), Place(), list[Any]()
+    hook = model[0].register_forward_hook(lambda module, given, result: keep(place, held, result))
+
+    def step(x: Any) -> Any:
+        loss = model(x).sum()
+        if trains:
+            loss.backward()
+        return loss
+
+    compiled = aj.compile(step)
+    for _ in range(2):
+        with pytest.raises(TraceError, match="outside of it") as caught:
+            compiled(aj.tensor(np.ones((4, 3), np.float32)))
+        assert "hook" in caught.value.hint
+    assert compiled.cache_info().traces == 0
+    assert model[0].weight.grad is None
+    hook.remove()
+    compiled(aj.tensor(np.ones((4, 3), np.float32)))

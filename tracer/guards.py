@@ -24,6 +24,7 @@ from adjit.tracer.box import ByReference
 from adjit.tracer.scope import Capture, fingerprint
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+NUMBERS = (bool, int, float, complex, np.number)
 _FOREIGN = frozenset(sys.stdlib_module_names | {
     "numpy", "optree", "adjit", "numba", "llvmlite", "scipy", "pytest", "_pytest", "hypothesis"}) - {"__main__"}
 _MAX_ITEMS = 1000       # a longer container is compared by identity and length only
@@ -101,13 +102,22 @@ class Sources:
 
 def find_sources(roots: Sequence[Any]) -> dict[str, Source]:
     """Everything that the functions (and objects) in `roots` can reach by the names in their code, by path."""
+    return {source.path: source for source in _walk(roots).found}
+
+
+def find_codes(roots: Sequence[Any]) -> list[CodeType]:
+    """The code of the functions that `find_sources` meets."""
+    return _walk(roots).codes
+
+
+def _walk(roots: Sequence[Any]) -> _Walk:
     names: set[str] = set()
     while True:
         walk = _Walk(set(names))
         for root in roots:
             walk.value(root, "", 0)
         if walk.names == names:
-            return {source.path: source for source in walk.found}
+            return walk
         names = walk.names
 
 
@@ -149,6 +159,7 @@ class _Walk:
     def __init__(self, names: set[str]):
         self.names = names
         self.found: list[Source] = []
+        self.codes: list[CodeType] = []
         self.seen: set[int] = set()
 
     def value(self, value: Any, path: str, depth: int) -> None:
@@ -208,6 +219,7 @@ class _Walk:
         for index, default in enumerate(function.__defaults__ or ()):
             yield f"{function.__name__}.__defaults__[{index}]", partial(_item, function.__defaults__, index), default
         self.names |= set(_names(function.__code__))
+        self.codes.append(function.__code__)
         scope = function.__globals__
         for name in sorted(_globals(function.__code__) & scope.keys()):
             yield name, partial(_item, scope, name), scope[name]

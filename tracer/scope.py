@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from adjit.ir.errors import Location
 from adjit.ir.evaluator import ArrayValue, Evaluator
 from adjit.ir.graph import Value
 from adjit.ir.types import TensorType
+from adjit.tracer.box import ArrayBox
 from adjit.tracer.inputs import check_array
 from adjit.tracer.source import find_user_location
 
@@ -54,6 +56,7 @@ class Scope:
         self.arrays: list[np.ndarray] = []                     # plain arrays that came into an evaluating scope
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
+        self.boxes: list[weakref.ref[ArrayBox]] = []           # made around its arrays; of the outermost scope
 
     @property
     def root(self) -> Scope:

@@ -15,6 +15,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.guards import Sources, find_sources, make_sources
+from adjit.tracer.own_changes import check_own_changes
 from adjit.tracer.scope import Scope, active_scope, entered, fingerprint, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
 from adjit.tracer.source import find_user_location
@@ -114,7 +115,9 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         _check_arguments((traced_args, traced_kwargs), leaves, result)
         values, out_tree, out_leaves = collect_results(result)
         captures = tuple(scope.captures.values())
-        sources = make_sources(before, find_sources(roots), captures, tuple(scope.frozen.values()))
+        after = find_sources(roots)
+        check_own_changes(before, after, roots)
+        sources = make_sources(before, after, captures, tuple(scope.frozen.values()))
         for index, source in reversed(sources.captured):
             captures[index].value.name = as_name(source.path)
         for capture in captures:
