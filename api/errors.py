@@ -9,6 +9,7 @@ True
 from adjit.ir.errors import (
     AdjitError,
     AnomalyError,
+    ArgumentError,
     CacheError,
     DonationError,
     DTypeError,
@@ -26,6 +27,7 @@ from adjit.ir.errors import (
 )
 
 __all__ = [
-    "AdjitError", "AnomalyError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError", "InPlaceError",
-    "IndexingError", "Location", "NonDifferentiableError", "RenderError", "ShapeError", "StateError", "TraceError", "UnsupportedError",
+    "AdjitError", "AnomalyError", "ArgumentError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError",
+    "InPlaceError", "IndexingError", "Location", "NonDifferentiableError", "RenderError", "ShapeError", "StateError", "TraceError",
+    "UnsupportedError",
 ]

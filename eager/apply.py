@@ -17,6 +17,7 @@ from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import View, root_of
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, wrap
@@ -89,8 +90,11 @@ def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) ->
 
 def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The results of an operation, hidden ones too; NumPy's floating-point warnings are silent."""
-    with np.errstate(all="ignore"):
-        return operation.run(*arrays)
+    try:
+        with np.errstate(all="ignore"):
+            return operation.run(*arrays)
+    except IndexError as error:
+        raise IndexingError(str(error), find_user_location()) from error
 
 
 def _record(operation: Operation, operands: Sequence[Any], results: Sequence[Tensor], inputs: Sequence[Any], outputs: Sequence[Any],

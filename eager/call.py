@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from adjit.eager.node import follow_writes
 from adjit.eager.operation import Operation, without_locations
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.errors import AdjitError
+from adjit.ir.errors import AdjitError, ArgumentError, IndexingError
 from adjit.ir.types import F64, TensorType, is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.functions.composites import stop_gradient
@@ -124,11 +125,24 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     call = _calls.get(key)
     if call is None:
         name = node_name(writes or function, args, dict(kwargs))
-        call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT)
+        with at_users_line():
+            call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT)
         _calls[key] = call
         if len(_calls) > LIMIT:
             _calls.popitem(last=False)
     return call
+
+
+@contextmanager
+def at_users_line() -> Iterator[None]:
+    """NumPy's errors about indices, axes and sizes as errors of ours, with the user's line."""
+    try:
+        yield
+    except (IndexError, ValueError) as error:
+        if isinstance(error, AdjitError):
+            raise
+        kind = IndexingError if isinstance(error, IndexError) else ArgumentError
+        raise kind(str(error), find_user_location()) from error
 
 
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from adjit.eager import functions_reductions as reductions
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
 from adjit.eager.capture import traced
+from adjit.eager.checks import check_indices, checked
 from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.names import raw
@@ -82,6 +84,9 @@ _IN_PLACE = [name for names in (
     "logical_not logical_and logical_or eq ne lt le gt ge erfc erfinv lgamma digamma i0 logit",
 ) for name in names.split()]
 
+# Indices of these count from 0 only. Compiled code, which does not look at values, counts negative ones from the end.
+_INDEXED = ("index_select", "index_add", "index_add_", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_")
+
 _PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
 
 
@@ -98,6 +103,7 @@ def install() -> None:
                  **{name: inspect.unwrap(own) for name, own in _OWN_METHODS.items()}}
     members |= {name: _method(function) for name, function in functions.items()}
     members |= {f"{name}_": _in_place_method(functions[name]) for name in _IN_PLACE}
+    members |= {name: checked(functools.partial(check_indices, name))(members[name]) for name in _INDEXED}
     members |= {
         "add": _with_alpha(raw(np.add), elementwise.add, apply), "sub": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
         "subtract": _with_alpha(raw(np.subtract), elementwise.subtract, apply),

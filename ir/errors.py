@@ -69,6 +69,10 @@ class IndexingError(ShapeError, IndexError):
     """An index, a mask, an axis or a class label that does not fit the shape it is for."""
 
 
+class ArgumentError(AdjitError, ValueError):
+    """An argument with a value that a function does not take."""
+
+
 class DTypeError(AdjitError, TypeError):
     """A dtype that an operation, or adjit, does not support; or a scalar where an array is needed."""
 

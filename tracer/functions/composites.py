@@ -85,14 +85,14 @@ def log_softmax(x: Any, axis: Any = -1) -> TracedArray:
 
 
 @entry_point
-def sigmoid(x: Any) -> TracedArray:
+def sigmoid(input: Any) -> TracedArray:
     """1 / (1 + exp(-x)), without overflow.
 
     >>> import numpy as np
     >>> float(sigmoid(np.float64(0.0)))
     0.5
     """
-    return wrap(ops.sigmoid(floating(x).value))
+    return wrap(ops.sigmoid(floating(input).value))
 
 
 @entry_point

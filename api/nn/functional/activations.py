@@ -15,84 +15,84 @@ from adjit.tracer.functions.composites import erf, sigmoid
 
 
 @entry_point
-def relu(x: Array) -> Array:
-    """`max(x, 0)`, elementwise. The derivative at 0 is 0; NaN stays NaN.
+def relu(input: Array) -> Array:
+    """`max(input, 0)`, elementwise. The derivative at 0 is 0; NaN stays NaN.
 
     >>> relu(np.array([-1.0, 0.0, 2.0]))
     array([0., 0., 2.])
     """
-    return wrap(ops.relu(floating(x, "relu").value))
+    return wrap(ops.relu(floating(input, "relu").value))
 
 
 @entry_point
-def relu6(x: Array) -> Array:
-    """`min(max(x, 0), 6)`, elementwise. The derivative at 0 and at 6 is 0.
+def relu6(input: Array) -> Array:
+    """`min(max(input, 0), 6)`, elementwise. The derivative at 0 and at 6 is 0.
 
     >>> relu6(np.array([-1.0, 2.0, 9.0]))
     array([0., 2., 6.])
     """
-    return _clamped(floating(x, "relu6"), 0.0, 6.0)
+    return _clamped(floating(input, "relu6"), 0.0, 6.0)
 
 
 @entry_point
-def hardtanh(x: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
-    """`x` between the two bounds, and the bounds outside, elementwise. The derivative at a bound is 0; NaN stays NaN.
+def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
+    """`input` between the two bounds, and the bounds outside, elementwise. The derivative at a bound is 0; NaN stays NaN.
 
     >>> hardtanh(np.array([-3.0, 0.5, 3.0]))
     array([-1. ,  0.5,  1. ])
     """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
-    return _clamped(floating(x, "hardtanh"), min_val, max_val)
+    return _clamped(floating(input, "hardtanh"), min_val, max_val)
 
 
 @entry_point
-def leaky_relu(x: Array, negative_slope: float = 0.01) -> Array:
-    """`x` where it is positive, `negative_slope * x` elsewhere. The derivative at 0 is `negative_slope`.
+def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
+    """`input` where it is positive, `negative_slope * input` elsewhere. The derivative at 0 is `negative_slope`.
 
     >>> leaky_relu(np.array([-1.0, 2.0]))
     array([-0.01,  2.  ])
     """
-    x = floating(x, "leaky_relu")
+    x = floating(input, "leaky_relu")
     return np.where(x > 0, x, negative_slope * x)
 
 
 @entry_point
-def elu(x: Array, alpha: float = 1.0) -> Array:
-    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere. The derivative at 0 is `alpha`.
+def elu(input: Array, alpha: float = 1.0) -> Array:
+    """`input` where it is positive, `alpha * (exp(input) - 1)` elsewhere. The derivative at 0 is `alpha`.
 
     Source: Clevert, Unterthiner and Hochreiter, Fast and Accurate Deep Network Learning by Exponential Linear Units, arXiv:1511.07289.
 
     >>> elu(np.array([-1.0, 2.0])).round(4)
     array([-0.6321,  2.    ])
     """
-    x = floating(x, "elu")
+    x = floating(input, "elu")
     return np.where(x > 0, x, alpha * np.expm1(x))
 
 
 @entry_point
-def selu(x: Array) -> Array:
-    """`1.0507 * elu(x, 1.6733)`: keeps mean 0 and variance 1 from layer to layer.
+def selu(input: Array) -> Array:
+    """`1.0507 * elu(input, 1.6733)`: keeps mean 0 and variance 1 from layer to layer.
 
     Source: Klambauer, Unterthiner, Mayr and Hochreiter, Self-Normalizing Neural Networks, arXiv:1706.02515.
 
     >>> selu(np.array([-1.0, 2.0])).round(4)
     array([-1.1113,  2.1014])
     """
-    x = floating(x, "selu")
+    x = floating(input, "selu")
     return _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(x))
 
 
 @entry_point
-def gelu(x: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
-    """`x * Phi(x)` with the standard normal's distribution function, elementwise; or its tanh approximation.
+def gelu(input: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
+    """`input * Phi(input)` with the standard normal's distribution function, elementwise; or its tanh approximation.
 
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, arXiv:1606.08415.
 
     >>> gelu(np.array([-1.0, 0.0, 1.0])).round(4)
     array([-0.1587,  0.    ,  0.8413])
     """
-    x = floating(x, "gelu")
+    x = floating(input, "gelu")
     if approximate == "none":
         return 0.5 * x * (1.0 + erf(x * _SQRT_HALF))
     if approximate == "tanh":
@@ -101,79 +101,79 @@ def gelu(x: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
 
 
 @entry_point
-def silu(x: Array) -> Array:
-    """`x * sigmoid(x)`, elementwise; also known as swish.
+def silu(input: Array) -> Array:
+    """`input * sigmoid(input)`, elementwise; also known as swish.
 
     >>> silu(np.array([0.0, 1.0])).round(4)
     array([0.    , 0.7311])
     """
-    x = floating(x, "silu")
+    x = floating(input, "silu")
     return x * sigmoid(x)
 
 
 @entry_point
-def softplus(x: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
-    """`log(1 + exp(beta * x)) / beta`, elementwise; `x` itself where `beta * x > threshold`.
+def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
+    """`log(1 + exp(beta * input)) / beta`, elementwise; `input` itself where `beta * input > threshold`.
 
     >>> softplus(np.array([-1000.0, 0.0, 50.0])).round(4)
     array([ 0.    ,  0.6931, 50.    ])
     """
-    x = floating(x, "softplus")
+    x = floating(input, "softplus")
     scaled = x * beta
     return np.where(scaled > threshold, x, np.log1p(np.exp(scaled)) / beta)
 
 
 @entry_point
-def softsign(x: Array) -> Array:
-    """`x / (1 + abs(x))`, elementwise.
+def softsign(input: Array) -> Array:
+    """`input / (1 + abs(input))`, elementwise.
 
     >>> softsign(np.array([-1.0, 3.0]))
     array([-0.5 ,  0.75])
     """
-    x = floating(x, "softsign")
+    x = floating(input, "softsign")
     return x / (1.0 + np.abs(x))
 
 
 @entry_point
-def logsigmoid(x: Array) -> Array:
-    """`log(sigmoid(x))`, elementwise, without overflow.
+def logsigmoid(input: Array) -> Array:
+    """`log(sigmoid(input))`, elementwise, without overflow.
 
     >>> logsigmoid(np.array([-1000.0, 0.0])).round(4)
     array([-1.000e+03, -6.931e-01])
     """
-    return -np.logaddexp(-floating(x, "logsigmoid"), 0.0)
+    return -np.logaddexp(-floating(input, "logsigmoid"), 0.0)
 
 
 @entry_point
-def tanh(x: Array) -> Array:
+def tanh(input: Array) -> Array:
     """The hyperbolic tangent, elementwise.
 
     >>> tanh(np.array([0.0, 1.0])).round(4)
     array([0.    , 0.7616])
     """
-    return np.tanh(floating(x, "tanh"))
+    return np.tanh(floating(input, "tanh"))
 
 
 @entry_point
-def softmax(x: Array, axis: Any = None, *, dim: Any = None) -> Array:
-    """`exp(x) / sum(exp(x))` over `axis` (or `dim`; default: the last), without overflow.
+def softmax(input: Array, axis: Any = None, *, dim: Any = None) -> Array:
+    """`exp(input) / sum(exp(input))` over `axis` (or `dim`; default: the last), without overflow.
 
     >>> softmax(np.array([0.0, 0.0]), dim=0)
     array([0.5, 0.5])
     """
     axis = dimension(axis, dim, "softmax")
-    return composites.softmax(x, -1 if axis is None else axis)
+    return composites.softmax(input, -1 if axis is None else axis)
 
 
 @entry_point
-def log_softmax(x: Array, axis: Any = None, *, dim: Any = None) -> Array:
-    """`log(softmax(x))` over `axis` (or `dim`; default: the last), without overflow or loss of precision.
+def log_softmax(input: Array, axis: Any = None, *, dim: Any = None) -> Array:
+    """`log(softmax(input))` over `axis` (or `dim`; default: the last), without overflow or loss of precision.
 
     >>> log_softmax(np.array([0.0, 1000.0]))
     array([-1000.,     0.])
     """
     axis = dimension(axis, dim, "log_softmax")
-    return composites.log_softmax(x, -1 if axis is None else axis)
+    return composites.log_softmax(input, -1 if axis is None else axis)
 
 
 _SQRT_HALF = 0.5 ** 0.5

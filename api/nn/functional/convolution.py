@@ -17,22 +17,22 @@ Padding = int | Sequence[int] | Literal["same", "valid"]
 
 
 @entry_point
-def conv1d(x: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
+def conv1d(input: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
            dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
-    """Cross-correlation over one axis: `x` is (N, C, L) or (C, L), `weight` (O, C / groups, K), the result (N, O, M) or (O, M).
+    """Cross-correlation over one axis: `input` is (N, C, L) or (C, L), `weight` (O, C / groups, K), the result (N, O, M) or (O, M).
 
     As `conv2d` otherwise.
 
     >>> conv1d(np.array([[1.0, 2.0, 4.0]]), np.array([[[-1.0, 1.0]]]))
     array([[1., 2.]])
     """
-    return _convolve(x, weight, bias, stride, padding, dilation, groups, 1)
+    return _convolve(input, weight, bias, stride, padding, dilation, groups, 1)
 
 
 @entry_point
-def conv2d(x: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
+def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
            dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
-    """Cross-correlation of images: `x` is (N, C, H, W) or (C, H, W), `weight` (O, C / groups, KH, KW), `bias` (O,).
+    """Cross-correlation of images: `input` is (N, C, H, W) or (C, H, W), `weight` (O, C / groups, KH, KW), `bias` (O,).
 
     The result is (N, O, ...) with `(H + 2 * padding - dilation * (KH - 1) - 1) // stride + 1` rows. `padding` adds zeros on both sides;
     "valid" is none, and "same", for stride 1, as many as keep the size (the odd one at the end). Raises `ShapeError` where the shapes
@@ -43,11 +43,11 @@ def conv2d(x: Array, weight: Array, bias: Array | None = None, stride: int | Seq
     array([[[[ 8., 12.],
              [20., 24.]]]])
     """
-    return _convolve(x, weight, bias, stride, padding, dilation, groups, 2)
+    return _convolve(input, weight, bias, stride, padding, dilation, groups, 2)
 
 
 @entry_point
-def unfold(x: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+def unfold(input: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Array:
     """The windows of images (N, C, H, W) as columns: (N, C * KH * KW, number of windows). Of one image (C, H, W), without N.
 
@@ -55,7 +55,7 @@ def unfold(x: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[
     array([[0., 2.],
            [1., 3.]])
     """
-    x, batched = _batched(x, 2, "unfold")
+    x, batched = _batched(input, 2, "unfold")
     sizes, steps = one_per_axis(kernel_size, 2, "unfold", "kernel_size", 1), one_per_axis(stride, 2, "unfold", "stride", 1)
     gaps, edges = one_per_axis(dilation, 2, "unfold", "dilation", 1), one_per_axis(padding, 2, "unfold", "padding", 0)
     windows = [slide(length, size, step, gap, (edge, edge), "unfold")
@@ -66,9 +66,9 @@ def unfold(x: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[
 
 
 @entry_point
-def pad(x: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
+def pad(input: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
         value: float = 0.0) -> Array:
-    """`x` with elements added around it: `pad` is (before, after) for the last axis, then for the one before it, and so on.
+    """`input` with elements added around it: `pad` is (before, after) for the last axis, then for the one before it, and so on.
 
     Negative numbers take elements away. "reflect" mirrors without the edge, "replicate" repeats the edge, "circular" goes around.
 
@@ -78,7 +78,7 @@ def pad(x: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "repl
     """
     if mode not in _MODES:
         raise ValueError(f"pad: mode is one of {', '.join(map(repr, _MODES))}, got {mode!r}")
-    x = as_traced(x)
+    x = as_traced(input)
     numbers = [int(number) for number in pad]
     if len(numbers) % 2 or len(numbers) > 2 * x.ndim:
         raise ValueError(f"pad: two numbers for an axis, of {x.ndim} axes at most; got {len(numbers)}")

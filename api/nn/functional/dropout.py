@@ -12,8 +12,8 @@ from adjit.tracer.entry import entry_point
 from adjit.tracer.source import find_user_location
 
 
-def dropout(x: Array, p: float = 0.5, training: bool = True, key: Array | None = None) -> Array:
-    """Each element of `x` zero with probability `p`, else divided by `1 - p`; `x` as it is where `training` is False or `p` is 0.
+def dropout(input: Array, p: float = 0.5, training: bool = True, key: Array | None = None) -> Array:
+    """Each element of `input` zero with probability `p`, else divided by `1 - p`; `input` as it is where `training` is False or `p` is 0.
 
     The numbers are those of `key` (see `adjit.random`), so that the same key drops the same elements; without one the default generator
     gives a key, another one for each call (see `adjit.manual_seed`).
@@ -27,7 +27,7 @@ def dropout(x: Array, p: float = 0.5, training: bool = True, key: Array | None =
         raise TypeError(f"dropout: training is True or False, got {type(training).__name__}; a key is given by name, key=")
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout: p lies in [0, 1], got {p}")
-    return drop(x, p, new_key("dropout") if key is None else key) if training and p > 0.0 else x
+    return drop(input, p, new_key("dropout") if key is None else key) if training and p > 0.0 else input
 
 
 def new_key(function: str) -> Array:

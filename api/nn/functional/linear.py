@@ -10,6 +10,7 @@ import numpy as np
 from adjit.eager import functions_products as products
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
+from adjit.eager.checks import check_range, checked
 from adjit.ir import ops
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
@@ -19,8 +20,17 @@ from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import iota
 
 
-def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """`x @ weight.T + bias`: `x` is (..., I), `weight` (O, I) or (I,), `bias` (O,); the result (..., O) or (...).
+def _check_rows(input: Array, weight: Array, *rest: Any, **options: Any) -> None:
+    if len(shape := np.shape(weight) if not hasattr(weight, "shape") else weight.shape) == 2:
+        check_range("embedding", "index", input, shape[0], "rows")
+
+
+def _check_labels(tensor: Array, num_classes: int, *rest: Any, **options: Any) -> None:
+    check_range("one_hot", "label", tensor, num_classes, "classes")
+
+
+def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`input @ weight.T + bias`: `input` is (..., I), `weight` (O, I) or (I,), `bias` (O,); the result (..., O) or (...).
 
     Raises `ShapeError` where the shapes do not fit.
 
@@ -28,10 +38,10 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     array([[11.5,  2. ]])
     """
     if isinstance(weight, ArrayBox) and len(weight.payload.shape) == 2:
-        array = x.payload if isinstance(x, ArrayBox) else x
+        array = input.payload if isinstance(input, ArrayBox) else input
         if isinstance(array, (np.ndarray, TracedArray)) and array.dtype.kind == "f":
-            return _on_tensors(x, array.shape, weight, bias)
-    return _linear(x, weight, bias)
+            return _on_tensors(input, array.shape, weight, bias)
+    return _linear(input, weight, bias)
 
 
 def _on_tensors(x: Array, shape: tuple[int, ...], weight: Array, bias: Array | None) -> Array:
@@ -64,17 +74,19 @@ def _check_linear(x: tuple[int, ...], weight: tuple[int, ...]) -> None:
                      "weight has shape (out features, in features), and the last axis of x has size 'in features'")
 
 
+@checked(_check_rows)
 @entry_point
-def embedding(indices: Array, weight: Array, padding_idx: int | None = None) -> Array:
-    """The rows of `weight`, (V, D), that integers of any shape name: shape `(*indices.shape, D)`.
+def embedding(input: Array, weight: Array, padding_idx: int | None = None) -> Array:
+    """The rows of `weight`, (V, D), that integers of any shape name: shape `(*input.shape, D)`.
 
-    The row `padding_idx` gets no gradient from here. Raises `IndexError` for an index that names no row, when it runs.
+    The row `padding_idx` gets no gradient from here. Raises `IndexError` for an index that names no row, when it runs; in
+    compiled code negative ones count from the end.
 
     >>> embedding(np.array([2, 0]), np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
     array([[4., 5.],
            [0., 1.]])
     """
-    indices, weight = integers(indices, "embedding", "indices"), floating(weight, "embedding: weight")
+    indices, weight = integers(input, "embedding", "indices"), floating(weight, "embedding: weight")
     if weight.ndim != 2:
         refuse_shape(f"embedding: weight has shape (rows, features), got {weight.shape}")
     rows = np.take(weight, indices, axis=0)
@@ -86,17 +98,18 @@ def embedding(indices: Array, weight: Array, padding_idx: int | None = None) -> 
     return np.where(is_padding, wrap(ops.stop_gradient(rows.value)), rows)
 
 
+@checked(_check_labels)
 @entry_point
-def one_hot(labels: Array, num_classes: int, dtype: Any = np.int64) -> Array:
-    """Integer labels of any shape to vectors with a 1 at the label: shape `(*labels.shape, num_classes)`.
+def one_hot(tensor: Array, num_classes: int, dtype: Any = np.int64) -> Array:
+    """Integer labels of any shape to vectors with a 1 at the label: shape `(*tensor.shape, num_classes)`.
 
-    A label outside of `[0, num_classes)` gives zeros.
+    A label outside of `[0, num_classes)` raises `IndexError`, and in compiled code gives zeros.
 
     >>> one_hot(np.array([0, 2]), 3)
     array([[1, 0, 0],
            [0, 0, 1]])
     """
-    return is_label(integers(labels, "one_hot"), num_classes, -1).astype(dtype)
+    return is_label(integers(tensor, "one_hot"), num_classes, -1).astype(dtype)
 
 
 def is_label(labels: Array, classes: int, axis: int) -> Array:

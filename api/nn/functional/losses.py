@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from adjit.eager.checks import check_range, checked, known
+from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.activations import log_softmax, logsigmoid
 from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, refuse_shape
 from adjit.nn.functional.linear import is_label
 from adjit.tracer.array import as_traced
 from adjit.tracer.entry import entry_point
+from adjit.tracer.source import find_user_location
 
 
+def _check_labels(function: str, input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, *rest: Any,
+                  **options: Any) -> None:
+    shape = input.shape if hasattr(input, "shape") else np.shape(input)
+    if shape:
+        check_range(function, "label", target, shape[min(len(shape) - 1, 1)], "classes", ignore_index,
+                    "labels are numbers of classes, from 0; those equal to ignore_index are left out")
+
+
+def _check_probabilities(input: Array, *rest: Any, **options: Any) -> None:
+    array = known(input)
+    if array is not None and not np.all((array >= 0.0) & (array <= 1.0)):
+        wrong = array[~((array >= 0.0) & (array <= 1.0))]
+        raise ArgumentError(f"binary_cross_entropy: the input holds probabilities, from 0 to 1; one of them is {wrong[0]}",
+                            find_user_location(), hint="of scores, take binary_cross_entropy_with_logits")
+
+
+@checked(partial(_check_labels, "cross_entropy"))
 @entry_point
-def cross_entropy(logits: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: Reduction = "mean",
+def cross_entropy(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: Reduction = "mean",
                   label_smoothing: float = 0.0) -> Array:
-    """`-log softmax(logits)` at the target class.
+    """`-log softmax(input)` at the target class.
 
-    `logits` is `(C,)`, `(N, C)` or `(N, C, ...)`: scores of C classes. `target` holds integer labels, of the shape of `logits` without
-    the class axis, or probabilities, of the shape of `logits`. A label outside of `[0, C)` gives NaN, but for `ignore_index`, which
-    gives 0 and does not count. `weight`, (C,), multiplies what each class contributes. `label_smoothing` in [0, 1] mixes the target
-    with the uniform distribution. "mean" divides by the sum of the labels' weights (of probabilities, by the number of targets). The
-    result has the dtype of `logits`.
+    `input` is `(C,)`, `(N, C)` or `(N, C, ...)`: scores of C classes. `target` holds integer labels, of the shape of `input` without
+    the class axis, or probabilities, of the shape of `input`. A label outside of `[0, C)` raises `IndexError`, and in
+    compiled code gives NaN; but `ignore_index` gives 0 and does not count. `weight`, (C,), multiplies what each class contributes.
+    `label_smoothing` in [0, 1] mixes the target with the uniform distribution. "mean" divides by the sum of the labels' weights (of
+    probabilities, by the number of targets). The result has the dtype of `input`.
 
     >>> cross_entropy(np.array([[2.0, 0.0], [0.0, 1000.0]]), np.array([0, 1])).round(4)
     np.float64(0.0635)
     """
-    logits = floating(logits, "cross_entropy")
+    logits = floating(input, "cross_entropy")
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"cross_entropy: label_smoothing lies in [0, 1], got {label_smoothing}")
     axis, classes = _class_axis(logits, "cross_entropy")
@@ -36,50 +57,52 @@ def cross_entropy(logits: Array, target: Array, weight: Array | None = None, ign
     log_probabilities = log_softmax(logits, axis)
     if target.dtype.kind == "f":
         if target.shape != logits.shape:
-            refuse_shape(f"cross_entropy: probabilities have the shape of the logits, {logits.shape}; got {target.shape}")
+            refuse_shape(f"cross_entropy: the target is {target.dtype}, so it holds probabilities, and has the shape of the input, "
+                         f"{logits.shape}; got {target.shape}", "labels of classes are integers: target.astype(np.int64)")
         mixed = target.astype(logits.dtype) * (1.0 - label_smoothing) + label_smoothing / classes
         return _reduce(-np.sum((mixed if weight is None else mixed * weight) * log_probabilities, axis=axis), reduction)
     return _of_labels(log_probabilities, target, weight, axis, ignore_index, reduction, label_smoothing, "cross_entropy")
 
 
+@checked(partial(_check_labels, "nll_loss"))
 @entry_point
-def nll_loss(log_probabilities: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
+def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
              reduction: Reduction = "mean") -> Array:
-    """`-log_probabilities` at the target class: `cross_entropy` of what `log_softmax` gave, with integer labels.
+    """`-input` at the target class: `cross_entropy` of what `log_softmax` gave, with integer labels.
 
     >>> nll_loss(np.log(np.array([[0.5, 0.5]])), np.array([1])).round(4)
     np.float64(0.6931)
     """
-    log_probabilities = floating(log_probabilities, "nll_loss")
+    log_probabilities = floating(input, "nll_loss")
     axis, _ = _class_axis(log_probabilities, "nll_loss")
     weight = _class_weight(weight, log_probabilities, axis, "nll_loss")
     return _of_labels(log_probabilities, target, weight, axis, ignore_index, reduction, 0.0, "nll_loss")
 
 
 @entry_point
-def mse_loss(prediction: Array, target: Array, reduction: Reduction = "mean") -> Array:
-    """`(prediction - target)**2`; both have the same shape.
+def mse_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
+    """`(input - target)**2`; both have the same shape.
 
     >>> mse_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(2.0)
     """
-    prediction, target = pair(prediction, target, "mse_loss")
+    prediction, target = pair(input, target, "mse_loss")
     return _reduce(np.square(prediction - target), reduction)
 
 
 @entry_point
-def l1_loss(prediction: Array, target: Array, reduction: Reduction = "mean") -> Array:
-    """`abs(prediction - target)`; both have the same shape. The derivative where they are equal is 0.
+def l1_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
+    """`abs(input - target)`; both have the same shape. The derivative where they are equal is 0.
 
     >>> l1_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(1.0)
     """
-    prediction, target = pair(prediction, target, "l1_loss")
+    prediction, target = pair(input, target, "l1_loss")
     return _reduce(np.abs(prediction - target), reduction)
 
 
 @entry_point
-def smooth_l1_loss(prediction: Array, target: Array, reduction: Reduction = "mean", beta: float = 1.0) -> Array:
+def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", beta: float = 1.0) -> Array:
     """`0.5 * d**2 / beta` where the distance d is below `beta`, `d - 0.5 * beta` elsewhere; both have the same shape.
 
     Source: Girshick, Fast R-CNN, arXiv:1504.08083.
@@ -87,7 +110,7 @@ def smooth_l1_loss(prediction: Array, target: Array, reduction: Reduction = "mea
     >>> smooth_l1_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none")
     array([0.125, 2.5  ])
     """
-    prediction, target = pair(prediction, target, "smooth_l1_loss")
+    prediction, target = pair(input, target, "smooth_l1_loss")
     if beta < 0.0:
         raise ValueError(f"smooth_l1_loss: beta is not negative, got {beta}")
     difference = prediction - target
@@ -98,7 +121,7 @@ def smooth_l1_loss(prediction: Array, target: Array, reduction: Reduction = "mea
 
 
 @entry_point
-def huber_loss(prediction: Array, target: Array, reduction: Reduction = "mean", delta: float = 1.0) -> Array:
+def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta: float = 1.0) -> Array:
     """`0.5 * d**2` where the distance d is below `delta`, `delta * (d - 0.5 * delta)` elsewhere; both have the same shape.
 
     Source: Huber, Robust Estimation of a Location Parameter, Annals of Mathematical Statistics 35 (1964).
@@ -106,7 +129,7 @@ def huber_loss(prediction: Array, target: Array, reduction: Reduction = "mean", 
     >>> huber_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none", delta=2.0)
     array([0.125, 4.   ])
     """
-    prediction, target = pair(prediction, target, "huber_loss")
+    prediction, target = pair(input, target, "huber_loss")
     if delta <= 0.0:
         raise ValueError(f"huber_loss: delta is positive, got {delta}")
     difference = prediction - target
@@ -114,23 +137,25 @@ def huber_loss(prediction: Array, target: Array, reduction: Reduction = "mean", 
     return _reduce(np.where(distance < delta, 0.5 * np.square(difference), delta * (distance - 0.5 * delta)), reduction)
 
 
+@checked(_check_probabilities)
 @entry_point
-def binary_cross_entropy(prediction: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean") -> Array:
+def binary_cross_entropy(input: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean") -> Array:
     """`-(t * log(p) + (1 - t) * log(1 - p))` of probabilities p and targets t of the same shape.
 
-    Logarithms below -100 count as -100, with derivative 0; `weight` multiplies, and is broadcast. Of logits, use
+    A probability outside of [0, 1] raises `ValueError`, and in compiled code gives NaN. Logarithms below -100 count as -100, with
+    derivative 0; `weight` multiplies, and is broadcast. Of logits, use
     `binary_cross_entropy_with_logits`: it loses nothing near 0 and 1.
 
     >>> binary_cross_entropy(np.array([0.5, 0.0]), np.array([1.0, 0.0])).round(4)
     np.float64(0.3466)
     """
-    prediction, target = pair(prediction, target, "binary_cross_entropy")
+    prediction, target = pair(input, target, "binary_cross_entropy")
     yes, no = np.maximum(np.log(prediction), -100.0), np.maximum(np.log1p(-prediction), -100.0)
     return _reduce(_weighted((target - 1.0) * no - target * yes, weight, "binary_cross_entropy"), reduction)
 
 
 @entry_point
-def binary_cross_entropy_with_logits(logits: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean",
+def binary_cross_entropy_with_logits(input: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean",
                                      pos_weight: Array | None = None) -> Array:
     """`-(t * log sigmoid(x) + (1 - t) * log sigmoid(-x))` of logits x and targets t in [0, 1] of the same shape; does not overflow.
 
@@ -139,7 +164,7 @@ def binary_cross_entropy_with_logits(logits: Array, target: Array, weight: Array
     >>> binary_cross_entropy_with_logits(np.array([0.0, 1000.0]), np.array([1.0, 1.0])).round(4)
     np.float64(0.3466)
     """
-    logits, target = pair(logits, target, "binary_cross_entropy_with_logits")
+    logits, target = pair(input, target, "binary_cross_entropy_with_logits")
     if pos_weight is None:
         loss = np.logaddexp(logits, 0.0) - logits * target
     else:
@@ -150,9 +175,9 @@ def binary_cross_entropy_with_logits(logits: Array, target: Array, weight: Array
 
 
 @entry_point
-def kl_div(log_probabilities: Array, target: Array, reduction: Reduction | Literal["batchmean"] = "mean",
+def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmean"] = "mean",
            log_target: bool = False) -> Array:
-    """`target * (log(target) - log_probabilities)`, both of the same shape; a target of 0 gives 0.
+    """`target * (log(target) - input)`, both of the same shape; a target of 0 gives 0.
 
     With `log_target` the target is given as its logarithm. "batchmean" divides by the size of the first axis, which is what the
     divergence of Kullback and Leibler means; "mean" divides by the number of elements.
@@ -160,7 +185,7 @@ def kl_div(log_probabilities: Array, target: Array, reduction: Reduction | Liter
     >>> kl_div(np.log(np.array([[0.5, 0.5]])), np.array([[1.0, 0.0]]), reduction="batchmean").round(4)
     np.float64(0.6931)
     """
-    log_probabilities, target = pair(log_probabilities, target, "kl_div")
+    log_probabilities, target = pair(input, target, "kl_div")
     if log_target:
         loss = np.exp(target) * (target - log_probabilities)
     else:

@@ -13,9 +13,9 @@ from adjit.tracer.entry import entry_point
 
 
 @entry_point
-def layer_norm(x: Array, normalized_shape: int | Sequence[int], weight: Array | None = None, bias: Array | None = None,
+def layer_norm(input: Array, normalized_shape: int | Sequence[int], weight: Array | None = None, bias: Array | None = None,
                eps: float = 1e-5) -> Array:
-    """`(x - mean) / sqrt(var + eps) * weight + bias`, mean and (biased) variance over the last dimensions.
+    """`(input - mean) / sqrt(var + eps) * weight + bias`, mean and (biased) variance over the last dimensions.
 
     `normalized_shape` is the shape of those dimensions, and of `weight` and `bias`. Raises `ShapeError` where they differ.
     Source: Ba, Kiros and Hinton, Layer Normalization, arXiv:1607.06450.
@@ -23,7 +23,7 @@ def layer_norm(x: Array, normalized_shape: int | Sequence[int], weight: Array | 
     >>> layer_norm(np.array([[1.0, 3.0]]), 2).round(3)
     array([[-1.,  1.]])
     """
-    x = floating(x, "layer_norm")
+    x = floating(input, "layer_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or x.shape[-len(shape):] != shape:
         refuse_shape(f"layer_norm: normalized_shape {shape} is not the end of the shape {x.shape}")
@@ -32,9 +32,9 @@ def layer_norm(x: Array, normalized_shape: int | Sequence[int], weight: Array | 
 
 
 @entry_point
-def batch_norm(x: Array, running_mean: Array | None = None, running_var: Array | None = None, weight: Array | None = None,
+def batch_norm(input: Array, running_mean: Array | None = None, running_var: Array | None = None, weight: Array | None = None,
                bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Array:
-    """`(x - mean) / sqrt(var + eps) * weight + bias` for each channel of `x`, (N, C) or (N, C, ...).
+    """`(input - mean) / sqrt(var + eps) * weight + bias` for each channel of `input`, (N, C) or (N, C, ...).
 
     With `training`, mean and (biased) variance are those of the batch; else the running ones. All parameters have shape (C,).
     A pure function: the running statistics are not updated here, `momentum` is not used (see `batch_norm_with_statistics`).
@@ -46,8 +46,8 @@ def batch_norm(x: Array, running_mean: Array | None = None, running_var: Array |
            [ 1.]])
     """
     if training:
-        return batch_norm_with_statistics(x, weight, bias, eps)[0]
-    x, weight, bias = _channels(x, weight, bias, "batch_norm")
+        return batch_norm_with_statistics(input, weight, bias, eps)[0]
+    x, weight, bias = _channels(input, weight, bias, "batch_norm")
     if running_mean is None or running_var is None:
         raise ValueError("batch_norm: without training=True it takes running_mean and running_var")
     mean = _beside(x, parameter(running_mean, x.shape[1:2], "batch_norm", "running_mean"))
@@ -75,15 +75,15 @@ def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Arra
 
 
 @entry_point
-def group_norm(x: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
-    """As `layer_norm`, over groups of channels (and all that follows them) of `x`, (N, C, ...); `weight` and `bias` have shape (C,).
+def group_norm(input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
+    """As `layer_norm`, over groups of channels (and all that follows them) of `input`, (N, C, ...); `weight` and `bias` have shape (C,).
 
     Raises `ShapeError` where the channels do not divide into `num_groups`. Source: Wu and He, Group Normalization, arXiv:1803.08494.
 
     >>> group_norm(np.array([[1.0, 3.0, 5.0, 9.0]]), 2).round(3)
     array([[-1.,  1., -1.,  1.]])
     """
-    x, weight, bias = _channels(x, weight, bias, "group_norm")
+    x, weight, bias = _channels(input, weight, bias, "group_norm")
     if num_groups < 1 or x.shape[1] % num_groups:
         refuse_shape(f"group_norm: {x.shape[1]} channels do not divide into {num_groups} groups")
     grouped = np.reshape(x, (x.shape[0], num_groups, math.prod(x.shape[1:]) // num_groups))
@@ -91,13 +91,13 @@ def group_norm(x: Array, num_groups: int, weight: Array | None = None, bias: Arr
 
 
 @entry_point
-def normalize(x: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12, *, axis: Any = None) -> Array:
-    """`x / max(norm, eps)` with the p-norm over `dim` (or `axis`; default: 1).
+def normalize(input: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12, *, axis: Any = None) -> Array:
+    """`input / max(norm, eps)` with the p-norm over `dim` (or `axis`; default: 1).
 
     >>> normalize(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
     """
-    x = floating(x, "normalize")
+    x = floating(input, "normalize")
     axis = dimension(axis, dim, "normalize")
     axis = 1 if axis is None else axis
     if p == 2.0:

@@ -14,7 +14,7 @@ from adjit.tracer.entry import entry_point
 
 
 @entry_point
-def max_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+def max_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                dilation: int | Sequence[int] = 1, ceil_mode: bool = False) -> Array:
     """The largest element of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
 
@@ -25,12 +25,12 @@ def max_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequenc
     array([[[ 5.,  7.],
             [13., 15.]]])
     """
-    x, windows = _windows(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d")
+    x, windows = _windows(input, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d")
     return reduced(padded(x, windows, -np.inf), windows, _first_larger)
 
 
 @entry_point
-def avg_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+def avg_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Array:
     """The mean of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
 
@@ -40,7 +40,7 @@ def avg_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequenc
     array([[[ 2.5,  4.5],
             [10.5, 12.5]]])
     """
-    x, windows = _windows(x, kernel_size, stride, padding, 1, ceil_mode, "avg_pool2d")
+    x, windows = _windows(input, kernel_size, stride, padding, 1, ceil_mode, "avg_pool2d")
     total = reduced(padded(x, windows, 0.0), windows, lambda a, b: a + b)
     if divisor_override is not None:
         if divisor_override == 0:
@@ -55,7 +55,7 @@ def avg_pool2d(x: Array, kernel_size: int | Sequence[int], stride: int | Sequenc
 
 
 @entry_point
-def adaptive_avg_pool2d(x: Array, output_size: int | Sequence[int | None] | None) -> Array:
+def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None] | None) -> Array:
     """The means of `output_size` windows of images (N, C, H, W) or (C, H, W); None keeps the size of an axis.
 
     Window i of n covers the rows from `i * H // n` to `ceil((i + 1) * H / n)`.
@@ -63,7 +63,7 @@ def adaptive_avg_pool2d(x: Array, output_size: int | Sequence[int | None] | None
     >>> adaptive_avg_pool2d(np.arange(16.0).reshape(1, 4, 4), 1)
     array([[[7.5]]])
     """
-    x = _images(x, "adaptive_avg_pool2d")
+    x = _images(input, "adaptive_avg_pool2d")
     sizes: Sequence[Any] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * 2
     if len(sizes) != 2 or any(size is not None and size < 1 for size in sizes):
         raise ValueError(f"adaptive_avg_pool2d: output_size is a positive number, or two, or None to keep an axis; got {output_size!r}")

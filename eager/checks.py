@@ -1,0 +1,59 @@
+"""What eager mode checks about the values of indices and labels, which compiled code does not look at."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.tensor import Tensor
+from adjit.ir.errors import IndexingError
+from adjit.tracer.array import contains_traced
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.source import find_user_location
+
+Function = Callable[..., Any]
+
+
+def checked(check: Function) -> Callable[[Function], Function]:
+    """Call `check` with the arguments of a function before it, where their values are known: outside of a trace."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not is_tracing():
+                check(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def known(x: Any) -> np.ndarray | None:
+    """The array of an argument; None where its values are not known."""
+    if isinstance(x, Tensor):
+        x = x.payload
+    return None if contains_traced(x) else np.asarray(x)
+
+
+def check_range(function: str, what: str, indices: Any, size: int, sizes: str, ignored: int | None = None, hint: str | None = None) -> None:
+    """Raise `IndexingError` for an index outside of [0, size) other than `ignored`."""
+    array = known(indices)
+    if array is None or array.dtype.kind not in "iu" or not array.size or (array.min() >= 0 and array.max() < size):
+        return
+    wrong = (array < 0) | (array >= size)
+    if ignored is not None:
+        wrong &= array != ignored
+    if wrong.any():
+        raise IndexingError(f"{function}: the {what} {array[wrong][0]} is out of range: there are {size} {sizes}, numbered from 0",
+                            find_user_location(), hint=hint)
+
+
+def check_indices(function: str, x: Any, dim: Any = None, index: Any = 0, *rest: Any, axis: Any = None, **options: Any) -> None:
+    """Raise `IndexingError` for an index that dimension `dim` of `x` does not have; negative ones are none."""
+    dim = axis if dim is None else dim
+    if isinstance(dim, int) and -x.ndim <= dim < x.ndim:
+        check_range(function, "index", index, x.shape[dim], f"elements in dimension {dim}")
