@@ -193,7 +193,7 @@ def test_conversion_keeps_the_objects() -> None:
     assert net.to("cpu") is net
     with pytest.raises(DTypeError, match="cannot be converted to int64"):
         net.to(np.int64)
-    with pytest.raises(UnsupportedError, match="modules live on the CPU"):
+    with pytest.raises(UnsupportedError, match="modules are in the memory of the CPU"):
         net.to("cuda:0")
 
 
@@ -300,7 +300,7 @@ Net(
     assert repr(nn.BatchNorm2d(3)) == "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"
     assert repr(nn.LayerNorm(3, bias=False)) == "LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=False)"
     assert repr(nn.GroupNorm(1, 3)) == "GroupNorm(1, 3, eps=1e-05, affine=True, bias=True)"
-    assert repr(nn.Dropout(0.25)) == "Dropout(p=0.25)"
+    assert repr(nn.Dropout(0.25)) == "Dropout(p=0.25, inplace=False)"
     assert repr(nn.MSELoss()) == "MSELoss()"
 
 

@@ -8,7 +8,28 @@ Names, arguments, defaults and initial values are PyTorch's; parameters are floa
 """
 
 from adjit.nn import functional, init, utils
-from adjit.nn.activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
+from adjit.nn.activations import (
+    ELU,
+    GELU,
+    GLU,
+    SELU,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Softsign,
+    Tanh,
+)
 from adjit.nn.attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
 from adjit.nn.containers import ModuleDict, ModuleList, ParameterList, Sequential
 from adjit.nn.convolution import AdaptiveAvgPool2d, AvgPool2d, Conv1d, Conv2d, MaxPool2d
@@ -25,16 +46,17 @@ from adjit.nn.losses import (
     SmoothL1Loss,
 )
 from adjit.nn.module import Module
-from adjit.nn.normalization import BatchNorm1d, BatchNorm2d, Dropout, GroupNorm, LayerNorm
+from adjit.nn.normalization import BatchNorm1d, BatchNorm2d, Dropout, Dropout2d, GroupNorm, LayerNorm, RMSNorm
 from adjit.nn.parameter import Parameter
 from adjit.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from adjit.nn.state import load_state, save_state
 
 __all__ = [
     "AdaptiveAvgPool2d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "Bilinear", "Conv1d", "Conv2d",
-    "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "GRU", "GRUCell", "GroupNorm", "HuberLoss", "Identity",
-    "KLDivLoss", "L1Loss", "LSTM", "LSTMCell", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool2d", "Module",
-    "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter", "ParameterList", "RNN", "RNNCell", "ReLU", "Sequential",
-    "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softplus", "Tanh", "TransformerEncoder", "TransformerEncoderLayer", "functional",
+    "CrossEntropyLoss", "Dropout", "Dropout2d", "ELU", "Embedding", "Flatten", "GELU", "GLU", "GRU", "GRUCell", "GroupNorm",
+    "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LSTM", "LSTMCell", "LayerNorm", "LeakyReLU",
+    "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool2d", "Mish", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
+    "NLLLoss", "PReLU", "Parameter", "ParameterList", "RMSNorm", "RNN", "RNNCell", "ReLU", "ReLU6", "SELU", "Sequential", "SiLU",
+    "Sigmoid", "SmoothL1Loss", "Softmax", "Softplus", "Softsign", "Tanh", "TransformerEncoder", "TransformerEncoderLayer", "functional",
     "init", "load_state", "save_state", "utils",
 ]

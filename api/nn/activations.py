@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import unwrap
 from typing import Any, Literal
 
-from adjit.eager.tensor import Tensor
+import numpy as np
+
+from adjit.eager.in_place import apply_in_place
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device
 from adjit.nn import functional
 from adjit.nn.module import Module
+from adjit.nn.parameter import Parameter
 
 
-class ReLU(Module):
+class _InPlace(Module):
+    """An activation whose result, with `inplace`, is written into `x`."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def _run(self, function: Callable[..., Any], x: Tensor, *settings: Any) -> Tensor:
+        return apply_in_place(unwrap(function), x, settings) if self.inplace else function(x, *settings)       # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_InPlace):
     """`max(x, 0)`; with `inplace` written into `x`.
 
     >>> import adjit
@@ -17,46 +37,39 @@ class ReLU(Module):
     tensor([0., 2.])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
-        return x.relu_() if self.inplace else functional.relu(x)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
+        return self._run(functional.relu, x)
 
 
-class LeakyReLU(Module):
+class LeakyReLU(_InPlace):
     """`x` where it is positive, `negative_slope * x` elsewhere."""
 
-    def __init__(self, negative_slope: float = 0.01) -> None:
-        super().__init__()
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.negative_slope = negative_slope
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
-        return functional.leaky_relu(x, self.negative_slope)
+        return self._run(functional.leaky_relu, x, self.negative_slope)
 
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}"
+        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
 
 
-class ELU(Module):
+class ELU(_InPlace):
     """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.alpha = alpha
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
-        return functional.elu(x, self.alpha)
+        return self._run(functional.elu, x, self.alpha)
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha}"
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
 class GELU(Module):
@@ -74,12 +87,12 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class SiLU(Module):
+class SiLU(_InPlace):
     """`x * sigmoid(x)`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
-        return functional.silu(x)
+        return self._run(functional.silu, x)
 
 
 class Softplus(Module):
@@ -96,6 +109,119 @@ class Softplus(Module):
 
     def extra_repr(self) -> str:
         return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Mish(_InPlace):
+    """`x * tanh(log(1 + exp(x)))`. Source: Misra, Mish: a self regularized non-monotonic activation function, arXiv:1908.08681."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return self._run(functional.mish, x)
+
+
+class Hardswish(_InPlace):
+    """`x * relu6(x + 3) / 6`. Source: Howard et al., Searching for MobileNetV3, arXiv:1905.02244."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return self._run(functional.hardswish, x)
+
+
+class Hardsigmoid(_InPlace):
+    """`relu6(x + 3) / 6`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return self._run(functional.hardsigmoid, x)
+
+
+class ReLU6(_InPlace):
+    """`min(max(x, 0), 6)`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return self._run(functional.relu6, x)
+
+
+class SELU(_InPlace):
+    """A scaled `ELU` that keeps mean 0 and variance 1, see `functional.selu`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return self._run(functional.selu, x)
+
+
+class Hardtanh(_InPlace):
+    """`x` between `min_val` and `max_val`, these outside."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return self._run(functional.hardtanh, x, self.min_val, self.max_val)
+
+    def extra_repr(self) -> str:
+        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
+
+
+class GLU(Module):
+    """`a * sigmoid(b)` of the halves of `x` along `dim`.
+
+    Source: Dauphin et al., Language modeling with gated convolutional networks, arXiv:1612.08083.
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Half as long along `dim`; raises `ShapeError` where that is odd."""
+        return functional.glu(x, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class PReLU(Module):
+    """`x` where it is positive, `weight * x` elsewhere; weight: (num_parameters,), one for all channels or one for each, learned.
+
+    Source: He et al., Delving deep into rectifiers, arXiv:1502.01852.
+    """
+
+    weight: Parameter
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(np.full(num_parameters, init, DEFAULT_FLOAT if dtype is None else dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape; the channels are the second dimension."""
+        return functional.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class LogSigmoid(Module):
+    """`log(sigmoid(x))`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return functional.logsigmoid(x)
+
+
+class Softsign(Module):
+    """`x / (1 + abs(x))`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape."""
+        return functional.softsign(x)
 
 
 class Tanh(Module):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.tensor import Tensor
+from adjit.eager.tensor import Tensor, check_device
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.containers import ModuleList
@@ -42,7 +42,8 @@ class MultiheadAttention(Module):
     in_proj_bias: Parameter | None
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, kdim: int | None = None,
-                 vdim: int | None = None, batch_first: bool = False, dtype: Any = None) -> None:
+                 vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"MultiheadAttention: embed_dim {embed_dim} does not divide into {num_heads} heads")
@@ -57,7 +58,7 @@ class MultiheadAttention(Module):
         for name, size in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
             self.register_parameter(f"{name}_proj_weight", None if together else empty_parameter((embed_dim, size), dtype))
         self.register_parameter("in_proj_bias", empty_parameter((3 * embed_dim,), dtype) if bias else None)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, dtype)
+        self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -177,15 +178,16 @@ class TransformerEncoderLayer(Module):
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
                  activation: str | Callable[[Tensor], Tensor] = functional.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-                 norm_first: bool = False, bias: bool = True, dtype: Any = None) -> None:
+                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__()
         named = {"relu": functional.relu, "gelu": functional.gelu}
         if isinstance(activation, str) and activation not in named:
             raise ValueError(f"TransformerEncoderLayer: activation is 'relu', 'gelu' or a function, got {activation!r}")
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
         self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
@@ -211,9 +213,13 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of an encoder layer, one after the other, and `norm` at the end where it is given."""
+    """`num_layers` copies of an encoder layer, one after the other, and `norm` at the end where it is given.
 
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+    `enable_nested_tensor` and `mask_check` change nothing: PyTorch's are about its speed.
+    """
+
+    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,
+                 mask_check: bool = True) -> None:
         super().__init__()
         self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
         self.num_layers = num_layers

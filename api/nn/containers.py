@@ -100,6 +100,9 @@ class Sequential(_Items):
             for name, module in modules[0].items():
                 self.add_module(name, module)
         else:
+            for index, module in enumerate(modules):
+                if not isinstance(module, Module):
+                    raise TypeError(_no_module(index, module))
             self._set_items(modules)
 
     def forward(self, x: Any) -> Any:
@@ -115,6 +118,15 @@ class Sequential(_Items):
         for name, module in list(self._registered(Kind.MODULE))[index]:
             made.add_module(name, module)
         return made
+
+
+def _no_module(index: int, given: Any) -> str:
+    text = f"Sequential takes modules, number {index} is "
+    if isinstance(given, (list, tuple)):
+        return f"{text}a {type(given).__name__}: write Sequential(*modules)"
+    if isinstance(given, type):
+        return f"{text}the class {given.__name__}: write {given.__name__}(...)"
+    return f"{text}a {type(given).__name__}"
 
 
 class ModuleList(_Items):

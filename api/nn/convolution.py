@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from adjit.eager.tensor import Tensor
+from adjit.eager.tensor import Tensor, check_device
 from adjit.nn import functional, init
+from adjit.nn.arguments import refuse
 from adjit.nn.functional.arguments import one_per_axis
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
@@ -26,7 +27,8 @@ class _Convolution(Module):
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
                  padding: Size | Literal["same", "valid"] = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
-                 padding_mode: PaddingMode = "zeros", dtype: Any = None) -> None:
+                 padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__()
         name = type(self).__name__
         if groups < 1 or in_channels % groups or out_channels % groups:
@@ -80,7 +82,7 @@ class _Convolution(Module):
         parts += [f"dilation={self.dilation}"] if self.dilation != (1,) * self.axes else []
         parts += [f"groups={self.groups}"] if self.groups != 1 else []
         parts += ["bias=False"] if self.bias is None else []
-        parts += [f"padding_mode={self.padding_mode}"] if self.padding_mode != "zeros" else []
+        parts += [f"padding_mode={self.padding_mode!r}"] if self.padding_mode != "zeros" else []
         return ", ".join(parts)
 
 
@@ -114,8 +116,9 @@ class MaxPool2d(Module):
     """The largest element of each window, see `functional.max_pool2d`."""
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
-                 ceil_mode: bool = False) -> None:
+                 return_indices: bool = False, ceil_mode: bool = False) -> None:
         super().__init__()
+        refuse(type(self).__name__, return_indices=return_indices)
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding

@@ -8,9 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from adjit.eager.modes import no_grad
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device
 from adjit.ir.errors import ShapeError
 from adjit.nn import functional, init
+from adjit.nn.arguments import refuse
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
 from adjit.tracer.entry import entry_point
@@ -20,7 +21,12 @@ Array = Any
 
 
 def empty_parameter(shape: tuple[int, ...], dtype: Any) -> Parameter:
-    """A parameter of this shape, to be filled; float32 where no dtype is given."""
+    """A parameter of this shape, to be filled; float32 where no dtype is given. Raises errors for what are no sizes."""
+    for size in shape:
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"a parameter of the shape {shape}: {size!r} is no integer")
+        if size < 0:
+            raise ShapeError(f"a parameter of the shape {shape}: {size} is negative", find_user_location())
     return Parameter(np.empty(shape, DEFAULT_FLOAT if dtype is None else dtype))
 
 
@@ -67,7 +73,8 @@ class Linear(Module):
     weight: Parameter
     bias: Parameter | None
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -99,7 +106,9 @@ class Bilinear(Module):
     weight: Parameter
     bias: Parameter | None
 
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
+                 dtype: Any = None) -> None:
+        check_device(device)
         super().__init__()
         self.in1_features = in1_features
         self.in2_features = in2_features
@@ -145,7 +154,11 @@ class Embedding(Module):
 
     weight: Parameter
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+                 norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, device: Any = None,
+                 dtype: Any = None) -> None:
+        check_device(device)
+        refuse("Embedding", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
         super().__init__()
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
@@ -163,7 +176,7 @@ class Embedding(Module):
         weight = as_tensor(embeddings)
         if weight.ndim != 2:
             raise ShapeError(f"Embedding.from_pretrained takes a matrix, got the shape {weight.shape}", find_user_location())
-        made = cls(weight.shape[0], weight.shape[1], padding_idx, weight.dtype)
+        made = cls(weight.shape[0], weight.shape[1], padding_idx, dtype=weight.dtype)
         made.weight = Parameter(weight, requires_grad=not freeze)
         return made
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, new_tensor
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, new_tensor
 from adjit.eager.update import update_in_place
 from adjit.ir.errors import ShapeError
 from adjit.nn import functional, init
@@ -46,7 +46,8 @@ class LayerNorm(_Scaled):
     """
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
-                 dtype: Any = None) -> None:
+                 device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__()
         self.normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
         self.eps = eps
@@ -61,11 +62,39 @@ class LayerNorm(_Scaled):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
 
 
+class RMSNorm(_Scaled):
+    """`x / sqrt(mean(x**2) + eps) * weight` over the last dimensions, which have the shape `normalized_shape`.
+
+    `eps` is by default the machine epsilon of the dtype of `x`. weight: of that shape, ones at first.
+    Source: Zhang and Sennrich, Root mean square layer normalization, arXiv:1910.07467.
+
+    >>> RMSNorm(2)(new_tensor(np.array([[3.0, 4.0]], np.float32)))
+    tensor([[0.8485, 1.1314]], grad_fn=<RmsNormBackward0>)
+    """
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
+                 device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
+        super().__init__()
+        self.normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self._add_parameters(self.normalized_shape, elementwise_affine, False, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape; raises `ShapeError` where it does not end in `normalized_shape`."""
+        return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
 class GroupNorm(_Scaled):
     """Mean 0 and variance 1 over groups of channels and all that follows them, then `weight` and `bias` for each channel."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None, *,
-                 bias: bool = True) -> None:
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+                 dtype: Any = None, *, bias: bool = True) -> None:
+        check_device(device)
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups")
@@ -96,7 +125,8 @@ class _BatchNorm(_Scaled):
     num_batches_tracked: Tensor | None
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, dtype: Any = None, *, bias: bool = True) -> None:
+                 track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+        check_device(device)
         super().__init__()
         self.num_features = num_features
         self.eps = eps
@@ -170,15 +200,34 @@ class Dropout(Module):
     tensor([1., 1., 1.], dtype=float64)
     """
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0.0 <= p <= 1.0:
-            raise ValueError(f"Dropout: p lies in [0, 1], got {p}")
+            raise ValueError(f"{type(self).__name__}: p lies in [0, 1], got {p}")
         self.p = p
+        self.inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
-        return functional.dropout(x, self.p, self.training)
+        """Same shape; `x` itself with `inplace`."""
+        dropped: Tensor = self._drop(x)
+        return x.copy_(dropped) if self.inplace else dropped      # type: ignore[no-any-return]
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.p, self.training)     # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
-        return f"p={self.p}"
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout2d(Dropout):
+    """In training, each channel of (N, C, H, W) or (C, H, W) as a whole 0 with probability `p`, else divided by `1 - p`.
+
+    Source: Tompson et al., Efficient object localization using convolutional networks, arXiv:1411.4280.
+    """
+
+    def _drop(self, x: Tensor) -> Tensor:
+        if x.ndim not in (3, 4):
+            raise ShapeError(f"Dropout2d takes (N, C, H, W) or (C, H, W), got the shape {x.shape}", find_user_location())
+        if not self.training:
+            return x
+        return x * functional.dropout(new_tensor(np.ones((*x.shape[:-2], 1, 1), x.dtype)), self.p)        # type: ignore[no-any-return]

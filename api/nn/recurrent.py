@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from adjit.eager.tensor import Tensor
+from adjit.eager.tensor import Tensor, check_device
 from adjit.ir.errors import ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter
@@ -64,6 +65,8 @@ class _Network(_Recurrent):
             raise ValueError(f"{type(self).__name__}: at least one layer, got {num_layers}")
         if not 0.0 <= dropout <= 1.0:
             raise ValueError(f"{type(self).__name__}: dropout lies in [0, 1], got {dropout}")
+        if dropout and num_layers == 1:
+            warnings.warn(f"{type(self).__name__}: dropout={dropout} does nothing in one layer: it is between layers", stacklevel=3)
         self.num_layers = num_layers
         self.batch_first = batch_first
         self.dropout = dropout
@@ -150,7 +153,9 @@ class RNN(_OneState):
     """
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: Nonlinearity = "tanh", bias: bool = True,
-                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, dtype: Any = None) -> None:
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
+                 dtype: Any = None) -> None:
+        check_device(device)
         mode = f"RNN_{nonlinearity.upper()}"
         super().__init__(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
         self.nonlinearity = nonlinearity
@@ -160,7 +165,8 @@ class GRU(_OneState):
     """Gated recurrent units; arguments and names as of `RNN`, weights hold the gates reset, update, new below each other."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-                 dropout: float = 0.0, bidirectional: bool = False, dtype: Any = None) -> None:
+                 dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
 
@@ -168,7 +174,8 @@ class LSTM(_Network):
     """Long short-term memory; arguments and names as of `RNN`, weights hold the gates input, forget, content, output below each other."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-                 dropout: float = 0.0, bidirectional: bool = False, dtype: Any = None) -> None:
+                 dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -207,7 +214,8 @@ class RNNCell(_Cell):
     """One step h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Parameters: weight_ih, weight_hh, bias_ih, bias_hh."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Nonlinearity = "tanh",
-                 dtype: Any = None) -> None:
+                 device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 
@@ -219,7 +227,8 @@ class RNNCell(_Cell):
 class GRUCell(_Cell):
     """One step of gated recurrent units. Parameters: weight_ih, weight_hh, bias_ih, bias_hh."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__("GRU", input_size, hidden_size, bias, dtype)
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
@@ -230,7 +239,8 @@ class GRUCell(_Cell):
 class LSTMCell(_Cell):
     """One step of long short-term memory. Parameters: weight_ih, weight_hh, bias_ih, bias_hh."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
         super().__init__("LSTM", input_size, hidden_size, bias, dtype)
 
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adjit.optim.optimizer import Group, Optimizer
+from adjit.optim.optimizer import Group, Optimizer, accept
 from adjit.optim.rules import (
     Rule,
     adagrad_rule,
@@ -37,7 +37,8 @@ class SGD(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
-                 nesterov: bool = False, *, maximize: bool = False):
+                 nesterov: bool = False, *, maximize: bool = False, **unused: Any):
+        accept(type(self).__name__, unused)
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
                                   "nesterov": nesterov, "maximize": maximize})
 
@@ -70,7 +71,8 @@ class Adam(Optimizer):
     _decoupled = False
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False):
+                 weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False, **unused: Any):
+        accept(type(self).__name__, unused)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
                                   "maximize": maximize})
 
@@ -98,7 +100,8 @@ class AdamW(Adam):
     _decoupled = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False):
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **unused: Any):
+        accept(type(self).__name__, unused)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
 
@@ -119,7 +122,8 @@ class RMSprop(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
-                 momentum: float = 0, centered: bool = False, *, maximize: bool = False):
+                 momentum: float = 0, centered: bool = False, *, maximize: bool = False, **unused: Any):
+        accept(type(self).__name__, unused)
         super().__init__(params, {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
                                   "weight_decay": weight_decay, "maximize": maximize})
 
@@ -146,7 +150,8 @@ class Adagrad(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
-                 initial_accumulator_value: float = 0, eps: float = 1e-10, *, maximize: bool = False):
+                 initial_accumulator_value: float = 0, eps: float = 1e-10, *, maximize: bool = False, **unused: Any):
+        accept(type(self).__name__, unused)
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                                   "initial_accumulator_value": initial_accumulator_value, "maximize": maximize})
 
@@ -155,6 +160,14 @@ class Adagrad(Optimizer):
 
     def _rule(self, group: Group) -> Rule:
         return adagrad_rule(group["weight_decay"] != 0, group["maximize"])
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """As of every optimiser; the state is there from the start, as PyTorch's."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        for param in group["params"]:
+            for name in ("step", "sum"):
+                self._new_state(group, param, name)
 
     def _initial(self, group: Group, name: str) -> float:
         return float(group["initial_accumulator_value"])

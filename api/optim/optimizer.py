@@ -14,7 +14,7 @@ from adjit.eager.modes import enable_grad, no_grad
 from adjit.eager.state import Stateful, hyperparameter
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.update import update_in_place
-from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.optim.rules import Rule
 from adjit.tracer.source import find_user_location
@@ -35,6 +35,8 @@ class Optimizer(Stateful):
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]):
         if isinstance(params, Tensor):
             raise TypeError("params is an iterable of tensors or of dicts, got one tensor: write [tensor]")
+        if not isinstance(params, Iterable):
+            raise TypeError(f"params is an iterable of tensors or of dicts, got a {type(params).__name__}: {_advice(params)}")
         self.defaults = dict(defaults)
         self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -68,6 +70,8 @@ class Optimizer(Stateful):
         """
         if not isinstance(param_group, Mapping):
             raise TypeError(f"a parameter group is a dict, got a {type(param_group).__name__}")
+        if "params" not in param_group:
+            raise ValueError(f'a parameter group has its tensors under "params", got the keys {", ".join(map(repr, param_group))}')
         given = param_group["params"]
         if isinstance(given, (set, frozenset)):
             raise TypeError("parameters have an order: pass a list instead of a set")
@@ -260,7 +264,24 @@ def _number(group: Group, name: str) -> Any:
     """A hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
     index = _BETAS.get(name)
     value = hyperparameter(group, name) if index is None else hyperparameter(group, "betas", index)
-    return float(value) if isinstance(value, (int, float)) else value
+    return float(value) if isinstance(value, (int, float, np.number)) else value
+
+
+def accept(name: str, arguments: Mapping[str, Any]) -> None:
+    """Let the arguments pass that choose an implementation of PyTorch's; raises `TypeError` for others."""
+    for argument in arguments:
+        if argument not in ("foreach", "fused", "capturable", "differentiable"):
+            raise TypeError(f"{name}() got an unexpected keyword argument {argument!r}")
+    if arguments.get("differentiable"):
+        raise UnsupportedError(f"{name}: steps are not differentiable", find_user_location(),
+                               hint="adjit.optim's functional optimisers are pure functions, which can be differentiated")
+
+
+def _advice(params: Any) -> str:
+    """What to pass in place of a module, or of its method."""
+    if hasattr(params, "parameters"):
+        return "pass model.parameters()"
+    return "it was not called, pass model.parameters()" if callable(params) else "pass a list of tensors"
 
 
 def _check_param(param: Any) -> None:

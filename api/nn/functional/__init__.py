@@ -23,6 +23,7 @@ from adjit.nn.functional.activations import (
 from adjit.nn.functional.attention import scaled_dot_product_attention
 from adjit.nn.functional.convolution import conv1d, conv2d, pad, unfold
 from adjit.nn.functional.dropout import dropout
+from adjit.nn.functional.gated_activations import glu, hardsigmoid, hardswish, mish, prelu, rms_norm
 from adjit.nn.functional.linear import embedding, linear, one_hot
 from adjit.nn.functional.losses import (
     binary_cross_entropy,
@@ -41,8 +42,9 @@ from adjit.tracer.functions.composites import logsumexp, sigmoid
 
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "batch_norm_with_statistics", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "conv1d", "conv2d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm",
-    "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "logsumexp",
-    "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6", "scaled_dot_product_attention", "selu",
-    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "softsign", "tanh", "unfold",
+    "binary_cross_entropy_with_logits", "conv1d", "conv2d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "glu", "group_norm",
+    "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
+    "logsigmoid", "logsumexp", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "prelu", "relu", "relu6",
+    "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "softsign", "tanh",
+    "unfold",
 ]
