@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Number:
-    """A Python float that is read from `group[name]` at every call, or from `group[name][index]`.
+    """A number that is read from `group[name]` at every call, or from `group[name][index]`.
 
     Formulas may leave out what is 0, so a program holds for numbers that are 0, or for those that are not.
     """
@@ -72,7 +72,12 @@ class Number:
         number = self.group.get(self.name)
         if self.index is not None:
             number = number[self.index] if isinstance(number, tuple) and self.index < len(number) else None
-        return number if type(number) is float and (number == 0.0) == self.zero else None
+        return float(number) if is_number(number) and (number == 0.0) == self.zero else None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a hyperparameter is read as a float: Python's numbers and NumPy's, but for bools."""
+    return type(value) is float or (isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool))
 
 
 @dataclass(slots=True, eq=False)
@@ -145,7 +150,7 @@ class Capture:
                                find_user_location(), hint="pass a copy of one of them: x.clone()")
 
     def read_number(self, group: Mapping[str, Any], name: str, index: int | None = None) -> TracedArray:
-        """A traced scalar for the float `group[name]`, or `group[name][index]`."""
+        """A traced scalar for the number `group[name]`, or `group[name][index]`."""
         number = self.numbers.get((id(group), name, index))
         root = _root_scope()
         if number is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adjit.eager.capture import current_capture
+from adjit.eager.capture import current_capture, is_number
 from adjit.tracer.box import ByReference
 
 
@@ -26,4 +26,4 @@ def hyperparameter(group: Mapping[str, Any], name: str, index: int | None = None
     """
     capture = current_capture()
     value = group[name] if index is None else group[name][index]
-    return value if capture is None or not isinstance(value, float) else capture.read_number(group, name, index)
+    return value if capture is None or not is_number(value) else capture.read_number(group, name, index)

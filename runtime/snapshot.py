@@ -7,10 +7,13 @@ from itertools import chain
 from operator import is_
 from typing import Any
 
+import numpy as np
+
+from adjit.eager.capture import is_number
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
 
-_SCALARS = (bool, int, float, complex, str, bytes, type(None))
+_SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _PLAIN = (*_SCALARS, tuple)
 
 
@@ -68,9 +71,9 @@ class Snapshot:
 
     def _may_change(self, table: dict[Any, Any], key: Any, now: Any, then: Any) -> bool:
         places = self._free.get((id(table), key)) if isinstance(key, str) else None
-        if places is None or type(now) is not type(then):
-            return False
-        return not isinstance(then, tuple) or (len(now) == len(then) and all(
+        if places is None or not isinstance(then, tuple):
+            return places is not None and is_number(now) and is_number(then)
+        return type(now) is tuple and (len(now) == len(then) and all(
             _same(a, b) or index in places for index, (a, b) in enumerate(zip(now, then, strict=True))))
 
     def changed(self, allowed: Collection[int] = ()) -> str:
