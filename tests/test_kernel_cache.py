@@ -220,8 +220,9 @@ def test_the_key_holds_what_machine_code_depends_on(monkeypatch: pytest.MonkeyPa
 
 
 def test_kernels_of_other_types_have_other_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path))
     function = compile(cube)
+    function(np.ones(3, np.int16))      # what is common to all programs is there from now on
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path))
     for dtype in (np.float32, np.float64, np.int32):
         assert function(np.full(3, 2, dtype)).tolist() == [8, 8, 8]
     assert len(list(tmp_path.glob("*.kernel"))) == 3
@@ -295,8 +296,8 @@ def test_a_second_process_needs_no_compiler(tmp_path: Path) -> None:
     assert second == first
     assert imported == "False"
     assert "from the disk cache" in explained
-    (path,) = folder.glob("*.kernel")
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    for path in folder.glob("*.kernel"):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
     third, imported, explained = run_program(folder)
     assert third == first
     assert imported == "True"
