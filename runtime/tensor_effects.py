@@ -194,7 +194,8 @@ class Effects:
                            if entry.requires_grad) if function.gradients else ()
         self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
         self.looked_at = tuple(
-            (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values() if item.was_read)
+            (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values()
+            if item.was_read and not isinstance(item.tensor.payload, TracedArray))     # those that the function made are gone
         self.positions = function._positions
         self.fixed = frozenset(id(content.place.tensor) for content in self.contents if content.place.tensor is not None
                                and not content.place.gradient)

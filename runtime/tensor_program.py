@@ -25,6 +25,7 @@ from adjit.runtime.choices import Choices
 from adjit.runtime.compiled_operation import CompiledOperation
 from adjit.runtime.snapshot import Snapshot, filled_later, stateful_in
 from adjit.runtime.tensor_effects import CapturedFunction, Effects, Place, make_effects, tensor_positions
+from adjit.runtime.tensor_names import name_tensors
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import held_by
 from adjit.tracer.guards import find_sources
@@ -84,7 +85,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Trace a function; and what it does with tensors, None where it meets none."""
     with capturing() as capture:
         roots = signature.by_reference()
-        reachable = [source.value for source in find_sources([fun]).values()]
+        sources = list(find_sources([fun]).values())
+        reachable = [source.value for source in sources]
         watched = [*roots, *stateful_in([*held_by(fun), *reachable])]
         outside = [(container, copy(container)) for container in reachable if isinstance(container, (list, dict))]
         before = Snapshot(watched)
@@ -108,6 +110,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors:
         return replace(trace, out_tree=function.tree), None
     known = len(signature.leaves) + len(trace.captured)
+    arguments = zip(signature.leaf_paths(), signature.all_leaves, strict=True)
+    name_tensors(capture, [*arguments, *(("self", value) for value in held_by(fun)), *((item.path, item.value) for item in sources)])
     reached = {id(source.value) for source in trace.sources.fixed}
     effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves)
     try:
@@ -127,8 +131,8 @@ def _check_escaped(function: CapturedFunction) -> None:
     escaped = _escaped(boxes)
     if escaped:
         raise TraceError(
-            f"the compiled function keeps a tensor that it made in a place outside of it ({escaped[0].payload._origin()}): a list, a dict or "
-            "an attribute, where the compiled program would not put it again", find_user_location(),
+            f"the compiled function keeps a tensor that it made in a place outside of it ({escaped[0].payload._origin()}): a list, a dict "
+            "or an attribute, where the compiled program would not put it again", find_user_location(),
             hint="return the tensor, and keep it outside of the function; what a hook collects has to be returned too")
 
 

@@ -146,3 +146,28 @@ def test_functional_twins_on_tensors() -> None:
         assert isinstance(results[1][0][name], aj.Tensor)
         np.testing.assert_allclose(results[0][0][name].detach().numpy(), results[1][0][name].detach().numpy(), 1e-6)
     assert int(results[1][1].count) == 3
+
+
+def test_a_learning_rate_may_be_any_number() -> None:
+    """NumPy's floats and integers, and Python's ints, are read at every call, and do the same as in eager mode."""
+    rates = [np.float64(0.1), np.float32(0.25), 0.5, 1, 2, np.int64(3), np.float64(0.3)]
+    found = []
+    for compiled in (False, True):
+        weight = aj.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = optim.SGD([weight], lr=rates[0])
+
+        def step(weight: Any, optimizer: Any) -> None:
+            optimizer.zero_grad()
+            weight.square().sum().backward()
+            optimizer.step()
+
+        function = aj.compile(step) if compiled else step
+        values = []
+        for rate in rates:
+            optimizer.param_groups[0]["lr"] = rate
+            function(weight, optimizer)
+            values.append(weight.tolist())
+        found.append(values)
+        if compiled:
+            assert function.cache_info().traces == 1
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)

@@ -160,9 +160,10 @@ class TracedArray:
         builder, owner = self.scope.builder, self if self.view is None else self.view.owner
         if not owner.writable and isinstance(builder, GraphBuilder) and owner._value in builder.params:
             if builder.param_roles[builder.params.index(owner._value)] == "captured":
-                return TraceError("a tensor or module that was made while the function was traced holds an ordinary array, and is written to",
-                                  find_user_location(), hint="make modules, optimisers and tensors that keep their content outside of the "
-                                                             "compiled function, and pass them to it")
+                return TraceError(
+                    "a tensor or module that was made while the function was traced holds an ordinary array, and is written to",
+                    find_user_location(), hint="make modules, optimisers and tensors that keep their content outside of the compiled "
+                                               "function, and pass them to it")
             name = f"{owner._value.name!r} " if owner._value.name else ""
             return TraceError(f"the argument {name}is written to inside of the trace", find_user_location(),
                               hint="write to a copy of it (x = x.copy()) and return that")

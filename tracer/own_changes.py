@@ -44,8 +44,8 @@ def check_own_changes(before: Mapping[str, Source], after: Mapping[str, Source],
                 reads.update(reads_of(code))
         if reads[key] > 0:
             raise TraceError(
-                f"the compiled function changes {path} from {then!r} to {source.value!r}, and reads it too: the compiled program would go on "
-                "with the number that was there when it was traced", find_user_location(),
+                f"the compiled function changes {path} from {then!r} to {source.value!r}, and reads it too: the compiled program would go "
+                "on with the number that was there when it was traced", find_user_location(),
                 hint="keep what changes in a tensor and write to it in place (count += 1), pass it as an argument, or change it outside of "
                      "the function")
 
