@@ -8,7 +8,6 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
-from adjit.ir.types import F64
 from adjit.tracer import lowering, random
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.functions import creation
@@ -18,10 +17,13 @@ from adjit.tracer.source import find_user_location
 Array = Any
 
 
-def floating(x: Array) -> Array:
-    """`x` with integers and bools as float64, as NumPy's functions of floats take them."""
+def floating(x: Array, name: str) -> Array:
+    """`x`, which `name` is a function of floats only; raises `DTypeError` for others, as PyTorch does."""
     x = as_traced(x)
-    return x if x.dtype.kind == "f" else x.astype(F64)
+    if x.dtype.kind != "f":
+        raise DTypeError(f"{name} takes floating-point tensors, got {x.dtype}", find_user_location(),
+                         hint="convert the tensor first: x.float() or x.double()")
+    return x
 
 
 def add(x: Array, other: Array, alpha: Array = 1) -> Array:
@@ -55,7 +57,7 @@ def square(x: Array) -> Array:
 
 def rsqrt(x: Array) -> Array:
     """`1 / sqrt(x)`."""
-    return np.reciprocal(np.sqrt(floating(x)))
+    return np.reciprocal(np.sqrt(as_traced(x)))
 
 
 def relu(x: Array) -> Array:

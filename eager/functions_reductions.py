@@ -33,8 +33,8 @@ def sum(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> 
 
 
 def mean(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
-    """The mean over `dim`; integers are averaged in float64, as in NumPy."""
-    return np.mean(as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+    """The mean over `dim`, of floats; of integers with `dtype`, in that."""
+    return np.mean(floating(x, "mean") if dtype is None else as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
 
 
 def prod(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
@@ -50,7 +50,7 @@ def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     divisor = correction if correction is not None else int(unbiased)
-    return np.var(as_traced(x), axis=_axes(dim), keepdims=keepdim, ddof=divisor)
+    return np.var(floating(x, "var"), axis=_axes(dim), keepdims=keepdim, ddof=divisor)
 
 
 def std(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
@@ -149,7 +149,7 @@ def norm(x: Array, p: float | str | None = "fro", dim: Dim = None, keepdim: bool
 
     `p` infinity is the largest magnitude, minus infinity the smallest, 0 counts what is not 0. The derivative at 0 is 0.
     """
-    x = floating(x)
+    x = floating(x, "norm")
     if p in ("fro", None, 2):
         return _root(sum(np.square(x), dim, keepdim))
     if not isinstance(p, (int, float)):

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.apply import emit, run_arrays
+from adjit.eager.apply import apply, emit, run_arrays
 from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.modes import modes
 from adjit.eager.node import Edge, Kept, Node, edge_of
 from adjit.eager.operation import Operation
+from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import copy_slices, root_of
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
+from adjit.ir.types import is_float
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.source import find_user_location
@@ -31,6 +33,8 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     Raises `InPlaceError` for a leaf that requires grad, where gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
     """
     check_writable(target)
+    if function in PROMOTING and is_float(target.dtype) and needs_floats(function, (target, *args), kwargs):
+        args, kwargs = with_floats(function, args, kwargs, apply)
     key: list[Any] = [_stored, function]
     operands: list[Any] = []
     dynamic = function in DYNAMIC_FLOATS
