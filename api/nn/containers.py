@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters: `Sequential`, `ModuleList`, `ModuleDict`, `ParameterList`."""
+"""Modules that hold modules or parameters: `Sequential`, `ModuleList`, `ModuleDict`, `ParameterList`, `ParameterDict`."""
 
 from __future__ import annotations
 
@@ -234,3 +234,55 @@ class ModuleDict(Module):
         module = self[key]
         del self[key]
         return module
+
+
+class ParameterDict(Module):
+    """A dict of parameters, all of them registered; tensors that are none become parameters. Keys are strings without "."."""
+
+    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self.update(parameters or {})
+
+    def __getitem__(self, key: str) -> Parameter:
+        if self._kinds.get(key) is not Kind.PARAMETER:
+            raise KeyError(key)
+        return self.__dict__[key]       # type: ignore[no-any-return]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        self[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys()
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return [name for name, _ in self._registered(Kind.PARAMETER)]
+
+    def values(self) -> list[Parameter]:
+        """The parameters."""
+        return [value for _, value in self._registered(Kind.PARAMETER)]
+
+    def items(self) -> list[tuple[str, Parameter]]:
+        """Names and parameters."""
+        return list(self._registered(Kind.PARAMETER))
+
+    def update(self, parameters: Mapping[str, Any]) -> None:
+        """Add parameters, or put them in the place of those of the same names."""
+        for key, value in parameters.items():
+            self[key] = value
+
+    def __repr__(self) -> str:
+        return tree_text("ParameterDict", "", [f"({key}): {_of(parameter)}" for key, parameter in self.items()])

@@ -22,6 +22,13 @@ from adjit.nn.functional.activations import (
 )
 from adjit.nn.functional.attention import scaled_dot_product_attention
 from adjit.nn.functional.convolution import conv1d, conv2d, pad, unfold
+from adjit.nn.functional.distances import (
+    cosine_similarity,
+    gaussian_nll_loss,
+    margin_ranking_loss,
+    pairwise_distance,
+    triplet_margin_loss,
+)
 from adjit.nn.functional.dropout import dropout
 from adjit.nn.functional.gated_activations import glu, hardsigmoid, hardswish, mish, prelu, rms_norm
 from adjit.nn.functional.linear import embedding, linear, one_hot
@@ -38,13 +45,17 @@ from adjit.nn.functional.losses import (
 )
 from adjit.nn.functional.normalization import batch_norm, batch_norm_with_statistics, group_norm, layer_norm, normalize
 from adjit.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from adjit.nn.functional.pooling_1d import avg_pool1d, max_pool1d
+from adjit.nn.functional.resizing import interpolate
+from adjit.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
 from adjit.tracer.functions.composites import logsumexp, sigmoid
 
 __all__ = [
-    "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "batch_norm_with_statistics", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "conv1d", "conv2d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "glu", "group_norm",
-    "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
-    "logsigmoid", "logsumexp", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "prelu", "relu", "relu6",
-    "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "softsign", "tanh",
-    "unfold",
+    "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "batch_norm", "batch_norm_with_statistics", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "cosine_similarity", "cross_entropy",
+    "dropout", "elu", "embedding", "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardsigmoid", "hardswish", "hardtanh", "huber_loss",
+    "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "logsumexp",
+    "margin_ranking_loss", "max_pool1d", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
+    "prelu", "relu", "relu6", "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax",
+    "softplus", "softsign", "tanh", "triplet_margin_loss", "unfold",
 ]

@@ -1,0 +1,76 @@
+"""Transposed convolutions: what the adjoint of a convolution does, as a layer that makes its input larger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
+from adjit.nn.functional.convolution import conv1d, conv2d
+from adjit.tracer.array import as_traced
+from adjit.tracer.entry import entry_point
+
+Size = int | Sequence[int]
+
+
+@entry_point
+def conv_transpose1d(input: Array, weight: Array, bias: Array | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
+                     groups: int = 1, dilation: Size = 1) -> Array:
+    """The adjoint of `conv1d`: `input` (N, C, L) or (C, L), `weight` (C, O / groups, K), `bias` (O,); as `conv_transpose2d` otherwise.
+
+    >>> conv_transpose1d(np.array([[1.0, 2.0]]), np.array([[[1.0, 10.0]]]))
+    array([[ 1., 12., 20.]])
+    """
+    return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation, 1)
+
+
+@entry_point
+def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
+                     groups: int = 1, dilation: Size = 1) -> Array:
+    """The adjoint of `conv2d`: `input` (N, C, H, W) or (C, H, W), `weight` (C, O / groups, KH, KW), `bias` (O,).
+
+    The result is (N, O, ...) with `(H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1` rows. It is a convolution:
+    of the input with `stride - 1` zeros between its elements, by the kernels turned round. Raises `ShapeError` where shapes do not fit.
+    Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, arXiv:1603.07285.
+
+    >>> conv_transpose2d(np.array([[[1.0, 2.0]]]), np.ones((1, 1, 1, 2)), stride=2)
+    array([[[1., 1., 2., 2.],
+            [0., 0., 0., 0.]]])
+    """
+    return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
+
+
+def _transposed(input: Array, weight: Array, bias: Array | None, stride: Size, padding: Size, output_padding: Size, groups: int,
+                dilation: Size, axes: int) -> Array:
+    name = f"conv_transpose{axes}d"
+    x, kernels = floating(input, name), as_traced(weight)
+    if x.ndim not in (axes + 1, axes + 2) or kernels.ndim != axes + 2 or x.shape[-axes - 1] != kernels.shape[0] or kernels.shape[0] % groups:
+        refuse_shape(f"{name}: an input of the shape {x.shape} and a weight of the shape {kernels.shape} do not fit, with {groups} groups")
+    steps, edges, more, gaps = (one_per_axis(size, axes, name, what, least) for size, what, least in (
+        (stride, "stride", 1), (padding, "padding", 0), (output_padding, "output_padding", 0), (dilation, "dilation", 1)))
+    for axis in range(axes):
+        place = x.ndim - axes + axis
+        reach = gaps[axis] * (kernels.shape[2 + axis] - 1) - edges[axis]
+        x = _between(x, place, steps[axis], reach, reach + more[axis])
+    inputs, outputs, *sizes = kernels.shape
+    kernels = np.reshape(kernels, (groups, inputs // groups, outputs, *sizes))
+    kernels = np.reshape(np.swapaxes(kernels, 1, 2), (groups * outputs, inputs // groups, *sizes))
+    kernels = np.flip(kernels, tuple(range(2, 2 + axes)))
+    return (conv1d if axes == 1 else conv2d)(x, kernels, bias, 1, 0, gaps, groups)      # type: ignore[no-any-return]
+
+
+def _between(x: Array, axis: int, stride: int, before: int, after: int) -> Array:
+    """`stride - 1` zeros between the elements along an axis, and zeros at its ends; negative numbers cut off."""
+    if stride > 1:
+        length = x.shape[axis]
+        widths = [(0, 0)] * (x.ndim + 1)
+        widths[axis + 1] = (0, stride - 1)
+        x = np.reshape(np.pad(np.expand_dims(x, axis + 1), widths), (*x.shape[:axis], length * stride, *x.shape[axis + 1:]))
+        after -= stride - 1
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (max(before, 0), max(after, 0))
+    x = np.pad(x, widths)
+    index = [slice(None)] * x.ndim
+    index[axis] = slice(max(-before, 0), x.shape[axis] - max(-after, 0))
+    return x[tuple(index)]
