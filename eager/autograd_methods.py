@@ -273,7 +273,8 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
 def _repr(self: Tensor) -> str:
     payload = self.payload
     if isinstance(payload, TracedArray):
-        return f"<captured {payload!r}>"
+        kind = payload.value.type if payload.scope.open else payload.dtype
+        return f"<placeholder for a tensor {kind}, in a function that is traced>"
     node = _grad_fn(self)
     return tensor_repr(payload, None if node is None else node.name(), self._requires_grad and node is None, type(self)._prefix)
 

@@ -17,7 +17,7 @@ import numpy as np
 from adjit.eager.shared_memory import Place, overlapping, place_of
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.errors import InPlaceError, TraceError
+from adjit.ir.errors import InPlaceError, Location, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced
@@ -96,6 +96,7 @@ class Capture:
         self.entries: dict[int, Entry] = {}
         self.numbers: dict[tuple[int, str, int | None], Number] = {}
         self.gradients: dict[int, Gradient] = {}
+        self.attributes_set: dict[tuple[int, str], Location | None] = {}       # by the identity of the object's dict, and the name
         self.arguments = 0
         self._places: dict[Place | int, Entry] = {}
         self._owners: dict[int, Tensor] = {}        # of gradients that were there before

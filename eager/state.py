@@ -7,6 +7,7 @@ from typing import Any
 
 from adjit.eager.capture import current_capture, is_number
 from adjit.tracer.box import ByReference
+from adjit.tracer.source import find_user_location
 
 
 class Stateful(ByReference):
@@ -17,6 +18,12 @@ class Stateful(ByReference):
     """
 
     _filled_later: tuple[str, ...] = ()     # attributes, dicts, that are filled while a function is traced (and emptied where that fails)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        capture = current_capture()
+        if capture is not None:
+            capture.attributes_set[id(self.__dict__), name] = find_user_location()
+        object.__setattr__(self, name, value)
 
 
 def hyperparameter(group: Mapping[str, Any], name: str, index: int | None = None) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from adjit.ir.errors import UnsupportedError
 from adjit.runtime import settings
+from adjit.tracer.box import ByReference
 
 BACKENDS = ("auto", "native", "numba", "interpret")
 DEVICES = ("cpu", "cuda")
@@ -48,7 +49,7 @@ def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> froz
     wanted = (wanted,) if isinstance(wanted, (str, int)) else tuple(wanted)
     if not wanted:
         return frozenset()
-    parameters = list(inspect.signature(fun).parameters.values())
+    parameters = list(inspect.signature(getattr(fun, "forward", fun) if isinstance(fun, ByReference) else fun).parameters.values())
     names = [parameter.name for parameter in parameters]
     keywords = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

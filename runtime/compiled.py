@@ -101,7 +101,7 @@ class CompiledFunction:
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What was compiled and why: signature, reason of the trace, passes with times, kernels with their origin, memory."""
-        return explain_program(self.program(self.fun, args, kwargs), self.cache_info())
+        return explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """What the program keeps in memory, when, and for which source line."""
@@ -130,6 +130,10 @@ class CompiledFunction:
     def cache_info(self) -> CacheInfo:
         """Hits, traces, size and limit of the cache of programs."""
         return self._cache.info()
+
+    def programs(self) -> list[Program]:
+        """The programs that are kept, in the order in which they were made."""
+        return self._cache.programs()
 
     def clear_cache(self) -> None:
         """Forget all programs; the counts start anew. What is on disk stays."""
@@ -215,7 +219,7 @@ class BoundCompiledFunction:
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """As `CompiledFunction.explain`."""
-        return explain_program(self._program(args, kwargs), self.cache_info())
+        return explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """As `CompiledFunction.memory`."""

@@ -16,9 +16,10 @@ SHOWN_ARGUMENTS = 40
 """Argument leaves that are listed; programs with more say how many there are."""
 
 
-def explain_program(program: Program, cache: tuple[int, int, int, int]) -> str:
-    """The report on one program; `cache` is the `CacheInfo` of its function."""
-    sections = [_head(program, cache), _signature(program), _passes(program.pipeline.records, program.verified),
+def explain_program(program: Program, cache: tuple[int, int, int, int], programs: Sequence[Program]) -> str:
+    """The report on one program; `cache` is the `CacheInfo` of its function, `programs` are all that are kept, in the order in which they
+    were made."""
+    sections = [_head(program, cache), _others(program, programs), _signature(program), _passes(program.pipeline.records, program.verified),
                 _kernels(program.planned, program.kernels)]
     backward = program.backward
     if backward is not None:
@@ -36,6 +37,16 @@ def _head(program: Program, cache: tuple[int, int, int, int]) -> list[str]:
         f"compiled in {took.total:.1f} ms: trace {took.trace:.1f}, passes {took.passes:.1f}, kernels {took.kernels:.1f}",
         f"this program: {program.calls} calls, {format_bytes(program.executable.layout.arena_bytes)} of working memory",
         f"all signatures: {hits} hits, {traces} traces, {size} programs kept of at most {limit}"]
+
+
+def _others(program: Program, programs: Sequence[Program]) -> list[str]:
+    """Why each program was traced, where there are several."""
+    if len(programs) < 2:
+        return []
+    shown = programs[:SHOWN_ARGUMENTS]
+    lines = [f"  {number}. {other.reason}; {other.calls} call{'' if other.calls == 1 else 's'}{' (this program)' * (other is program)}"
+             for number, other in enumerate(shown, 1)]
+    return [f"{len(programs)} programs, traced because", *lines, *([f"  and {len(programs) - len(shown)} more"] * (len(programs) > len(shown)))]
 
 
 def _signature(program: Program) -> list[str]:

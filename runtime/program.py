@@ -62,6 +62,7 @@ class Program:
     verified: bool
     tensors: TensorProgram | None = None
     calls: int = 0
+    number: int = 0         # of the trace, among those of its function
     owners: tuple[Any, ...] = ()        # weak references to what the signature names by identity
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # which leaves of a call are parameters

@@ -50,6 +50,11 @@ class ProgramCache:
         with self._lock:
             return CacheInfo(self.hits, self.traces, sum(map(len, self._programs.values())), self.limit)
 
+    def programs(self) -> list[Program]:
+        """All programs, in the order in which they were made."""
+        with self._lock:
+            return sorted((program for programs in self._programs.values() for program in programs), key=lambda program: program.number)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -92,6 +97,7 @@ class ProgramCache:
         program.owners = tuple(_weakly(owner, end) for owner in signature.owners())
         with self._lock:
             self.traces += 1
+            program.number = self.traces
             others = [other for other in self._programs.get(key, ()) if program.tensors is not None and other.may_hold_again()]
             self._programs[key] = (program, *others[:VARIANTS - 1])
             self.last = program

@@ -78,6 +78,10 @@ class Snapshot:
 
     def changed(self, allowed: Collection[int] = ()) -> str:
         """What is not as it was, in words; containers with an identity in `allowed` may be. Empty where nothing is."""
+        return self.first_change(allowed)[0]
+
+    def first_change(self, allowed: Collection[int] = ()) -> tuple[str, tuple[int, Any]]:
+        """As `changed`; and the identity of the dict with the key, if it is an entry of one."""
         for table, keys, values, path in self._dicts:
             if id(table) in allowed:
                 continue
@@ -86,11 +90,11 @@ class Snapshot:
             for key in (*then, *(key for key in now if key not in then)):
                 if key in now and key in then and (_same(now[key], then[key]) or self._may_change(table, key, now[key], then[key])):
                     continue
-                return f"{path}.{key}" if isinstance(key, str) else f"{path}[...]"
+                return f"{path}.{key}" if isinstance(key, str) else f"{path}[...]", (id(table), key)
         for items, then_items, path in self._lists:
             if id(items) not in allowed and (len(items) != len(then_items) or not all(map(_same, items, then_items))):
-                return path
-        return next((path for members, then_members, path in self._sets if members != then_members), "")
+                return path, (0, None)
+        return next((path for members, then_members, path in self._sets if members != then_members), ""), (0, None)
 
     def restore(self, allowed: Collection[int] = ()) -> None:
         """Make everything as it was."""

@@ -99,11 +99,13 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
                 _check_outside(outside)
             raise
         _check_outside(outside)
-        changed = before.changed(filled_later(watched))
+        changed, place = before.first_change(filled_later(watched))
         if changed:
             before.restore(filled_later(watched))
+            known = capture.attributes_set.get(place)
             raise TraceError(f"the compiled function changes {changed}, an attribute or a container of Python, which the compiled program "
-                             "would not do again", find_user_location(),
+                             f"would not do again{'' if known else ' (which line does it is not known: this is the call)'}",
+                             known or find_user_location(),
                              hint="keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
     assert function.tree is not None
     trace = replace(trace, signature=signature)

@@ -107,3 +107,41 @@ def test_what_is_no_report_is_of_the_module() -> None:
         _ = compiled.nothing
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = aj.compile(call).nothing
+
+
+def count_call(module: Any, hidden: Any) -> None:
+    module.calls += 1       # this line
+
+
+def test_the_line_that_changes_an_attribute_is_named() -> None:
+    module = Scaled()
+    module.change = count_call
+    with pytest.raises(TraceError) as caught:
+        aj.compile(module)(aj.tensor(np.ones((6, 4), np.float32)))
+    assert "this line" in str(caught.value)
+    assert "not known" not in str(caught.value)
+    module.change = lambda module, hidden: module.log.append(1)
+    with pytest.raises(TraceError, match="which line does it is not known"):
+        aj.compile(module)(aj.tensor(np.ones((6, 4), np.float32)))
+
+
+def test_a_placeholder_says_that_it_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    aj.compile(lambda x: print(x.sum(), x * 2))(aj.tensor([1.0, 2.0]))
+    text = "<placeholder for a tensor {}, in a function that is traced>"
+    assert capsys.readouterr().out == f"{text.format('f32[]')} {text.format('f32[2]')}\n"
+
+
+def test_explain_lists_all_programs() -> None:
+    module = Scaled()
+    compiled = aj.compile(module)
+    x = aj.tensor(np.ones((6, 4), np.float32))
+    compiled(x)
+    assert "programs, traced" not in compiled.explain()
+    module.eval()
+    compiled(x)
+    module.train()
+    compiled(x)
+    compiled(aj.tensor(np.ones((7, 4), np.float32)))
+    text = compiled.explain()
+    assert "3 programs, traced because\n  1. first call; 2 calls\n  2. Scaled.training changed; 1 call\n  3. x changed" in text
+    assert "(this program)" in text.partition("  3. ")[2].splitlines()[0]

@@ -92,7 +92,7 @@ class Module(Stateful):
                 raise TypeError(f"{type(self).__name__}.{name} is a {kind.value} and is set to a {type(value).__name__}"
                                 + (": set it to a Parameter, or write to it in place within adjit.no_grad()"
                                    if kind is Kind.PARAMETER and isinstance(value, Tensor) else ""))
-        object.__setattr__(self, name, value)
+        super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
