@@ -16,6 +16,7 @@ from adjit.eager.operation import Operation, without_locations
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import AdjitError, ArgumentError, IndexingError
+from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType, is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.functions.composites import stop_gradient
@@ -133,6 +134,13 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     return call
 
 
+class _OperationBuilder(GraphBuilder):
+    """The graph of an operation, whose parameters are tensors of the call."""
+
+    def origin(self, value: Value) -> str:
+        return f"{value.type}, a tensor" if value in self.params else super().origin(value)
+
+
 @contextmanager
 def at_users_line() -> Iterator[None]:
     """NumPy's errors about indices, axes and sizes as errors of ours, with the user's line."""
@@ -147,7 +155,7 @@ def at_users_line() -> Iterator[None]:
 
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
            wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool) -> Call:
-    builder = GraphBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
+    builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
     scope = Scope(builder)
     with entered(scope):
         params = []

@@ -116,8 +116,22 @@ def where(x: Array, condition: Array, other: Array) -> Array:
 
 def masked_fill(x: Array, mask: Array, value: Array) -> Array:
     """`x` with `value` where the mask holds, in the dtype of `x`."""
-    x = as_traced(x)
-    return np.where(as_traced(mask), creation.full((), value, dtype=x.dtype), x)
+    x, mask = as_traced(x), as_traced(mask)
+    if mask.dtype.kind != "b":
+        raise DTypeError(f"masked_fill: a mask is of dtype bool, got {mask.dtype}", find_user_location(), hint="compare: mask != 0")
+    _check_broadcast("masked_fill", "the mask", mask, x, larger=True)
+    return np.where(mask, creation.full((), value, dtype=x.dtype), x)
+
+
+def _check_broadcast(function: str, what: str, array: Array, x: Array, larger: bool = False) -> None:
+    """Raise `ShapeError` where an array does not broadcast with `x`, or unless `larger`, to the shape of `x`."""
+    try:
+        fits = np.broadcast_shapes(array.shape, x.shape) == x.shape or larger
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"{function}: {what} of shape {array.shape} cannot be broadcast to the tensor of shape {x.shape}",
+                         find_user_location())
 
 
 def clone(x: Array) -> Array:
@@ -136,6 +150,7 @@ def to_dtype(x: Array, dtype: Any) -> Array:
 def copy_from(x: Array, source: Array) -> Array:
     """`source`, broadcast to the shape of `x` and in its dtype."""
     x, source = as_traced(x), as_traced(source)
+    _check_broadcast("a write in place", "the new content", source, x)
     return np.copy(np.broadcast_to(source.astype(x.dtype), x.shape))
 
 

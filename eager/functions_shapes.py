@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from adjit.ir.errors import ShapeError
 from adjit.tracer.array import as_traced
-from adjit.tracer.functions.shapes import normalize_axis
+from adjit.tracer.functions.shapes import complete_shape, normalize_axis, view_strides
 from adjit.tracer.source import find_user_location
 
 Array = Any
@@ -31,6 +31,21 @@ def get_view(x: Array, index: tuple[Any, ...]) -> Array:
 def reshape(x: Array, shape: Sizes) -> Array:
     """The same elements in row-major order; one size may be -1."""
     return np.reshape(as_traced(x), tuple(shape))
+
+
+def view(x: Array, shape: Sizes) -> Array:
+    """The same elements in another shape and in the same memory; one size may be -1. Raises `ShapeError` where they would be copied."""
+    x = as_traced(x)
+    sizes = complete_shape(tuple(shape), x.size, x.shape, "view")
+    if x.size and x.layout_known and view_strides(x.shape, x.strides, sizes) is None:
+        refuse_view(x.shape, sizes)
+    return np.reshape(x, sizes)
+
+
+def refuse_view(have: Sizes, want: Sizes) -> NoReturn:
+    """Raise the error of `view`."""
+    raise ShapeError(f"view: the elements of this tensor of shape {tuple(have)} do not lie in memory in the order that the shape "
+                     f"{tuple(want)} needs", find_user_location(), hint="use reshape(), which copies them then")
 
 
 def flatten(x: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
@@ -101,9 +116,9 @@ def expand(x: Array, sizes: Sizes) -> Array:
     """Dimensions of size 1 repeated without a copy, new ones in front; -1 keeps a size."""
     x = as_traced(x)
     new = len(sizes) - x.ndim
-    if new < 0 or any(size == -1 for size in sizes[:new]):
+    if new < 0 or -1 in sizes[:new] or any(have != 1 and size not in (-1, have) for have, size in zip(x.shape, sizes[new:], strict=True)):
         raise ShapeError(f"expand: a tensor of shape {x.shape} cannot get the sizes {tuple(sizes)}", find_user_location(),
-                         hint="-1 stands for the size of an existing dimension; new ones come first")
+                         hint="only dimensions of size 1 are repeated; -1 stands for the size of an existing one; new ones come first")
     return np.broadcast_to(x, (*sizes[:new], *(have if size == -1 else size for have, size in zip(x.shape, sizes[new:], strict=True))))
 
 

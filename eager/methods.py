@@ -111,7 +111,7 @@ def install() -> None:
         "max": _extremum(reductions.max, raw(np.maximum)), "min": _extremum(reductions.min, raw(np.minimum)),
         "copy_": _in_place_method(elementwise.copy_from), "fill_": _in_place_method(elementwise.fill),
         "zero_": _in_place_method(elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
-        "reshape": _sizes(shapes.reshape), "view": _sizes(shapes.reshape),
+        "reshape": _sizes(shapes.reshape), "view": _view,
         "expand": _sizes(shapes.expand), "repeat": _sizes(shapes.repeat), "tile": _tile, "permute": _sizes(shapes.permute),
         "flip": _sizes(shapes.flip), "transpose": _transpose, "ravel": _ravel, "expand_as": _expand_as, "reshape_as": _reshape_as,
         "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": _masked_select, "allclose": _allclose, "equal": _equal,
@@ -221,6 +221,17 @@ def _sizes(function: Function) -> Function:
 
     method.__doc__ = function.__doc__
     return method
+
+
+def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
+    given = _integers(*(sizes if sizes else kwargs.values()))
+    made: Tensor = apply(shapes.view, (self, given))
+    if made._view is None and made.payload.size:
+        shapes.refuse_view(self.shape, given)
+    return made
+
+
+_view.__doc__ = shapes.view.__doc__
 
 
 def _integers(*sizes: Any) -> tuple[int, ...]:

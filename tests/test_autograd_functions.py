@@ -268,7 +268,8 @@ def test_results_require_grad_though_the_derivative_is_zero(name):
     y = PIECEWISE[name](x)
     assert y.requires_grad
     y.sum().backward()
-    assert x.grad is not None and x.grad.shape == (3,)
+    assert x.grad is not None
+    assert x.grad.shape == (3,)
 
 
 @pytest.mark.parametrize("name", ["leaky_relu", "hardtanh", "relu6", "relu", "abs"])

@@ -638,7 +638,7 @@ def test_numpys_names_of_arguments():
 
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda x: x.mm(x[0]), ShapeError, "mm takes tensors of 2 and 2 dimensions"),
-    (lambda x: x.view(4, 4), ShapeError, "reshape: an array of shape"),
+    (lambda x: x.view(4, 4), ShapeError, "view: an array of shape"),
     (lambda x: x.expand(2, -1, 2, 3), ShapeError, "expand: a tensor of shape"),
     (lambda x: x.repeat(2), ShapeError, "repeat: 1 numbers for 2 dimensions"),
     (lambda x: x.split((1, 5)), ShapeError, "do not add up"),
@@ -702,7 +702,9 @@ def test_a_mask_has_the_sizes_of_its_axes(shape, index, mask, axes, make):
         with pytest.raises(IndexError) as caught:
             function(tensor(np.zeros(shape)))
         assert isinstance(caught.value, ShapeError)
-        assert mask in str(caught.value) and axes in str(caught.value) and __file__.rpartition("/")[2] in str(caught.value)
+        assert mask in str(caught.value)
+        assert axes in str(caught.value)
+        assert __file__.rpartition("/")[2] in str(caught.value)
 
 
 @pytest.mark.parametrize("wrapped", [lambda f: f, adjit.compile], ids=["eager", "compiled"])
@@ -718,9 +720,39 @@ def test_masks_beside_other_indices(wrapped):
 def test_tensors_of_one_integer_are_indices_and_bounds():
     x = tensor(np.arange(5.0))
     one, three = tensor(1), tensor(3)
-    assert x[one:three].tolist() == [1.0, 2.0] and x[one].item() == 1.0 and x[::np.int64(2)].tolist() == [0.0, 2.0, 4.0]
+    assert x[one:three].tolist() == [1.0, 2.0]
+    assert x[one].item() == 1.0
+    assert x[::np.int64(2)].tolist() == [0.0, 2.0, 4.0]
     x[one:three] = 0.0
     x[three] += 1.0
-    assert x.tolist() == [0.0, 0.0, 0.0, 4.0, 4.0] and [7, 8][one] == 8
+    assert x.tolist() == [0.0, 0.0, 0.0, 4.0, 4.0]
+    assert [7, 8][one] == 8
     with pytest.raises(TypeError, match="index"):
         x[tensor(1.0):]
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, adjit.compile], ids=["eager", "compiled"])
+def test_view_never_copies(wrapped):
+    x = tensor(np.arange(6.0).reshape(2, 3))
+    with pytest.raises(ShapeError, match=r"view: .*shape \(3, 2\)(.|\n)*use reshape"):
+        wrapped(lambda x: x.T.view(-1))(x)
+    with pytest.raises(ShapeError, match="view"):
+        wrapped(lambda x: x[:, :2].view(4))(x)
+    assert wrapped(lambda x: x.T.reshape(-1))(x).tolist() == [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    assert wrapped(lambda x: x[:, :2].view(2, 1, 2))(x).shape == (2, 1, 2)
+    assert wrapped(lambda x: x.view(size=(3, -1)))(x).shape == (3, 2)
+    assert wrapped(lambda x: x[:0].view(0, 7))(x).shape == (0, 7)
+    x.view(-1)[0] = 9.0
+    assert x[0, 0].item() == 9.0
+
+
+@pytest.mark.parametrize(("run", "message"), [
+    (lambda x: x.expand(5, 3), r"expand: a tensor of shape \(2, 3\) cannot get the sizes \(5, 3\)"),
+    (lambda x: x.masked_fill(tensor([True, False]), 0.0), r"masked_fill: the mask of shape \(2,\)"),
+    (lambda x: x.copy_(tensor([1.0, 2.0])), r"a write in place: the new content of shape \(2,\)"),
+    (lambda x: x @ x, r"operand 2: f64\[2,3\], a tensor"),
+])
+def test_errors_name_what_was_called(run, message):
+    with pytest.raises(ShapeError, match=message) as caught:
+        run(tensor(np.ones((2, 3))))
+    assert "an argument" not in str(caught.value)

@@ -102,7 +102,7 @@ def permute(x: TracedArray, permutation: Sequence[int]) -> TracedArray:
                    tuple(x.strides[axis] for axis in order), ("transpose", order))
 
 
-def complete_shape(shape: Any, size: int, old: Sequence[int]) -> tuple[int, ...]:
+def complete_shape(shape: Any, size: int, old: Sequence[int], function: str = "reshape") -> tuple[int, ...]:
     """`shape` with its -1 replaced."""
     sizes = as_shape(shape)
     if sizes.count(-1) > 1:
@@ -111,7 +111,7 @@ def complete_shape(shape: Any, size: int, old: Sequence[int]) -> tuple[int, ...]
     if -1 in sizes and known and size % known == 0:
         sizes = tuple(size // known if n == -1 else n for n in sizes)
     if any(n < 0 for n in sizes) or math.prod(sizes) != size:
-        raise ShapeError(f"reshape: an array of shape {tuple(old)} ({size} elements) cannot get the shape {as_shape(shape)}",
+        raise ShapeError(f"{function}: an array of shape {tuple(old)} ({size} elements) cannot get the shape {as_shape(shape)}",
                          find_user_location())
     return sizes
 
