@@ -38,4 +38,4 @@ def test_names_of_a_compiled_module() -> None:
     forward = aj.compile(model)
     forward(aj.tensor(np.ones((4, 3), np.float32)))
     assert "%self.0.weight: f32[2,3]" in forward.ir("traced")
-    assert "%input: f32[4,3]" in forward.ir("traced")
+    assert "(%x: f32[4,3]" in forward.ir("traced")

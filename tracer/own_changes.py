@@ -15,7 +15,7 @@ from adjit.tracer.guards import NUMBERS, Source, find_codes
 from adjit.tracer.source import find_user_location
 
 Reads = Counter[tuple[str, str]]
-"""How often code reads a variable ("variable", name) or an attribute ("attribute", name)."""
+"""How often code reads a variable ("variable", name) or an attribute ("attribute", name), or an item of it ("variable item", name)."""
 
 _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
 _VARIABLES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
@@ -37,12 +37,13 @@ def check_own_changes(before: Mapping[str, Source], after: Mapping[str, Source],
             if name in after and not isinstance(after[name].value, (list, deque)):
                 continue
         base = re.sub(r"(\[[^\[\]]*\])+$", "", name)
-        key = ("attribute", base.rpartition(".")[2]) if "." in base else ("variable", base)
+        kind = "attribute" if "." in base else "variable"
+        base = base.rpartition(".")[2]
         if reads is None:
             reads = Counter()
             for code in find_codes(roots):
                 reads.update(reads_of(code))
-        if reads[key] > 0:
+        if reads[kind, base] > 0 or (not path.startswith("len(") and reads[f"{kind} item", base] > 0):
             raise TraceError(
                 f"the compiled function changes {path} from {then!r} to {source.value!r}, and reads it too: the compiled program would go "
                 "on with the number that was there when it was traced", find_user_location(),
@@ -62,7 +63,8 @@ def reads_of(code: CodeType) -> Reads:
             filled = names[place + 1] in _ATTRIBUTES and steps[place + 1].argval in _FILLING
             item_changed = names[place + 2] in ("COPY", "STORE_SUBSCR")         # d[key] += 1, d[key] = value
             changed = is_attribute and names[place - 1] == "COPY"               # o.n += 1
-            found["attribute" if is_attribute else "variable", step.argval] += not (filled or item_changed or changed)
+            kind = ("attribute" if is_attribute else "variable") + (" item" if names[place + 2] == "BINARY_SUBSCR" else "")
+            found[kind, step.argval] += not (filled or item_changed or changed)
         elif step.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_NAME") and place and names[place - 1] == "BINARY_OP" \
                 and steps[place - 1].argrepr.endswith("="):
             found["variable", step.argval] -= 1
