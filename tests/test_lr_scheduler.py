@@ -49,6 +49,8 @@ def in_sequence(rate: float, t: int) -> float:
 # How each is made, of a module of schedules and an optimiser; and the learning rate after t steps.
 CASES: dict[str, tuple[Make, Callable[[float, int], float]]] = {
     "LambdaLR": (lambda m, o: m.LambdaLR(o, lambda t: 0.9 ** t), lambda rate, t: rate * 0.9 ** t),
+    "MultiplicativeLR": (lambda m, o: m.MultiplicativeLR(o, lambda t: 0.9 if t < 10 else 1.0), lambda rate, t: rate * 0.9 ** min(t, 9)),
+    "PolynomialLR": (lambda m, o: m.PolynomialLR(o, 8, 2.0), lambda rate, t: rate * (1 - min(t, 8) / 8) ** 2),
     "StepLR": (lambda m, o: m.StepLR(o, 4, 0.5), lambda rate, t: rate * 0.5 ** (t // 4)),
     "MultiStepLR": (lambda m, o: m.MultiStepLR(o, [2, 5, 5, 20], 0.5), lambda rate, t: rate * 0.5 ** sum(t >= at for at in (2, 5, 5, 20))),
     "ExponentialLR": (lambda m, o: m.ExponentialLR(o, 0.9), lambda rate, t: rate * 0.9 ** t),

@@ -66,9 +66,9 @@ class _TransposedConvolution(Module):
     weight: Parameter
     bias: Parameter | None
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
-                 groups: int = 1, bias: bool = True, dilation: Size = 1, padding_mode: Literal["zeros"] = "zeros", device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
+                 output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: Size = 1,
+                 padding_mode: Literal["zeros"] = "zeros", device: Any = None, dtype: Any = None) -> None:
         check_device(device)
         super().__init__()
         name = type(self).__name__

@@ -1,19 +1,23 @@
-"""What is done to the gradients of all parameters between the backward pass and the step: clipping."""
+"""Clipping of gradients, parameters as one vector, sequences of different lengths as one tensor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from adjit.eager.apply import apply
+from adjit.eager.functions_shapes import cat
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, tensor
 from adjit.eager.update import update_in_place
+from adjit.ir.errors import ShapeError
+from adjit.tracer.source import find_user_location
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to_vector", "rnn", "vector_to_parameters"]
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
@@ -56,6 +60,62 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     grads = _gradients(parameters)
     if grads:
         update_in_place(_clamped, grads, [float(clip_value)])
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """The elements of all parameters, one after the other, part of the graph.
+
+    >>> parameters_to_vector([tensor([[1.0, 2.0]]), tensor(3.0)])
+    tensor([1., 2., 3.])
+    """
+    vector: Tensor = apply(cat, ([parameter.reshape(-1) for parameter in parameters],))
+    return vector
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write the elements of a vector into the parameters, in place: `parameters_to_vector` undone.
+
+    Raises `ShapeError` for a vector of another length; the parameters are unchanged then.
+
+    >>> x = tensor([0.0, 0.0], requires_grad=True)
+    >>> vector_to_parameters(tensor([1.0, 2.0]), [x])
+    >>> x
+    tensor([1., 2.], requires_grad=True)
+    """
+    targets = list(parameters)
+    total = sum(target.numel() for target in targets)
+    if vec.shape != (total,):
+        raise ShapeError(f"the parameters have {total} elements, got a vector of the shape {vec.shape}", find_user_location())
+    start = 0
+    with no_grad():
+        for target in targets:
+            target.copy_(vec[start:start + target.numel()].reshape(target.shape))
+            start += target.numel()
+
+
+def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
+    """Sequences (T_i, ...) as one tensor (T, N, ...), or (N, T, ...) with `batch_first`; what is missing is `padding_value`.
+
+    >>> pad_sequence([tensor([1, 2]), tensor([3])], batch_first=True)
+    tensor([[1, 2],
+            [3, 0]])
+    """
+    if not sequences:
+        raise ValueError("pad_sequence takes at least one sequence")
+    padded: Tensor = apply(_padded, (list(sequences), padding_value, 0 if batch_first else 1))
+    return padded
+
+
+rnn = SimpleNamespace(pad_sequence=pad_sequence)
+
+
+def _padded(sequences: Sequence[Any], number: float, axis: int) -> Any:
+    length = max(len(sequence) for sequence in sequences)
+    rows = []
+    for sequence in sequences:
+        widths = [(0, length - len(sequence))] + [(0, 0)] * (sequence.ndim - 1)
+        rows.append(np.pad(sequence, widths, constant_values=number))
+    return np.stack(rows, axis=axis)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

@@ -10,6 +10,7 @@ Names, defaults and numbers are PyTorch's (`torch.optim`). The functional ones a
 
 from adjit.nn.utils import clip_grad_norm_, clip_grad_value_
 from adjit.optim import lr_scheduler
+from adjit.optim.adaptive import Adadelta, Adamax, RAdam
 from adjit.optim.classes import SGD, Adagrad, Adam, AdamW, RMSprop
 from adjit.optim.functional import (
     AdagradState,
@@ -26,7 +27,7 @@ from adjit.optim.functional import (
 from adjit.optim.optimizer import Optimizer
 
 __all__ = [
-    "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "FunctionalOptimizer", "Optimizer", "RMSprop", "RmspropState", "SGD",
-    "SgdState", "adagrad", "adam", "adamw", "clip_grad_norm_", "clip_grad_value_",
-    "lr_scheduler", "rmsprop", "sgd",
+    "Adadelta", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Adamax", "FunctionalOptimizer", "Optimizer", "RAdam", "RMSprop",
+    "RmspropState", "SGD", "SgdState", "adagrad", "adam", "adamw", "clip_grad_norm_", "clip_grad_value_", "lr_scheduler", "rmsprop",
+    "sgd",
 ]

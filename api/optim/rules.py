@@ -130,11 +130,82 @@ class AdagradRule(Rule):
         return param - _like(param, numbers["step_size"]) * (grad / (np.sqrt(total) + numbers["eps"])), {"sum": total}
 
 
+class AdadeltaRule(Rule):
+    """Adadelta."""
+
+    def __init__(self, weight_decay: bool, maximize: bool):
+        self.weight_decay, self.maximize = weight_decay, maximize
+        self.numbers = _chosen(lr=True, rho=True, eps=True, weight_decay=weight_decay)
+        self.state = ("step", "square_avg", "acc_delta")
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay, param, grad, numbers)
+        rho, eps = numbers["rho"], numbers["eps"]
+        square = rho * state["square_avg"] + (1.0 - rho) * (grad * grad)
+        change = np.sqrt(state["acc_delta"] + eps) / np.sqrt(square + eps) * grad
+        total = rho * state["acc_delta"] + (1.0 - rho) * (change * change)
+        return param - _like(param, numbers["lr"]) * change, {"square_avg": square, "acc_delta": total}
+
+
+class AdamaxRule(Rule):
+    """Adamax: Adam by the largest gradient in place of their squares."""
+
+    def __init__(self, weight_decay: bool, maximize: bool):
+        self.weight_decay, self.maximize = weight_decay, maximize
+        self.numbers = _chosen(lr=True, beta1=True, beta2=True, eps=True, weight_decay=weight_decay)
+        self.state = ("step", "exp_avg", "exp_inf")
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        return {"step_size": numbers["lr"] / (1.0 - numbers["beta1"] ** step.astype(np.float64))}
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay, param, grad, numbers)
+        beta1, beta2 = numbers["beta1"], numbers["beta2"]
+        mean = beta1 * state["exp_avg"] + (1.0 - beta1) * grad
+        largest = np.maximum(beta2 * state["exp_inf"], np.abs(grad) + numbers["eps"])
+        return param - _like(param, numbers["step_size"]) * (mean / largest), {"exp_avg": mean, "exp_inf": largest}
+
+
+class RAdamRule(Rule):
+    """RAdam: Adam once enough steps were taken to know the variance, momentum before."""
+
+    def __init__(self, decoupled: bool, weight_decay: bool, maximize: bool):
+        self.decoupled, self.weight_decay, self.maximize = decoupled, weight_decay, maximize
+        self.numbers = _chosen(lr=True, beta1=True, beta2=True, eps=True, weight_decay=weight_decay)
+        self.state = ("step", "exp_avg", "exp_avg_sq")
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        steps, beta2 = step.astype(np.float64), numbers["beta2"]
+        power = beta2 ** steps
+        end = 2.0 / (1.0 - beta2) - 1.0
+        length = end - 2.0 * steps * power / (1.0 - power)
+        square = (length - 4.0) * (length - 2.0) * end / ((end - 4.0) * (end - 2.0) * length)
+        known = length > 5.0
+        found = {"step_size": numbers["lr"] / (1.0 - numbers["beta1"] ** steps), "plain": np.where(known, 0.0, 1.0),
+                 "rectified": np.where(known, np.sqrt(np.maximum(square, 0.0) * (1.0 - power)), 0.0)}
+        if self.weight_decay and self.decoupled:
+            found["shrinking"] = 1.0 - numbers["lr"] * numbers["weight_decay"]
+        return found
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay and not self.decoupled, param, grad, numbers)
+        if self.weight_decay and self.decoupled:
+            param = param * _like(param, numbers["shrinking"])
+        beta1, beta2 = numbers["beta1"], numbers["beta2"]
+        mean = beta1 * state["exp_avg"] + (1.0 - beta1) * grad
+        variance = beta2 * state["exp_avg_sq"] + (1.0 - beta2) * (grad * grad)
+        adaptive = _like(param, numbers["plain"]) + _like(param, numbers["rectified"]) / (np.sqrt(variance) + numbers["eps"])
+        return param - _like(param, numbers["step_size"]) * mean * adaptive, {"exp_avg": mean, "exp_avg_sq": variance}
+
+
 # Equal rules are one object, so that they are equal as parts of a key.
 sgd_rule = lru_cache(maxsize=None)(SgdRule)
 adam_rule = lru_cache(maxsize=None)(AdamRule)
 rmsprop_rule = lru_cache(maxsize=None)(RmspropRule)
 adagrad_rule = lru_cache(maxsize=None)(AdagradRule)
+adadelta_rule = lru_cache(maxsize=None)(AdadeltaRule)
+adamax_rule = lru_cache(maxsize=None)(AdamaxRule)
+radam_rule = lru_cache(maxsize=None)(RAdamRule)
 
 
 def _chosen(**names: bool) -> tuple[str, ...]:
@@ -175,6 +246,12 @@ def check_rmsprop(options: Hyperparameters) -> None:
 
 def check_adagrad(options: Hyperparameters) -> None:
     _at_least_zero(options, "lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+
+
+def check_adadelta(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr", "eps", "weight_decay")
+    if not 0.0 <= options["rho"] <= 1.0:
+        raise ValueError(f"invalid rho value: {options['rho']}")
 
 
 _TITLES = {"lr": "learning rate", "eps": "epsilon value"}

@@ -35,8 +35,7 @@ def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, str
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, arXiv:1603.07285.
 
     >>> conv_transpose2d(np.array([[[1.0, 2.0]]]), np.ones((1, 1, 1, 2)), stride=2)
-    array([[[1., 1., 2., 2.],
-            [0., 0., 0., 0.]]])
+    array([[[1., 1., 2., 2.]]])
     """
     return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
 
@@ -45,7 +44,8 @@ def _transposed(input: Array, weight: Array, bias: Array | None, stride: Size, p
                 dilation: Size, axes: int) -> Array:
     name = f"conv_transpose{axes}d"
     x, kernels = floating(input, name), as_traced(weight)
-    if x.ndim not in (axes + 1, axes + 2) or kernels.ndim != axes + 2 or x.shape[-axes - 1] != kernels.shape[0] or kernels.shape[0] % groups:
+    fits = x.ndim in (axes + 1, axes + 2) and kernels.ndim == axes + 2
+    if not fits or x.shape[-axes - 1] != kernels.shape[0] or kernels.shape[0] % groups:
         refuse_shape(f"{name}: an input of the shape {x.shape} and a weight of the shape {kernels.shape} do not fit, with {groups} groups")
     steps, edges, more, gaps = (one_per_axis(size, axes, name, what, least) for size, what, least in (
         (stride, "stride", 1), (padding, "padding", 0), (output_padding, "output_padding", 0), (dilation, "dilation", 1)))

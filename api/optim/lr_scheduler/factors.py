@@ -36,6 +36,32 @@ class LambdaLR(LRScheduler):
         return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
 
 
+class MultiplicativeLR(LambdaLR):
+    """Times `lr_lambda(epoch)` every epoch: one function for all groups, or a list with one for each."""
+
+    def get_lr(self) -> list[Any]:
+        groups = self.optimizer.param_groups
+        if self._is_initial:
+            return [group["lr"] for group in groups]
+        return [group["lr"] * function(self.last_epoch) for function, group in zip(self.lr_lambdas, groups, strict=True)]
+
+
+class PolynomialLR(LRScheduler):
+    """The initial learning rate times `(1 - epoch / total_iters)**power`, down to 0."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
+        if total_iters <= 0:
+            raise ValueError(f"total_iters is positive, got {total_iters}")
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, group: Group, base: Any) -> Any:
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return group["lr"]
+        left = self.total_iters - self.last_epoch
+        return group["lr"] * (left / (left + 1)) ** self.power
+
+
 class StepLR(LRScheduler):
     """Times `gamma` every `step_size` epochs."""
 
