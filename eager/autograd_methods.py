@@ -65,9 +65,11 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
     if value is not None:
         if not isinstance(value, Tensor):
             raise DTypeError(f"a gradient is a tensor or None, got a {type(value).__name__}", find_user_location())
-        if value.shape != self.shape or value.dtype != self.dtype:
-            raise ShapeError(f"the gradient of a tensor of shape {self.shape} and dtype {self.dtype} has the same shape and dtype, got "
-                             f"{value.shape} and {value.dtype}", find_user_location())
+        if value.dtype != self.dtype:
+            raise DTypeError(f"the gradient of a tensor of dtype {self.dtype} has the same dtype, got {value.dtype}", find_user_location(),
+                             hint=f"convert it: gradient.to({str(self.dtype)!r})")
+        if value.shape != self.shape:
+            raise ShapeError(f"the gradient of a tensor of shape {self.shape} has the same shape, got {value.shape}", find_user_location())
     capture = current_capture()
     if capture is not None:
         capture.write_gradient(self)

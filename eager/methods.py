@@ -22,10 +22,12 @@ from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.names import raw
 from adjit.eager.tensor import Tensor
+from adjit.ir.errors import DTypeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
 from adjit.tracer.scope import is_tracing
+from adjit.tracer.source import find_user_location
 
 Function = Callable[..., Any]
 
@@ -129,23 +131,32 @@ def install() -> None:
 _OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TracedArray)
 
 
+def _not_ours(function: Function, other: Any) -> Any:
+    """What an operator says to an operand that it does not know; arrays of other libraries are refused here, not by theirs."""
+    if hasattr(other, "__dlpack__") and not isinstance(other, (list, tuple)):
+        kind = type(other)
+        raise DTypeError(f"{function.__name__}: an operand is a {kind.__module__}.{kind.__qualname__}, not an adjit.Tensor or an ndarray",
+                         find_user_location(), hint="adjit.from_dlpack(x) makes a tensor on the memory of an array of another library")
+    return NotImplemented
+
+
 def _operator(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
-        return apply(function, (self, other)) if isinstance(other, _OPERANDS) else NotImplemented
+        return apply(function, (self, other)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
 
     return operator
 
 
 def _reflected(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
-        return apply(function, (other, self)) if isinstance(other, _OPERANDS) else NotImplemented
+        return apply(function, (other, self)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
 
     return operator
 
 
 def _in_place_operator(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
-        return apply_in_place(function, self, (other,)) if isinstance(other, _OPERANDS) else NotImplemented
+        return apply_in_place(function, self, (other,)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
 
     return operator
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.inputs import check_array
@@ -143,7 +143,10 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
     if contains_traced(data):
         traced = as_traced(data)
         return FUNCTIONS["astype"](traced, traced.dtype if dtype is None else dtype)
-    array = np.asarray(data)
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ShapeError(f"tensor(data): {error}", find_user_location(), hint="nested lists have one length at each depth") from error
     if dtype is not None:
         wanted = dtype_argument(dtype)
     elif isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "f" or _holds_arrays(data):

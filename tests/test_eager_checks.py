@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 import adjit as aj
 import adjit.nn.functional as F
-from adjit.errors import AdjitError, IndexingError
+from adjit.errors import AdjitError, DTypeError, IndexingError
 
 SCORES = np.zeros((2, 3))
 LABELS = [
@@ -102,3 +104,38 @@ def test_losses_and_layers_take_input_by_name():
     assert F.binary_cross_entropy_with_logits(input=X, target=X * 0).ndim == 0
     assert F.conv1d(input=X[None], weight=aj.tensor(np.ones((1, 3, 1)))).shape == (1, 1, 2)
     assert F.max_pool2d(input=aj.tensor(np.ones((1, 2, 2))), kernel_size=2).shape == (1, 1, 1)
+
+
+class Foreign:
+    """An array of another library."""
+
+    def __dlpack__(self):
+        raise NotImplementedError
+
+    def __rmul__(self, other):
+        raise AssertionError("the other library was asked")
+
+
+def test_arrays_of_other_libraries_are_named():
+    for run in (lambda: X * Foreign(), lambda: Foreign() - X, lambda: X.clone().__iadd__(Foreign())):
+        with pytest.raises(TypeError, match=r"Foreign(.|\n)*from_dlpack"):
+            run()
+
+
+def test_lists_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="inhomogeneous") as caught:
+        aj.tensor([[1], [1, 2]])
+    assert isinstance(caught.value, AdjitError)
+
+
+def test_a_gradient_of_another_dtype_is_refused():
+    x = aj.tensor([1.0], requires_grad=True)
+    with pytest.raises(DTypeError, match="float64"):
+        x.grad = aj.tensor(np.ones(1))
+
+
+def test_a_deep_copy_of_a_result_names_the_users_line():
+    x = aj.tensor([1.0], requires_grad=True)
+    for run in (copy.deepcopy, aj.compile(copy.deepcopy), aj.compile(lambda y: copy.deepcopy(y * 2))):
+        with pytest.raises(AdjitError, match=r"test_eager_checks\.py"):
+            run(x * 2)

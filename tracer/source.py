@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from adjit.ir.errors import Location
 
-_OURS = frozenset({"adjit", "numpy", "optree", "contextlib", "functools"})
+_OURS = frozenset({"adjit", "numpy", "optree", "contextlib", "copy", "functools"})
 
 
 def find_user_location() -> Location | None:
