@@ -46,7 +46,9 @@ def _others(program: Program, programs: Sequence[Program]) -> list[str]:
     shown = programs[:SHOWN_ARGUMENTS]
     lines = [f"  {number}. {other.reason}; {other.calls} call{'' if other.calls == 1 else 's'}{' (this program)' * (other is program)}"
              for number, other in enumerate(shown, 1)]
-    return [f"{len(programs)} programs, traced because", *lines, *([f"  and {len(programs) - len(shown)} more"] * (len(programs) > len(shown)))]
+    if len(programs) > len(shown):
+        lines.append(f"  and {len(programs) - len(shown)} more")
+    return [f"{len(programs)} programs, traced because", *lines]
 
 
 def _signature(program: Program) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from adjit.eager.capture import Capture
-from adjit.eager.generator import default_generator
+from adjit.eager.generator import Generator, default_generator
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
 from adjit.tracer.trees import as_name
@@ -36,7 +36,7 @@ class _Names:
         if isinstance(value, Tensor):
             self.found.setdefault(id(value), path)
             return
-        if not isinstance(value, (dict, list, tuple, Stateful)) and value is not default_generator or id(value) in self._seen:
+        if id(value) in self._seen or not isinstance(value, (dict, list, tuple, Stateful, Generator)):
             return
         self._seen.add(id(value))
         if isinstance(value, (list, tuple)):

@@ -102,7 +102,8 @@ def test_what_is_no_report_is_of_the_module() -> None:
     assert [id(parameter) for parameter in compiled.parameters()] == [id(parameter) for parameter in module.parameters()]
     assert list(compiled.state_dict()) == list(module.state_dict())
     compiled.eval()
-    assert not module.training and not compiled.training
+    assert not module.training
+    assert not compiled.training
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = compiled.nothing
     with pytest.raises(AttributeError, match="'nothing'"):
