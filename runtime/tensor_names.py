@@ -20,9 +20,9 @@ def name_tensors(capture: Capture, roots: Iterable[tuple[str, Any]]) -> None:
         names.visit(root, path)
     for entry in capture.entries.values():
         owner = entry.tensor if entry.gradient_of is None else entry.gradient_of
-        path = names.found.get(id(owner))
-        if path is not None and entry.value.name is None:
-            entry.value.name = as_name(path if entry.gradient_of is None else f"{path}.grad")
+        found = names.found.get(id(owner))
+        if found is not None and entry.value.name is None:
+            entry.value.name = as_name(found if entry.gradient_of is None else f"{found}.grad")
 
 
 class _Names:

@@ -102,10 +102,10 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         changed, place = before.first_change(filled_later(watched))
         if changed:
             before.restore(filled_later(watched))
-            known = capture.attributes_set.get(place)
+            written = capture.attributes_set.get(place)
             raise TraceError(f"the compiled function changes {changed}, an attribute or a container of Python, which the compiled program "
-                             f"would not do again{'' if known else ' (which line does it is not known: this is the call)'}",
-                             known or find_user_location(),
+                             f"would not do again{'' if written else ' (which line does it is not known: this is the call)'}",
+                             written or find_user_location(),
                              hint="keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
     assert function.tree is not None
     trace = replace(trace, signature=signature)
