@@ -1,4 +1,4 @@
-"""The dynamic graph of tensors: gradients as results, anomaly detection.
+"""The dynamic graph of tensors: gradients as results, derivatives of the user's own, anomaly detection.
 
 >>> import adjit as aj
 >>> x = aj.tensor([1.0, 2.0], requires_grad=True)
@@ -8,5 +8,6 @@
 
 from adjit.eager.autograd_methods import backward, grad
 from adjit.eager.modes import detect_anomaly
+from adjit.eager.user_function import Function
 
-__all__ = ["backward", "detect_anomaly", "grad"]
+__all__ = ["Function", "backward", "detect_anomaly", "grad"]

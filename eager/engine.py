@@ -18,6 +18,7 @@ from adjit.eager.capture import current_capture
 from adjit.eager.modes import enable_grad, modes, no_grad
 from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
 from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.user_function import FunctionNode
 from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError
 from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.source import find_user_location
@@ -185,8 +186,11 @@ def _run(walk: _Walk, arithmetic: Arithmetic, node: Node, cotangents: list[Cotan
     """Run one node, and send what it gives on."""
     if node.pre_hooks:
         cotangents = _call_pre_hooks(arithmetic, node, cotangents)
-    given = tuple([cotangent is not None for cotangent in cotangents])
-    pulled = arithmetic.pull_back(node, given, [cotangent[0] for cotangent in cotangents if cotangent is not None])
+    if isinstance(node, FunctionNode):
+        pulled = _as_cotangents(arithmetic, node.pull_back(list(_as_tensors(arithmetic, cotangents))), node.operands, "backward")
+    else:
+        given = tuple([cotangent is not None for cotangent in cotangents])
+        pulled = arithmetic.pull_back(node, given, [cotangent[0] for cotangent in cotangents if cotangent is not None])
     if node.post_hooks:
         pulled = _call_post_hooks(arithmetic, node, pulled, cotangents)
     if modes.anomaly:

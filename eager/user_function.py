@@ -1,0 +1,135 @@
+"""`Function`: an operation of the dynamic graph whose derivative is written by the user, on tensors."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.call import differentiable
+from adjit.eager.capture import current_capture
+from adjit.eager.modes import modes, no_grad
+from adjit.eager.node import Edge, Node, edge_of
+from adjit.eager.tensor import Tensor, tensor
+from adjit.ir.errors import GraphFreedError, InPlaceError, ShapeError
+from adjit.ir.types import TensorType, is_float
+from adjit.tracer.source import find_user_location
+
+
+class Context:
+    """What `forward` hands to `backward`: `save_for_backward`, `needs_input_grad`, and attributes of the user's own."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def __init__(self) -> None:
+        self._saved: list[tuple[Tensor | None, int]] | None = []
+        self._constant: set[int] = set()
+        self._results: dict[int, Tensor] = {}       # by the tensor that `forward` returned: what the caller got
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep operands or results for `saved_tensors`."""
+        self._saved = [(tensor, 0 if tensor is None else tensor._version[0]) for tensor in tensors]
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say that these results have no derivative."""
+        self._constant = {id(tensor) for tensor in tensors}
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was saved. Raises `InPlaceError` where it was written to since, `GraphFreedError` after it was freed."""
+        if self._saved is None:
+            raise GraphFreedError("the saved tensors of a function were freed by a backward pass", find_user_location(),
+                                  hint="pass retain_graph=True to every backward() or grad() but the last")
+        for tensor, version in self._saved:
+            if tensor is not None and tensor._version[0] != version:
+                raise InPlaceError(f"a tensor of shape {tensor.shape} that a function saved was written to in place", find_user_location(),
+                                   hint="save a clone(), or do not write to it")
+        return tuple(tensor if tensor is None else self._results.get(id(tensor), tensor) for tensor, _ in self._saved)
+
+
+class FunctionNode(Node):
+    """A call of a `Function`."""
+
+    __slots__ = ("context", "function", "operands", "results")
+
+    context: Context
+    function: type[Function]
+    operands: Any       # the types of those that are differentiated
+    results: list[TensorType]
+
+    def pull_back(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
+        """The cotangents of the wanted operands."""
+        given = [tensor(np.zeros(result.shape, result.dtype)) if cotangent is None else cotangent
+                 for cotangent, result in zip(cotangents, self.results, strict=True)]
+        returned = self.function.backward(self.context, *given)
+        gradients = returned if isinstance(returned, tuple) else (returned,)
+        if len(gradients) != len(self.edges):
+            raise ShapeError(f"{self.function.__name__}.backward returned {len(gradients)} gradients for {len(self.edges)} arguments",
+                             find_user_location())
+        return [gradients[index] for index in self.operation.wanted]
+
+    def release(self) -> None:
+        self.context._saved = None
+
+
+class Function:
+    """Base of operations with a derivative of their own: subclasses define `forward` and `backward`, users call `apply`.
+
+    `backward` is given the cotangents of the results and returns one gradient for each argument of `forward`, None for those that have
+    none. It can be differentiated itself where it is made of differentiable operations.
+
+    >>> import adjit
+    >>> class Cube(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         x, = ctx.saved_tensors
+    ...         return 3 * x * x * grad
+    >>> x = adjit.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        """The results, one tensor or a tuple of them."""
+        raise NotImplementedError("a Function defines forward(ctx, ...)")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradients of the arguments of `forward`."""
+        raise NotImplementedError("a Function defines backward(ctx, ...)")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run `forward`, and record it where an argument requires grad."""
+        context = Context()
+        wanted = tuple(index for index, arg in enumerate(args) if differentiable(arg)) if modes.grad else ()
+        context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
+        with no_grad():
+            returned = cls.forward(context, *args)
+        several = returned if isinstance(returned, tuple) else (returned,)
+        results = [item.detach() for item in several]
+        if wanted:
+            edges: list[Edge | None] = [edge_of(arg) if index in wanted else None for index, arg in enumerate(args)]
+            active = tuple(is_float(item.dtype) and id(item) not in context._constant for item in several)
+            operation: Any = SimpleNamespace(name=f"{cls.__name__}Backward", saved=(), results=len(results), wanted=wanted, active=active,
+                                             weak=frozenset())
+            node = FunctionNode(operation, tuple(edges), [], find_user_location(), current_capture())
+            node.context, node.function, node.results = context, cls, [_type(item) for item in results]
+            node.operands = [_type(args[index]) for index in wanted]
+            for index, result in enumerate(results):
+                if active[index]:
+                    result._node, result._index, result._requires_grad = node, index, True
+            context._results = {id(item): result for item, result in zip(several, results, strict=True)
+                                if not any(item is arg for arg in args)}
+        return tuple(results) if isinstance(returned, tuple) else results[0]
+
+
+def _type(tensor: Tensor) -> TensorType:
+    return TensorType(tensor.dtype, tensor.shape)
