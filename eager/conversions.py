@@ -36,7 +36,8 @@ def install() -> None:
         "__bool__": _bool, "__float__": _float, "__int__": _int, "__index__": _index, "__len__": _len, "__iter__": _iter,
         "__format__": _format, "__array_ufunc__": TracedArray.__array_ufunc__, "__array_function__": _array_function,
         "dim": _dim, "ndimension": _dim, "size": _size, "numel": _numel, "nelement": _numel, "element_size": _element_size,
-        "is_contiguous": _is_contiguous, "is_floating_point": _is_floating_point, "new_tensor": _new_tensor, "new_zeros": _new(0),
+        "is_contiguous": _is_contiguous,
+        "stride": _stride, "data_ptr": _data_ptr, "is_floating_point": _is_floating_point, "new_tensor": _new_tensor, "new_zeros": _new(0),
         "new_ones": _new(1), "new_empty": _new(0), "new_full": _new_full, "__deepcopy__": _deepcopy, "__reduce__": _reduce,
     }
     members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()}
@@ -44,6 +45,7 @@ def install() -> None:
         if member.__name__ != name:
             member.__name__, member.__qualname__ = name, f"Tensor.{name}"
         setattr(Tensor, name, member)
+    Tensor.device = "cpu"       # type: ignore[attr-defined]
     for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 
@@ -106,6 +108,18 @@ def _is_contiguous(self: Tensor) -> bool:
     """Whether the elements lie in memory in row-major order without gaps."""
     payload = self.payload
     return isinstance(payload, TracedArray) or payload.flags.c_contiguous
+
+
+def _stride(self: Tensor, dim: int | None = None) -> Any:
+    """How many elements lie between neighbours along each dimension, or along one."""
+    payload = self.payload
+    strides = payload.strides if isinstance(payload, TracedArray) else tuple(step // payload.itemsize for step in payload.strides)
+    return tuple(strides) if dim is None else strides[dim]
+
+
+def _data_ptr(self: Tensor) -> int:
+    """The address of the first element."""
+    return _numpy(self, force=True).ctypes.data
 
 
 def _contiguous(self: Tensor) -> Tensor:

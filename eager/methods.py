@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager import functions_elementwise as elementwise
+from adjit.eager import functions_more_places as more_places
 from adjit.eager import functions_places as places
 from adjit.eager import functions_products as products
 from adjit.eager import functions_reductions as reductions
@@ -75,7 +76,9 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "mm": products.mm, "bmm": products.bmm, "mv": products.mv, "dot": products.dot, "outer ger": products.outer, "addmm": products.addmm,
     "baddbmm": products.baddbmm, "addmv": products.addmv, "take": places.take, "index_select": places.index_select,
     "index_add": places.index_add, "gather": places.gather, "scatter": places.scatter, "scatter_add": places.scatter_add,
-    "argsort": places.argsort, "sort": places.sort, "topk": places.topk,
+    "argsort": places.argsort, "sort": places.sort, "topk": places.topk, "median": more_places.median, "diff": more_places.diff,
+    "nansum": more_places.nansum, "nanmean": more_places.nanmean, "take_along_dim": more_places.take_along_dim,
+    "index_fill": more_places.index_fill, "index_copy": more_places.index_copy,
 }.items() for name in names.split()}
 
 # Each with "_" behind its name writes into the tensor.
@@ -83,11 +86,12 @@ _IN_PLACE = [name for names in (
     "mul multiply div divide true_divide floor_divide remainder fmod pow exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal",
     "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh abs sign neg negative floor ceil trunc round frac nan_to_num relu sigmoid",
     "erf clamp clip clamp_min clamp_max lerp addcmul addcdiv masked_fill cumsum cumprod tril triu addmm index_add scatter scatter_add",
+    "index_fill index_copy",
     "logical_not logical_and logical_or eq ne lt le gt ge erfc erfinv lgamma digamma i0 logit",
 ) for name in names.split()]
 
 # Indices of these count from 0 only. Compiled code, which does not look at values, counts negative ones from the end.
-_INDEXED = ("index_select", "index_add", "index_add_", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_")
+_INDEXED = (*tuple(name + end for name in ("index_add", "index_fill", "index_copy", "scatter", "scatter_add") for end in ("", "_")), "index_select", "gather")
 
 _PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
 

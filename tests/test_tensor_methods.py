@@ -756,3 +756,38 @@ def test_errors_name_what_was_called(run, message):
     with pytest.raises(ShapeError, match=message) as caught:
         run(tensor(np.ones((2, 3))))
     assert "an argument" not in str(caught.value)
+
+
+MORE = {
+    "median": (lambda x: x.median(dim=1).values, lambda a: np.sort(a, 1)[:, 1]),
+    "median of all": (lambda x: x.median(), lambda a: np.sort(a.ravel())[5]),
+    "median with NaN": (lambda x: (x / x * x).median(0).values, lambda a: np.where(np.any(a == 0, 0), np.nan, np.sort(a, 0)[1])),
+    "diff": (lambda x: x.diff(dim=0), lambda a: np.diff(a, axis=0)),
+    "nansum": (lambda x: (x / x).nansum(dim=1), lambda a: np.sum(a != 0, 1)),
+    "nanmean": (lambda x: (x / x * x).nanmean(), lambda a: a[a != 0].mean()),
+    "take_along_dim": (lambda x: x.take_along_dim(tensor([[0, 2, 1, 0]]), dim=0),
+        lambda a: np.take_along_axis(a, np.array([[0, 2, 1, 0]]), 0)),
+    "index_fill": (lambda x: x.index_fill(1, tensor([0, 3]), 7.0),
+        lambda a: np.stack([a[:, 0] * 0 + 7, a[:, 1], a[:, 2], a[:, 0] * 0 + 7], 1)),
+    "index_copy_": (lambda x: x.clone().index_copy_(0, tensor([2, 0]), x[:2]), lambda a: np.stack([a[1], a[1], a[0]])),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize("wrapped", [lambda f: f, adjit.compile], ids=["eager", "compiled"])
+def test_less_common_methods(name, wrapped):
+    method, expected = MORE[name]
+    array = np.array([[3.0, -1.0, 0.0, 4.0], [2.0, 5.0, 1.0, 1.5], [6.0, 2.5, 9.0, -2.0]])
+    np.testing.assert_allclose(wrapped(method)(tensor(array)).numpy(), expected(array))
+
+
+def test_the_gradient_of_a_median_goes_to_the_element():
+    x = tensor([3.0, 1.0, 2.0, 5.0], requires_grad=True)
+    x.median().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 1.0, 0.0]
+
+
+def test_where_the_memory_of_a_tensor_is():
+    x = tensor(np.arange(6.0).reshape(2, 3))
+    assert (x.stride(), x.T.stride(), x.stride(0), x.device) == ((3, 1), (1, 3), 3, "cpu")
+    assert x[1].data_ptr() == x.data_ptr() + 24
