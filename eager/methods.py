@@ -91,7 +91,8 @@ _IN_PLACE = [name for names in (
 ) for name in names.split()]
 
 # Indices of these count from 0 only. Compiled code, which does not look at values, counts negative ones from the end.
-_INDEXED = (*tuple(name + end for name in ("index_add", "index_fill", "index_copy", "scatter", "scatter_add") for end in ("", "_")), "index_select", "gather")
+_INDEXED = ("index_select", "gather", *(name + end for end in ("", "_") for name in (
+    "index_add", "index_fill", "index_copy", "scatter", "scatter_add")))
 
 _PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
 
