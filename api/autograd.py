@@ -7,7 +7,8 @@
 """
 
 from adjit.eager.autograd_methods import backward, grad
+from adjit.eager.gradcheck import gradcheck
 from adjit.eager.modes import detect_anomaly
 from adjit.eager.user_function import Function
 
-__all__ = ["Function", "backward", "detect_anomaly", "grad"]
+__all__ = ["Function", "backward", "detect_anomaly", "grad", "gradcheck"]

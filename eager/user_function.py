@@ -41,11 +41,11 @@ class Context:
         if self._saved is None:
             raise GraphFreedError("the saved tensors of a function were freed by a backward pass", find_user_location(),
                                   hint="pass retain_graph=True to every backward() or grad() but the last")
-        for tensor, version in self._saved:
-            if tensor is not None and tensor._version[0] != version:
-                raise InPlaceError(f"a tensor of shape {tensor.shape} that a function saved was written to in place", find_user_location(),
+        for saved, version in self._saved:
+            if saved is not None and saved._version[0] != version:
+                raise InPlaceError(f"a tensor of shape {saved.shape} that a function saved was written to in place", find_user_location(),
                                    hint="save a clone(), or do not write to it")
-        return tuple(tensor if tensor is None else self._results.get(id(tensor), tensor) for tensor, _ in self._saved)
+        return tuple(saved if saved is None else self._results.get(id(saved), saved) for saved, _ in self._saved)
 
 
 class FunctionNode(Node):
@@ -131,5 +131,5 @@ class Function:
         return tuple(results) if isinstance(returned, tuple) else results[0]
 
 
-def _type(tensor: Tensor) -> TensorType:
-    return TensorType(tensor.dtype, tensor.shape)
+def _type(x: Tensor) -> TensorType:
+    return TensorType(x.dtype, x.shape)

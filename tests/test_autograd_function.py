@@ -35,7 +35,7 @@ class Scaled(aj.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, first: aj.Tensor, second: aj.Tensor) -> Any:
-        x, y = ctx.saved_tensors
+        _, y = ctx.saved_tensors
         assert ctx.needs_input_grad == (True, False, False)
         return 2 * (first * y * ctx.factor + second), None, None
 
@@ -98,3 +98,17 @@ def test_misuse() -> None:
 
     with pytest.raises(AdjitError, match=r"TooFew\.backward returned 1 gradients for 2 arguments"):
         TooFew.apply(x, y).sum().backward()
+
+
+def test_gradcheck() -> None:
+    x = aj.tensor(np.array([0.5, 1.5]), requires_grad=True)
+    y = aj.tensor(np.array([[1.0], [2.0]]), requires_grad=True)
+    assert aj.autograd.gradcheck(Exponential.apply, x)
+    assert aj.autograd.gradcheck(lambda x, y, n: ((x > 0).sum(), (x * y).sin() ** n, y.sum()), (x, y, 3))
+    assert not aj.autograd.gradcheck(lambda x, y: Scaled.apply(x, 5.0, y), (x, y.detach()[:, 0]), raise_exception=False)
+    with pytest.raises(AdjitError, match="the gradient of element 0 of result 0 by input 0 is"):
+        aj.autograd.gradcheck(lambda x: Scaled.apply(x, 5.0, y.detach()[:, 0]), x)
+    with pytest.raises(ValueError, match="float64"):
+        aj.autograd.gradcheck(aj.exp, aj.ones(2, requires_grad=True))
+    with pytest.raises(ValueError, match="requires grad"):
+        aj.autograd.gradcheck(aj.exp, aj.ones(2))

@@ -1,0 +1,66 @@
+"""`gradcheck`: gradients beside differences of the function itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.autograd_methods import grad
+from adjit.eager.modes import no_grad
+from adjit.eager.tensor import Tensor, new_tensor, tensor
+from adjit.ir.errors import NonDifferentiableError
+from adjit.tracer.source import find_user_location
+
+
+def gradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+              raise_exception: bool = True) -> bool:
+    """Whether the gradients of `func(*inputs)` are those of central differences: every element, of every input that requires grad.
+
+    Inputs are float64 tensors; `func` returns a tensor or a tuple of them. Where they differ, raises `NonDifferentiableError`, or returns
+    False without `raise_exception`. As `torch.autograd.gradcheck`.
+
+    >>> gradcheck(lambda x: (x * x).sum(), tensor(np.array([1.0, 2.0]), requires_grad=True))
+    True
+    """
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    wanted = [x for x in given if isinstance(x, Tensor) and x.requires_grad]
+    if not wanted:
+        raise ValueError("gradcheck: at least one input requires grad")
+    if any(x.dtype != np.float64 for x in wanted):
+        raise ValueError("gradcheck: inputs that require grad are float64; differences in float32 say little")
+    for number, result in enumerate(_several(func(*given))):
+        for place in range(result.numel() if result.requires_grad else 0):
+            seed = np.zeros(result.shape, result.dtype)
+            seed.reshape(-1)[place] = 1.0
+            found = grad(result, wanted, new_tensor(seed), retain_graph=True, allow_unused=True)
+            for index, (x, gradient) in enumerate(zip(wanted, found, strict=True)):
+                analytic = np.zeros(x.shape) if gradient is None else gradient.detach().numpy()
+                numeric = _differences(func, given, x, number, place, eps)
+                if not np.allclose(analytic, numeric, rtol, atol):
+                    if raise_exception:
+                        raise NonDifferentiableError(f"the gradient of element {place} of result {number} by input {index} is\n{analytic}\n"
+                                                     f"and by differences\n{numeric}", find_user_location())
+                    return False
+    return True
+
+
+def _several(returned: Any) -> tuple[Tensor, ...]:
+    return returned if isinstance(returned, tuple) else (returned,)
+
+
+def _differences(func: Callable[..., Any], given: Sequence[Any], x: Tensor, number: int, place: int, eps: float) -> np.ndarray:
+    """The derivative of one element of a result by all elements of `x`."""
+    found = np.zeros(x.shape)
+    for index in range(x.numel()):
+        ends = []
+        for sign in (1.0, -1.0):
+            array = x.detach().numpy().copy()
+            array.reshape(-1)[index] += sign * eps
+            moved = tensor(array, requires_grad=True)
+            with no_grad():
+                results = _several(func(*(moved if item is x else item for item in given)))
+            ends.append(float(results[number].numpy().reshape(-1)[place]))
+        found.reshape(-1)[index] = (ends[0] - ends[1]) / (2 * eps)
+    return found
