@@ -69,7 +69,7 @@ class Number:
 
     def read(self) -> float | None:
         """The number now; None where a program with the one there was does not hold."""
-        number = self.group.get(self.name)
+        number: Any = self.group.get(self.name)
         if self.index is not None:
             number = number[self.index] if isinstance(number, tuple) and self.index < len(number) else None
         return float(number) if is_number(number) and (number == 0.0) == self.zero else None

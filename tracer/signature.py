@@ -157,9 +157,9 @@ def describe_difference(old: CallSignature, new: CallSignature) -> str:
 
 def parameter_names(fun: Callable[..., Any], count: int) -> list[str]:
     """The names of the first `count` positional parameters; `rest[0]`, ... for those that `*rest` takes."""
-    inner = getattr(fun, "__wrapped__", fun)
+    inner: Any = getattr(fun, "__wrapped__", fun)
     if isinstance(inner, ByReference):          # a module passes on what it is given
-        fun = getattr(inner, "forward", inner)
+        fun = inner.forward if hasattr(inner, "forward") else fun
     target, skip = (fun.__func__, 1) if isinstance(fun, MethodType) else (fun, 0)
     if type(target) is FunctionType and not hasattr(target, "__wrapped__"):
         code = target.__code__
