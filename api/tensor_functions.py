@@ -188,6 +188,7 @@ _NAMES = """
     reshape flatten unflatten squeeze unsqueeze permute transpose t movedim broadcast_to repeat_interleave tile
     narrow select unbind split chunk flip roll diagonal diag tril triu
     index_select masked_select gather scatter scatter_add sort argsort topk clone numel
+    index_add index_fill index_copy take_along_dim median diff nansum nanmean bernoulli erfc erfinv lgamma digamma logit
 """
 METHODS = tuple(_NAMES.split())
 """Methods of tensors that are functions too."""

@@ -72,6 +72,6 @@ def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
 
 
 def _with_slices(x: Array, dim: int, index: Array, new: Array) -> Array:
-    written = np.copy(as_traced(x))
+    written: Array = np.copy(as_traced(x))
     written[(*(slice(None),) * normalize_axis(dim, written.ndim), as_traced(index))] = new
     return written

@@ -23,7 +23,7 @@ from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.names import raw
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import DTypeError
+from adjit.ir.errors import DTypeError, UnsupportedError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
@@ -118,6 +118,7 @@ def install() -> None:
         "max": _extremum(reductions.max, raw(np.maximum)), "min": _extremum(reductions.min, raw(np.minimum)),
         "copy_": _in_place_method(elementwise.copy_from), "fill_": _in_place_method(elementwise.fill),
         "zero_": _in_place_method(elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
+        "bernoulli": _drawn, "index_put_": _index_put_,
         "reshape": _sizes(shapes.reshape), "view": _view,
         "expand": _sizes(shapes.expand), "repeat": _sizes(shapes.repeat), "tile": _tile, "permute": _sizes(shapes.permute),
         "flip": _sizes(shapes.flip), "transpose": _transpose, "ravel": _ravel, "expand_as": _expand_as, "reshape_as": _reshape_as,
@@ -326,7 +327,20 @@ def _bernoulli(self: Tensor, p: float | Tensor = 0.5) -> Tensor:
     return apply_in_place(elementwise.bernoulli, self, (next_key(), p))
 
 
+def _drawn(self: Tensor) -> Tensor:
+    """1 with the probability that the tensor holds at each place, else 0."""
+    return apply_in_place(elementwise.bernoulli, apply(elementwise.clone, (self.detach(),)), (next_key(), self.detach()))
+
+
 # -- indexing
+
+
+def _index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """`self[indices] = values`, for a tuple of one tensor of indices for each dimension."""
+    if accumulate:
+        raise UnsupportedError("index_put_(accumulate=True)", find_user_location(), hint="index_add_ and scatter_add_ add")
+    _set_item(self, tuple(indices), values)
+    return self
 
 
 def _get_item(self: Tensor, index: Any) -> Tensor:

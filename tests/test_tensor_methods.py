@@ -431,7 +431,7 @@ def gradient_of(fun, values):
     (lambda x: x.relu().sum(), [-1.0, 0.0, 2.0], [0.0, 0.0, 1.0]),
     (lambda x: x.abs().sum(), [-1.0, 0.0, 2.0], [-1.0, 0.0, 1.0]),
     (lambda x: x.prod(), [2.0, 0.0, 3.0], [0.0, 6.0, 0.0]),
-], ids=str)
+], ids=lambda value: "call" if callable(value) else None)
 def test_gradients_at_kinks(fun, values, expected):
     assert gradient_of(fun, values) == expected
 
@@ -791,3 +791,15 @@ def test_where_the_memory_of_a_tensor_is():
     x = tensor(np.arange(6.0).reshape(2, 3))
     assert (x.stride(), x.T.stride(), x.stride(0), x.device) == ((3, 1), (1, 3), 3, "cpu")
     assert x[1].data_ptr() == x.data_ptr() + 24
+
+
+def test_drawn_from_probabilities_and_written_at_indices():
+    adjit.manual_seed(0)
+    p = tensor(np.array([0.0, 1.0] + [0.5] * 200), requires_grad=True)
+    drawn = p.bernoulli()
+    assert (drawn[0].item(), drawn[1].item(), set(drawn.tolist()), drawn.dtype) == (0.0, 1.0, {0.0, 1.0}, np.float64)
+    assert 60 < drawn.sum().item() < 140
+    x = tensor(np.zeros((2, 2))).index_put_((tensor([0, 1]), tensor([1, 0])), tensor(np.array([3.0, 4.0])))
+    assert x.tolist() == [[0.0, 3.0], [4.0, 0.0]]
+    with pytest.raises(UnsupportedError, match="index_add_"):
+        x.index_put_((tensor([0]),), 1.0, accumulate=True)
