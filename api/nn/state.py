@@ -38,7 +38,7 @@ def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool,
     if strict:
         problems += [f"missing: {', '.join(differ.missing_keys)}"] if differ.missing_keys else []
         problems += [f"not expected: {', '.join(map(str, differ.unexpected_keys))}"] if differ.unexpected_keys else []
-    given = {key: _content(state[key]) for key in own if key in state}
+    given: dict[str, Any] = {key: _content(state[key]) for key in own if key in state}
     problems += [problem for key, content in given.items() if (problem := _misfit(key, own[key], content))]
     if problems:
         raise StateError("\n    ".join([f"the state does not fit {name}; nothing was loaded", *problems]), find_user_location(),

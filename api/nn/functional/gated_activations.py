@@ -66,7 +66,8 @@ def prelu(input: Array, weight: Array) -> Array:
     >>> prelu(np.array([-2.0, 3.0]), np.array([0.25]))
     array([-0.5,  3. ])
     """
-    x, slope = floating(input, "prelu"), as_traced(weight)
+    x = floating(input, "prelu")
+    slope: Array = as_traced(weight)
     channels = x.shape[1] if x.ndim > 1 else 1
     if slope.shape not in ((), (1,), (channels,)):
         refuse_shape(f"prelu: weight has one number, or {channels} for an input of the shape {x.shape}, got the shape {slope.shape}")

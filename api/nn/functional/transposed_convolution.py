@@ -43,7 +43,8 @@ def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, str
 def _transposed(input: Array, weight: Array, bias: Array | None, stride: Size, padding: Size, output_padding: Size, groups: int,
                 dilation: Size, axes: int) -> Array:
     name = f"conv_transpose{axes}d"
-    x, kernels = floating(input, name), as_traced(weight)
+    x = floating(input, name)
+    kernels: Array = as_traced(weight)
     fits = x.ndim in (axes + 1, axes + 2) and kernels.ndim == axes + 2
     if not fits or x.shape[-axes - 1] != kernels.shape[0] or kernels.shape[0] % groups:
         refuse_shape(f"{name}: an input of the shape {x.shape} and a weight of the shape {kernels.shape} do not fit, with {groups} groups")
