@@ -16,18 +16,16 @@ from adjit.eager import functions_places as places
 from adjit.eager import functions_products as products
 from adjit.eager import functions_reductions as reductions
 from adjit.eager import functions_shapes as shapes
+from adjit.eager import indexing
 from adjit.eager.apply import apply
-from adjit.eager.capture import traced
 from adjit.eager.checks import check_indices, checked
 from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.names import raw
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import DTypeError, UnsupportedError
+from adjit.ir.errors import DTypeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
-from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
-from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 
 Function = Callable[..., Any]
@@ -118,12 +116,13 @@ def install() -> None:
         "max": _extremum(reductions.max, raw(np.maximum)), "min": _extremum(reductions.min, raw(np.minimum)),
         "copy_": _in_place_method(elementwise.copy_from), "fill_": _in_place_method(elementwise.fill),
         "zero_": _in_place_method(elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
-        "bernoulli": _drawn, "index_put_": _index_put_,
+        "bernoulli": _drawn, "index_put_": indexing.index_put_,
         "reshape": _sizes(shapes.reshape), "view": _view,
         "expand": _sizes(shapes.expand), "repeat": _sizes(shapes.repeat), "tile": _tile, "permute": _sizes(shapes.permute),
         "flip": _sizes(shapes.flip), "transpose": _transpose, "ravel": _ravel, "expand_as": _expand_as, "reshape_as": _reshape_as,
-        "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": _masked_select, "allclose": _allclose, "equal": _equal,
-        "__pos__": _pos, "__getitem__": _get_item, "__setitem__": _set_item, "__contains__": _contains,
+        "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": indexing.masked_select, "allclose": _allclose,
+        "equal": _equal,
+        "__pos__": _pos, "__getitem__": indexing.get_item, "__setitem__": indexing.set_item, "__contains__": _contains,
     }
     for name, member in members.items():
         member.__name__ = name
@@ -330,78 +329,6 @@ def _bernoulli(self: Tensor, p: float | Tensor = 0.5) -> Tensor:
 def _drawn(self: Tensor) -> Tensor:
     """1 with the probability that the tensor holds at each place, else 0."""
     return apply_in_place(elementwise.bernoulli, apply(elementwise.clone, (self.detach(),)), (next_key(), self.detach()))
-
-
-# -- indexing
-
-
-def _index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """`self[indices] = values`, for a tuple of one tensor of indices for each dimension."""
-    if accumulate:
-        raise UnsupportedError("index_put_(accumulate=True)", find_user_location(), hint="index_add_ and scatter_add_ add")
-    _set_item(self, tuple(indices), values)
-    return self
-
-
-def _get_item(self: Tensor, index: Any) -> Tensor:
-    """`self[index]` by NumPy's rules: a view for integers, slices, None and an ellipsis, else a copy."""
-    entries = index if type(index) is tuple else (index,)
-    if all(map(_is_basic, entries)):
-        return apply(shapes.get_view, (self, entries))
-    entries = _index_arrays(entries, self.shape)
-    if all(item is None or item is Ellipsis or isinstance(item, (slice, int)) for item in entries):
-        return apply(shapes.get_view, (self, entries))
-    return apply(shapes.get_item, (self, entries))
-
-
-_BOUNDS = frozenset({int, type(None)})
-
-
-def _is_basic(item: Any) -> bool:
-    if type(item) is slice:
-        return type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS
-    return item is None or item is Ellipsis or type(item) is int
-
-
-def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Lists as arrays, numbers (also those in slices) as integers; masks whose values are known as the places where they hold, so that an
-    operation is made for their number only. Raises `IndexingError` for a mask that does not fit into `shape`."""
-    found: list[Any] = []
-    entries = tuple(np.asarray(item if item else np.zeros(0, np.int64)) if isinstance(item, list) else item for item in entries)
-    for item, axis in zip(entries, first_axes(entries, len(shape)), strict=True):
-        if isinstance(item, slice):
-            item = slice(*(None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)))
-        payload = (traced(item) if is_tracing() else item.payload) if isinstance(item, Tensor) else item
-        if isinstance(payload, np.ndarray) and payload.dtype == np.bool_ and payload.ndim:
-            check_mask(payload.shape, shape, axis)
-            freeze(payload)
-            found += np.nonzero(payload)
-        elif not isinstance(payload, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(payload, "__index__"):
-            found.append(operator.index(payload))
-        else:
-            found.append(item)
-    return tuple(found)
-
-
-def _masked_select(self: Tensor, mask: Any) -> Tensor:
-    """The elements where the mask holds, in one dimension; both are broadcast against each other."""
-    shape = np.broadcast_shapes(self.shape, mask.shape)
-    return _get_item(_broadcast_to(self, shape), np.broadcast_to(mask, shape))
-
-
-def _set_item(self: Tensor, index: Any, value: Any) -> None:
-    """`self[index] = value`: the memory is written to, and the graph knows the new content."""
-    entries = index if type(index) is tuple else (index,)
-    if all(map(_is_basic, entries)):
-        apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (value,))
-    elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.payload if isinstance(value, Tensor) else value):
-        apply_in_place(elementwise.masked_fill, self, (entries[0], value))
-    else:
-        apply_in_place(elementwise.set_item, self, (_index_arrays(entries, self.shape), value))
-
-
-def _is_mask_of(item: Any, tensor: Tensor) -> bool:
-    return isinstance(item, (Tensor, np.ndarray, TracedArray)) and item.dtype == np.bool_ and item.shape == tensor.shape
 
 
 install()

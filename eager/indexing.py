@@ -1,0 +1,89 @@
+"""`tensor[index]`, `tensor[index] = value`, and methods that are these by another name."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from adjit.eager import functions_elementwise as elementwise
+from adjit.eager import functions_shapes as shapes
+from adjit.eager.apply import apply
+from adjit.eager.capture import traced
+from adjit.eager.in_place import apply_in_place
+from adjit.eager.tensor import Tensor
+from adjit.ir.errors import UnsupportedError
+from adjit.tracer.array import TracedArray
+from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.source import find_user_location
+
+
+def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """`self[indices] = values`, for a tuple of one tensor of indices for each dimension."""
+    if accumulate:
+        raise UnsupportedError("index_put_(accumulate=True)", find_user_location(), hint="index_add_ and scatter_add_ add")
+    set_item(self, tuple(indices), values)
+    return self
+
+
+def get_item(self: Tensor, index: Any) -> Tensor:
+    """`self[index]` by NumPy's rules: a view for integers, slices, None and an ellipsis, else a copy."""
+    entries = index if type(index) is tuple else (index,)
+    if all(map(_is_basic, entries)):
+        return apply(shapes.get_view, (self, entries))
+    entries = _index_arrays(entries, self.shape)
+    if all(item is None or item is Ellipsis or isinstance(item, (slice, int)) for item in entries):
+        return apply(shapes.get_view, (self, entries))
+    return apply(shapes.get_item, (self, entries))
+
+
+_BOUNDS = frozenset({int, type(None)})
+
+
+def _is_basic(item: Any) -> bool:
+    if type(item) is slice:
+        return type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS
+    return item is None or item is Ellipsis or type(item) is int
+
+
+def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Lists as arrays, numbers (also those in slices) as integers; masks whose values are known as the places where they hold, so that an
+    operation is made for their number only. Raises `IndexingError` for a mask that does not fit into `shape`."""
+    found: list[Any] = []
+    entries = tuple(np.asarray(item if item else np.zeros(0, np.int64)) if isinstance(item, list) else item for item in entries)
+    for item, axis in zip(entries, first_axes(entries, len(shape)), strict=True):
+        if isinstance(item, slice):
+            item = slice(*(None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)))
+        payload = (traced(item) if is_tracing() else item.payload) if isinstance(item, Tensor) else item
+        if isinstance(payload, np.ndarray) and payload.dtype == np.bool_ and payload.ndim:
+            check_mask(payload.shape, shape, axis)
+            freeze(payload)
+            found += np.nonzero(payload)
+        elif not isinstance(payload, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(payload, "__index__"):
+            found.append(operator.index(payload))
+        else:
+            found.append(item)
+    return tuple(found)
+
+
+def masked_select(self: Tensor, mask: Any) -> Tensor:
+    """The elements where the mask holds, in one dimension; both are broadcast against each other."""
+    shape = np.broadcast_shapes(self.shape, mask.shape)
+    return get_item(apply(shapes.expand, (self, shape)), np.broadcast_to(mask, shape))
+
+
+def set_item(self: Tensor, index: Any, value: Any) -> None:
+    """`self[index] = value`: the memory is written to, and the graph knows the new content."""
+    entries = index if type(index) is tuple else (index,)
+    if all(map(_is_basic, entries)):
+        apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (value,))
+    elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.payload if isinstance(value, Tensor) else value):
+        apply_in_place(elementwise.masked_fill, self, (entries[0], value))
+    else:
+        apply_in_place(elementwise.set_item, self, (_index_arrays(entries, self.shape), value))
+
+
+def _is_mask_of(item: Any, tensor: Tensor) -> bool:
+    return isinstance(item, (Tensor, np.ndarray, TracedArray)) and item.dtype == np.bool_ and item.shape == tensor.shape
