@@ -236,3 +236,25 @@ def test_a_tensor_that_a_hook_keeps_is_refused(keep: Any, trains: bool) -> None:
     assert model[0].weight.grad is None
     hook.remove()
     compiled(aj.tensor(np.ones((4, 3), np.float32)))
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(3, 2), lambda: nn.BatchNorm1d(3)])
+def test_a_module_made_within_the_function_is_named_as_such(make: Any) -> None:
+    with pytest.raises(TraceError, match="a tensor or module that was made while the function was traced") as caught:
+        aj.compile(lambda x: make()(x).sum())(aj.tensor(np.ones((4, 3), np.float32)))
+    assert "outside of the compiled function" in caught.value.hint
+
+
+def test_state_is_loaded_within_a_step() -> None:
+    model, saved = nn.Linear(3, 2), {"weight": aj.tensor(np.full((2, 3), 2.0, np.float32)), "bias": aj.tensor(np.ones(2, np.float32))}
+
+    @aj.compile
+    def step(model: Any, x: Any) -> Any:
+        model.load_state_dict(saved)
+        return model(x)
+
+    for _ in range(2):
+        assert step(model, aj.tensor(np.ones((1, 3), np.float32))).tolist() == [[7.0, 7.0]]
+        assert model.weight.tolist() == [[2.0] * 3] * 2
+        with aj.no_grad():
+            model.weight.zero_()
