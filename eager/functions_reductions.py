@@ -22,6 +22,9 @@ class ValuesAndIndices(NamedTuple):
     values: Any
     indices: Any
 
+    def __repr__(self) -> str:
+        return f"ValuesAndIndices(\nvalues={self.values!r},\nindices={self.indices!r})"
+
 
 def _axes(dim: Any) -> Any:
     return tuple(dim) if isinstance(dim, list) else dim

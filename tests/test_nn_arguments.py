@@ -102,6 +102,10 @@ def test_texts() -> None:
     assert "missing_keys=['bias']" in repr(nn.Linear(1, 1).load_state_dict({"weight": np.ones((1, 1))}, strict=False))
 
 
+def test_values_and_indices_are_on_lines_of_their_own() -> None:
+    assert repr(aj.max(aj.tensor([1.0, 3.0]), dim=0)) == "ValuesAndIndices(\nvalues=tensor(3.),\nindices=tensor(1))"
+
+
 def test_the_state_of_adagrad_is_there_before_the_first_step() -> None:
     x = aj.tensor([1.0, 2.0], requires_grad=True)
     state = aj.optim.Adagrad([x], initial_accumulator_value=0.5).state_dict()["state"][0]
