@@ -47,10 +47,10 @@ class CompiledFunction:
 
     def __init__(self, fun: Callable[..., Any], choices: Choices):
         functools.update_wrapper(self, fun, updated=())
-        self.fun = fun
         self.choices = choices
         self._cache = ProgramCache(settings.SIGNATURES.get())
         self._compiling = threading.RLock()     # one compilation at a time
+        self.fun = fun
         if isinstance(fun, FunctionType):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})
 
@@ -80,6 +80,14 @@ class CompiledFunction:
         if isinstance(fun, ByReference) and not name.startswith("__"):
             return getattr(fun, name)
         raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fun = self.__dict__.get("fun")
+        own = name in self.__dict__ or not isinstance(fun, ByReference) or not hasattr(fun, name)
+        if own:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(fun, name, value)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundCompiledFunction(self, instance)

@@ -104,6 +104,8 @@ def test_what_is_no_report_is_of_the_module() -> None:
     compiled.eval()
     assert not module.training
     assert not compiled.training
+    compiled.scale = 3.0
+    assert module.scale == 3.0
     with pytest.raises(AttributeError, match="'nothing'"):
         _ = compiled.nothing
     with pytest.raises(AttributeError, match="'nothing'"):
