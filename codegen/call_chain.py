@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from adjit.codegen.link import CompiledObject, LoadedKernel
@@ -39,6 +38,8 @@ class _MethodDef(ctypes.Structure):
 @cache
 def available() -> bool:
     """Whether this is an interpreter whose objects lie as the machine code expects, and a calling convention that it knows."""
+    import llvmlite.binding as llvm
+
     if sys.implementation.name != "cpython" or not llvm.get_process_triple().startswith(("x86_64", "aarch64")) or sys.platform == "win32":
         return False
     probe = np.arange(3)
@@ -70,6 +71,8 @@ def chain_text(symbol: str, release: bool) -> str:
 
 def compile_chain(release: bool) -> CompiledObject:
     """The builtin's object code."""
+    import llvmlite.binding as llvm
+
     symbol = "adjit_call_chain"
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

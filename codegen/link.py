@@ -7,8 +7,6 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-import llvmlite.binding as llvm
-
 
 @dataclass(frozen=True, slots=True)
 class CompiledObject:
@@ -34,6 +32,8 @@ _numbers = itertools.count()
 
 @functools.cache
 def _linker() -> Any:
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
@@ -42,6 +42,8 @@ def _linker() -> Any:
 
 def load(compiled: CompiledObject) -> LoadedKernel:
     """Link object code into this process; raises `RuntimeError` where a symbol is missing."""
+    import llvmlite.binding as llvm
+
     builder = llvm.JITLibraryBuilder().add_object_img(compiled.object_code).add_current_process()
     library = builder.export_symbol(compiled.symbol).link(_linker(), f"adjit_{next(_numbers)}")
     return LoadedKernel(library[compiled.symbol], library)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from adjit.codegen.vector_math.functions import BINARY, UNARY
@@ -51,6 +50,8 @@ def _symbol(name: str) -> str:
 @cache
 def processor_has_fma() -> bool:
     """Whether this processor multiplies and adds with one rounding."""
+    import llvmlite.binding as llvm
+
     if llvm.get_process_triple().startswith(("aarch64", "arm64")):
         return True
     return bool(llvm.get_host_cpu_features().get("fma", False))
@@ -59,6 +60,8 @@ def processor_has_fma() -> bool:
 @cache
 def vector_bits() -> int:
     """The size of the vectors that LLVM makes of loops here; of 512 bits where there are, it uses half, which keeps the clock up."""
+    import llvmlite.binding as llvm
+
     return 256 if llvm.get_host_cpu_features().get("avx2", False) else 128
 
 
@@ -130,6 +133,8 @@ def _native(name: str) -> Helper:
 @cache
 def _library(name: str, codegen: Any) -> Any:
     """The helper as a library of Numba's, to link and inline."""
+    import llvmlite.binding as llvm
+
     library = codegen.create_library(_symbol(name))
     library.add_llvm_module(llvm.parse_assembly(helper(name).text))
     library.finalize()

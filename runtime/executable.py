@@ -18,6 +18,7 @@ from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.chain import join_steps
+from adjit.runtime.copy_step import CopyStep
 from adjit.runtime.kernel_step import KernelStep
 from adjit.runtime.kernels import Code
 from adjit.runtime.layout import Handing, Layout
@@ -38,7 +39,7 @@ class Executable:
         self.layout = Layout(graph)
         self.kernels = dict(kernels)
         self.threads = threads
-        self._all_kernels = all(op in self.kernels for op in self.layout.ops)
+        self.native = frozenset(op for op in self.layout.ops if op in self.kernels or op.name == "reshape")
         self._homes = self.layout.homes
         self._frames: list[_Frame] = []
 
@@ -50,7 +51,7 @@ class Executable:
         """
         frame = self._take()
         frame.enter(arrays)
-        if self._all_kernels:
+        if len(self.native) == len(self.layout.ops):
             for step in frame.joined:
                 step()
         else:
@@ -112,7 +113,7 @@ class _Frame:
                 self.registers[register] = view_as(own[place], type)
 
         moving = {place: type for place, type in layout.buffers.items() if place not in own}
-        used = {layout.places[value] for op in layout.ops if op in executable.kernels for value in (*op.operands, *op.results)}
+        used = {layout.places[value] for op in layout.ops if op in executable.native for value in (*op.operands, *op.results)}
         for type in moving.values():
             check_size(type)
         self.params, self.results = (
@@ -129,11 +130,12 @@ class _Frame:
 
     def _bind(self, executable: Executable, op: Op, cells: Mapping[Slot, ctypes.c_void_p], base: int) -> Step:
         layout = executable.layout
-        kernel = executable.kernels.get(op)
-        if kernel is None:
+        if op not in executable.native:
             return bind_step(op, self.registers, [layout.register(v) for v in op.operands], [layout.register(v) for v in op.results])
         operands, results = [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results]
-        owner = self.registers, self.arena
+        if op.name == "reshape":
+            return CopyStep(*operands, *results, op.result.type.nbytes)
+        kernel, owner = executable.kernels[op], (self.registers, self.arena)
         if isinstance(kernel, ProductKernel):
             return ProductStep(kernel, operands, results, executable.threads, owner)
         scratch = base + sum(slot.offset for slot in op.slots[len(op.results):])

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from llvmlite import binding
 
 from adjit import codegen
 from adjit.codegen.kernel_source import KernelSource
@@ -42,6 +41,8 @@ _COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO"
 def environment() -> str:
     """Everything besides its source that the machine code of a kernel depends on."""
     from importlib.metadata import version  # as slow to import as all of adjit
+
+    from llvmlite import binding
 
     features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
     generator = sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py"))))

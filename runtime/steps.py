@@ -87,11 +87,6 @@ def _moved(view_of: Callable[[Op], View]) -> Binder:
     return bind
 
 
-def _reshape(op: Op) -> View:
-    shape = op.attrs["shape"]
-    return lambda x: x.reshape(shape)
-
-
 def _transpose(op: Op) -> View:
     permutation = op.attrs["permutation"]
     return lambda x: x.transpose(permutation)
@@ -260,7 +255,7 @@ def _arg_extremum(function: Callable[..., Any]) -> Binder:
 
 _BINDERS: dict[str, Binder] = {
     "matmul": _matmul, "relu": _relu, "constant": _constant, "iota": _iota,
-    "reshape": _moved(_reshape), "transpose": _moved(_transpose), "broadcast": _moved(_broadcast), "slice": _moved(_slice),
+    "transpose": _moved(_transpose), "broadcast": _moved(_broadcast), "slice": _moved(_slice),
     "flip": _moved(_flip), "pad": _pad, "concatenate": _concatenate, "update_slice": _update_slice,
     "take": _take, "take_along_axis": _take_along_axis, "scatter_add_along_axis": _scatter_along_axis,
     "scatter_add": _scatter, "scatter_set": _scatter,

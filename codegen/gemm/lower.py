@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
 
 from adjit.codegen.gemm.dot_products import emit_dot_products
 from adjit.codegen.gemm.panels import emit_packing
@@ -46,6 +45,8 @@ def lower_product(product: Product, target: Target, prologue: Prologue | None = 
 
 def compile_product(code: ProductCode) -> CompiledObject:
     """Object code; takes 5 to 30 ms."""
+    import llvmlite.binding as llvm
+
     target_machine = machine(code.target)
     module = llvm.parse_assembly(f'target triple = "{target_machine.triple}"\n{code.text}')
     return CompiledObject(target_machine.emit_object(module), SYMBOL)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,8 @@ TARGETS: dict[str, Target] = {
 @cache
 def host_targets() -> tuple[Target, ...]:
     """The targets whose code this process can run, the best first; none where it is no x86-64 process."""
+    import llvmlite.binding as llvm
+
     if not llvm.get_process_triple().startswith("x86_64"):
         return ()
     present = llvm.get_host_cpu_features()
@@ -54,6 +55,8 @@ def host_target() -> Target | None:
 @cache
 def machine(target: Target) -> Any:
     """LLVM's code generator for the target."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = ",".join(f"+{feature}" for feature in target.features)
