@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from llvmlite import binding
 
 from adjit.codegen.link import CompiledObject
 from adjit.runtime import kernel_cache
@@ -210,7 +211,7 @@ def test_the_key_holds_what_machine_code_depends_on(monkeypatch: pytest.MonkeyPa
     text = kernel_cache.environment()
     for word in ("numba", "llvmlite", f"Python {sys.version_info.major}.{sys.version_info.minor}"):
         assert word in text
-    assert kernel_cache.binding.get_host_cpu_name() in text
+    assert binding.get_host_cpu_name() in text
     kernel_cache.environment.cache_clear()
     try:
         monkeypatch.setenv("NUMBA_OPT", "1")
