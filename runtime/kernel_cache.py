@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-
 from adjit import codegen
 from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject, LoadedKernel, load

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-
 from adjit.codegen.gemm.dot_products import emit_dot_products
 from adjit.codegen.gemm.panels import emit_packing
 from adjit.codegen.gemm.plan import Plan, Size, plan_product, runs

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """A kind of processor: bytes and number of its vector registers; without `fma`, products are rounded before they are added."""
