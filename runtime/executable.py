@@ -134,7 +134,7 @@ class _Frame:
             return bind_step(op, self.registers, [layout.register(v) for v in op.operands], [layout.register(v) for v in op.results])
         operands, results = [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results]
         if op.name == "reshape":
-            return CopyStep(*operands, *results, op.result.type.nbytes)
+            return CopyStep(operands[0], results[0], op.result.type.nbytes)
         kernel, owner = executable.kernels[op], (self.registers, self.arena)
         if isinstance(kernel, ProductKernel):
             return ProductStep(kernel, operands, results, executable.threads, owner)
