@@ -15,7 +15,7 @@ from typing import Any
 from adjit.codegen.gemm.lower import compile_product, lower_product
 from adjit.codegen.gemm.plan import Plan, plan_product
 from adjit.codegen.gemm.product import BYTES, Product, dense_product
-from adjit.codegen.gemm.target import TARGETS, Target, host_target, host_targets
+from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.codegen.link import LoadedKernel
 from adjit.ir.graph import Op
 from adjit.ir.types import short_name

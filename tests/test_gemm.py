@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product
 from adjit.codegen.gemm.plan import GRAIN, plan_product
 from adjit.codegen.gemm.product import Product, dense_product
-from adjit.codegen.gemm.target import TARGETS, Target, host_targets
+from adjit.codegen.target import TARGETS, Target, host_targets
 from adjit.codegen.gemm.tile import Tile
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import load

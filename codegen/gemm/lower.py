@@ -16,8 +16,8 @@ from adjit.codegen.gemm.dot_products import emit_dot_products
 from adjit.codegen.gemm.panels import emit_packing
 from adjit.codegen.gemm.plan import Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.gemm.target import Target, machine
-from adjit.codegen.gemm.text import LLVMText
+from adjit.codegen.target import Target, machine
+from adjit.codegen.llvm_text import LLVMText
 from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, emit_tile
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.gemm.target import Target
+from adjit.codegen.target import Target
 
 PART = 512
 """Length of the parts of k that are summed on their own; up to `WHOLE` it is one part."""

@@ -1,0 +1,39 @@
+"""What an op of a planned graph is lowered to: functions in LLVM text, all with one calling convention.
+
+    define internal i64 @step(ptr %places, i64 %low, i64 %high)
+
+`places` points to an array of pointers: one for each operand of the op, then one for each result, then one to its scratch memory (null
+where it asked for none). The function does the tasks low <= t < high. Tasks are independent, and what they are follows from
+shapes alone, so that results do not depend on how tasks are spread over threads. It returns 0, or, where an index is out of range,
+1 + the position of the first such index; only steps with `checks` return anything else than 0, and they run before anything is written.
+
+Sizes are constants in the text. Equal texts of one program are emitted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high"
+
+
+@dataclass(frozen=True, slots=True)
+class StepCode:
+    """One function that a program calls, with its helpers.
+
+    text          LLVM functions and constants: `@step`, and others of its own whose names begin with `@step.` (the program renames them).
+    tasks         how many independent tasks there are; at least 1.
+    work          estimated nanoseconds on one thread.
+    declarations  LLVM `declare` lines that the text needs.
+    shared        functions and constants that steps of any program share, by name: equal names have equal text (`@exp_f32x16`). They call
+                  only each other and what is declared.
+    checks        whether it may return something else than 0.
+    """
+
+    text: str
+    tasks: int
+    work: float
+    declarations: frozenset[str] = frozenset()
+    shared: Mapping[str, str] = field(default_factory=dict)
+    checks: bool = False
