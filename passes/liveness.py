@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import accumulate
 
 from adjit.ir.graph import Graph
+from adjit.ir.layout import aligned
 from adjit.passes.donation import Donations
 from adjit.passes.packing import Block
-from adjit.passes.share_memory import Sharing, aligned, share_memory
+from adjit.passes.share_memory import Sharing, share_memory
 
 
 def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:
@@ -38,12 +39,3 @@ def working_blocks(sharing: Sharing) -> list[Block]:
     blocks = [Block(buffer.size, buffer.first, buffer.last) for buffer in sharing.buffers if buffer.slot is None]
     scratch = ((index, op.attrs.get("scratch_bytes", 0)) for index, op in enumerate(sharing.graph.ops))
     return blocks + [Block(aligned(size), index, index) for index, size in scratch if size]
-
-
-def arena_bytes(graph: Graph) -> int:
-    """The size of the arena of a planned graph, a multiple of `ALIGNMENT`."""
-    size = 0
-    for op in graph.ops:
-        needs = [value.type.nbytes for value in op.results] + [op.attrs.get("scratch_bytes", 0)]
-        size = max([size, *(slot.offset + need for slot, need in zip(op.slots, needs, strict=False) if slot.space == "arena")])
-    return aligned(size)

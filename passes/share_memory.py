@@ -11,16 +11,9 @@ from dataclasses import dataclass
 
 from adjit.ir import ops
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
+from adjit.ir.layout import aligned
 from adjit.ir.verifier import ALIASES, in_place_operands
 from adjit.passes.donation import Donations, match_donations, may_fail
-
-ALIGNMENT = 64
-"""Every place in the arena starts at a multiple of this many bytes: a cache line, and the widest vector."""
-
-
-def aligned(size: int) -> int:
-    """`size` rounded up to `ALIGNMENT`."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(slots=True, eq=False)

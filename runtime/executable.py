@@ -16,12 +16,12 @@ import numpy as np
 
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
+from adjit.ir.layout import Handing, Layout
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.chain import join_steps
 from adjit.runtime.copy_step import CopyStep
 from adjit.runtime.kernel_step import KernelStep
 from adjit.runtime.kernels import Code
-from adjit.runtime.layout import Handing, Layout
 from adjit.runtime.product_step import ProductKernel, ProductStep
 from adjit.runtime.steps import Registers, Step, bind_step
 

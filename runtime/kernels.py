@@ -8,9 +8,9 @@ from typing import Any
 
 from adjit.codegen.kernel_source import lower_fused
 from adjit.ir.graph import Graph, Op
+from adjit.ir.layout import Layout
 from adjit.runtime.kernel_cache import obtain_kernel
 from adjit.runtime.kernel_step import Kernel
-from adjit.runtime.layout import Layout
 from adjit.runtime.product_step import ProductKernel, obtain_product
 
 Code = Kernel | ProductKernel

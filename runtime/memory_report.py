@@ -9,9 +9,9 @@ from pathlib import Path
 
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.layout import arena_bytes
 from adjit.ir.verifier import ALIASES
 from adjit.passes.choose_saved_values import saved_values
-from adjit.passes.liveness import arena_bytes
 from adjit.runtime.memory_blocks import MemoryBlock, ends, format_bytes
 from adjit.runtime.memory_plot import draw_timeline
 

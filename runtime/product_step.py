@@ -15,8 +15,8 @@ from typing import Any
 from adjit.codegen.gemm.lower import compile_product, lower_product
 from adjit.codegen.gemm.plan import Plan, plan_product
 from adjit.codegen.gemm.product import BYTES, Product, dense_product
-from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.codegen.link import LoadedKernel
+from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.graph import Op
 from adjit.ir.types import short_name
 from adjit.runtime import settings

@@ -15,9 +15,10 @@ import pytest
 
 from adjit.codegen.kernel_source import KernelSource, lower_fused
 from adjit.ir.graph import Graph, Op, Slot
+from adjit.ir.layout import arena_bytes
 from adjit.ir.verifier import ALIASES
 from adjit.passes.choose_saved_values import saved_bytes, saved_values
-from adjit.passes.liveness import arena_bytes, peak_bytes
+from adjit.passes.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
 from adjit.runtime.memory_report import memory_report

@@ -15,9 +15,10 @@ from adjit.ir.builder import GraphBuilder, trace_graph
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, use_counts
 from adjit.ir.interpreter import interpret
+from adjit.ir.layout import arena_bytes
 from adjit.ir.types import F32, F64, TensorType
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.liveness import arena_bytes, peak_bytes
+from adjit.passes.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.packing import Block, pack, peak
 from adjit.passes.plan_memory import plan_memory

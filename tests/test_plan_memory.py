@@ -10,11 +10,12 @@ from memory_simulation import simulate
 
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
+from adjit.ir.layout import arena_bytes
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.donation import match_donations
-from adjit.passes.liveness import arena_bytes, live_bytes, peak_bytes
+from adjit.passes.liveness import live_bytes, peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.plan_memory import plan_memory
 from adjit.passes.schedule import schedule

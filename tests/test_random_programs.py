@@ -27,12 +27,13 @@ from adjit.ir import kernel_schedule
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
+from adjit.ir.layout import arena_bytes
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import verify
 from adjit.passes.choose_saved_values import saved_bytes
 from adjit.passes.differentiate import differentiate
-from adjit.passes.liveness import arena_bytes, peak_bytes
+from adjit.passes.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
 from adjit.runtime import kernel_step

@@ -11,7 +11,23 @@ from enum import Enum
 
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
 from adjit.ir.types import TensorType
-from adjit.passes.liveness import arena_bytes
+
+ALIGNMENT = 64
+"""Every place in the arena starts at a multiple of this many bytes: a cache line, and the widest vector."""
+
+
+def aligned(size: int) -> int:
+    """`size` rounded up to `ALIGNMENT`."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def arena_bytes(graph: Graph) -> int:
+    """The size of the arena of a planned graph, a multiple of `ALIGNMENT`."""
+    size = 0
+    for op in graph.ops:
+        needs = [value.type.nbytes for value in op.results] + [op.attrs.get("scratch_bytes", 0)]
+        size = max([size, *(slot.offset + need for slot, need in zip(op.slots, needs, strict=False) if slot.space == "arena")])
+    return aligned(size)
 
 
 class Handing(Enum):
