@@ -99,5 +99,10 @@ class LLVMText:
         self.do(f"br i1 {again}, label %{body}, label %{after}")
         self.label(after)
 
+    @property
+    def declarations(self) -> frozenset[str]:
+        """The `declare` lines of LLVM's own functions that were called."""
+        return frozenset(self._declarations)
+
     def __str__(self) -> str:
         return "\n".join([*sorted(self._declarations), *self.functions.values(), ""])

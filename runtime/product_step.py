@@ -14,11 +14,10 @@ from typing import Any
 
 from adjit.codegen.gemm.lower import compile_product, lower_product
 from adjit.codegen.gemm.plan import Plan, plan_product
-from adjit.codegen.gemm.product import BYTES, Product, dense_product
+from adjit.codegen.gemm.product import Product, product_of
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.graph import Op
-from adjit.ir.types import short_name
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import environment, obtain_code, sha256
 from adjit.runtime.kernel_step import split_blocks
@@ -58,17 +57,6 @@ def product_target() -> Target | None:
         names = ", ".join(t.name for t in host_targets()) or "none of them"
         raise ValueError(f"environment variable {settings.MATMUL.variable}={name!r}: this processor has {names}")
     return target
-
-
-def product_of(op: Op) -> Product | None:
-    """What a matmul of arrays without gaps multiplies; None where only NumPy can."""
-    dtype = short_name(op.result.type.dtype)
-    if dtype not in BYTES or not op.result.type.size:
-        return None
-    turn_a, turn_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
-    rows, columns = op.result.type.shape[-2:]
-    inner, batch = op.operands[0].type.shape[-2 if turn_a else -1], op.result.type.size // (rows * columns)
-    return dense_product(rows, inner, columns, dtype, turn_a, turn_b, batch)
 
 
 def obtain_product(op: Op) -> ProductKernel | None:

@@ -36,10 +36,17 @@ class ProductCode:
 
 def lower_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store) -> ProductCode:
     """The product for this target. `prologue` is applied to B, `epilogue` stores the tiles of C; with either, no dot products are used."""
+    plan, text = write_product(product, target, prologue, epilogue)
+    return ProductCode(plan, target, str(text))
+
+
+def write_product(product: Product, target: Target, prologue: Prologue | None = None,
+                  epilogue: Epilogue = Tile.store) -> tuple[Plan, VectorText]:
+    """As `lower_product`; the functions one by one, the entry under the name `SYMBOL`."""
     plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store)
     text = VectorText(target, product.dtype)
     _emit(text, plan, prologue, epilogue)
-    return ProductCode(plan, target, str(text))
+    return plan, text
 
 
 def compile_product(code: ProductCode) -> CompiledObject:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from adjit.ir.graph import Op
+from adjit.ir.types import short_name
+
 BYTES = {"f32": 4, "f64": 8}
 """The dtypes there are products of, and the bytes of an element."""
 
@@ -72,3 +75,14 @@ def dense_product(rows: int, inner: int, columns: int, dtype: str, transpose_a: 
     return Product(
         rows, inner, columns, dtype, transpose_a, transpose_b, rows if transpose_a else inner, inner if transpose_b else columns, columns,
         batch, rows * inner, inner * columns, rows * columns)
+
+
+def product_of(op: Op) -> Product | None:
+    """What a matmul of arrays without gaps multiplies; None for integers, bools and empty results."""
+    dtype = short_name(op.result.type.dtype)
+    if dtype not in BYTES or not op.result.type.size:
+        return None
+    turn_a, turn_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
+    rows, columns = op.result.type.shape[-2:]
+    inner, batch = op.operands[0].type.shape[-2 if turn_a else -1], op.result.type.size // (rows * columns)
+    return dense_product(rows, inner, columns, dtype, turn_a, turn_b, batch)

@@ -1,0 +1,38 @@
+"""Products of matrices as steps: the machine code of `codegen/gemm/`, behind the one calling convention."""
+
+from __future__ import annotations
+
+import re
+
+from adjit.codegen.gemm.lower import SYMBOL, write_product
+from adjit.codegen.gemm.product import product_of
+from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op
+
+NANOSECONDS_A_VECTOR = 0.12
+"""What a vector multiply-add takes, roughly: two a cycle."""
+
+_ENTRY = """define internal i64 @step({signature}) nounwind {{
+entry:
+  %A = load ptr, ptr %places
+  %places.1 = getelementptr ptr, ptr %places, i64 1
+  %B = load ptr, ptr %places.1
+  %places.2 = getelementptr ptr, ptr %places, i64 2
+  %C = load ptr, ptr %places.2
+{body}"""
+
+
+def lower_matmul(op: Op, target: Target) -> tuple[StepCode, ...] | None:
+    """The product as one step; None for integers, bools and empty results."""
+    product = product_of(op)
+    if product is None:
+        return None
+    plan, text = write_product(product, target)
+    functions = dict(text.functions)
+    body = functions.pop(SYMBOL).partition("\nentry:\n")[2].replace("ret void", "ret i64 0")
+    functions["step"] = _ENTRY.format(signature=SIGNATURE, body=body)
+    helpers = "|".join(sorted(functions.keys() - {"step"}, key=len, reverse=True))
+    named = re.sub(rf"@({helpers})\(", r"@step.\1(", "\n".join(functions.values())) if helpers else functions["step"]
+    work = product.multiplications / plan.lanes * NANOSECONDS_A_VECTOR
+    return (StepCode(named, plan.tasks, work, text.declarations),)
