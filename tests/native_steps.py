@@ -1,0 +1,124 @@
+"""Compiles native steps and runs them on NumPy arrays, without programs or the runtime.
+
+    steps = lower_op(op, target)                                   # or lower_fused(op, {}, target)
+    (found,) = run_steps(steps, [x, y], [op.result.type], scratch_bytes=0, target=target)
+
+- `TARGET_CASES`: the targets that this machine has, to parametrise tests with.
+- `run_steps` verifies the text, links it with nothing but `memcpy` and `memset`, and runs the steps in order. Each operand and
+  result lies at the end of a page behind which nothing may be touched, so an access out of bounds ends the process; scratch memory
+  starts out as garbage.
+- `shared={j: i}`: result j lies in the memory of operand i. `one_at_a_time`: tasks run one by one, last first.
+- A failed check raises `CheckFailed` with the position.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.target import Target, host_targets, machine
+from adjit.codegen.vector_math.llvm_printer import UNLIKELY
+from adjit.ir.types import TensorType
+
+TARGET_CASES = [pytest.param(target, id=target.name) for target in host_targets()]
+_STEP = re.compile(r"@step(?![\w])")
+_numbers = itertools.count()
+
+
+class CheckFailed(Exception):
+    """A step found an index out of range, at `position`."""
+
+    def __init__(self, position: int):
+        super().__init__(f"index out of range at position {position}")
+        self.position = position
+
+
+def module_text(steps: Sequence[StepCode]) -> str:
+    """One module with the steps as `@run0`, `@run1`, ..."""
+    shared: dict[str, str] = {}
+    for step in steps:
+        for name, text in step.shared.items():
+            assert shared.setdefault(name, text) == text, f"two texts of {name}"
+    parts = [*sorted({line for step in steps for line in step.declarations}), *shared.values()]
+    for number, step in enumerate(steps):
+        parts.append(_STEP.sub(f"@step{number}", step.text))
+        parts.append(f"define i64 @run{number}(ptr %places, i64 %low, i64 %high) {{\n"
+                     f"  %status = call i64 @step{number}(ptr %places, i64 %low, i64 %high)\n  ret i64 %status\n}}")
+    return "\n".join([*parts, UNLIKELY, ""])
+
+
+class LoadedSteps:
+    """Machine code of steps; `run(places)` does all tasks of all of them."""
+
+    def __init__(self, steps: Sequence[StepCode], target: Target):
+        import llvmlite.binding as llvm
+
+        self.steps = steps
+        module = llvm.parse_assembly(module_text(steps))
+        module.verify()
+        self.object_code = machine(target).emit_object(module)
+        builder = llvm.JITLibraryBuilder().add_object_img(self.object_code)
+        for name in ("memcpy", "memset"):
+            builder.import_symbol(name, ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value)
+        for number in range(len(steps)):
+            builder.export_symbol(f"run{number}")
+        self._library = builder.link(_linker(), f"steps_{next(_numbers)}")
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        self.functions = [kind(self._library[f"run{number}"]) for number in range(len(steps))]
+
+    def run(self, places: Sequence[int], one_at_a_time: bool = False) -> None:
+        pointers = (ctypes.c_void_p * len(places))(*places)
+        for step, function in zip(self.steps, self.functions, strict=True):
+            ranges = [(t, t + 1) for t in reversed(range(step.tasks))] if one_at_a_time else [(0, step.tasks)]
+            for low, high in ranges:
+                status = function(ctypes.addressof(pointers), low, high)
+                assert status == 0 or step.checks
+                if status:
+                    raise CheckFailed(status - 1)
+
+
+def run_steps(steps: Sequence[StepCode], operands: Sequence[np.ndarray], result_types: Sequence[TensorType], scratch_bytes: int,
+              target: Target, *, shared: Mapping[int, int] | None = None, one_at_a_time: bool = False) -> list[np.ndarray]:
+    """The results of the steps; operands stay as they are."""
+    shared = shared or {}
+    inputs = [guarded(array) for array in operands]
+    outputs = [inputs[shared[j]] if j in shared else guarded(np.full(type.shape, 77, type.dtype)) for j, type in enumerate(result_types)]
+    scratch = guarded(np.full(max(scratch_bytes, 1), 0xFF, np.uint8), aligned=True)
+    places = [array.ctypes.data for array in (*inputs, *outputs)] + [scratch.ctypes.data if scratch_bytes else 0]
+    LoadedSteps(steps, target).run(places, one_at_a_time)
+    for index, (array, before) in enumerate(zip(inputs, operands, strict=True)):
+        if index not in shared.values():
+            assert array.tobytes() == np.array(before, order="C").tobytes(), f"operand {index} was written to"
+    return [array.reshape(-1).view(type.dtype).reshape(type.shape).copy() for array, type in zip(outputs, result_types, strict=True)]
+
+
+def guarded(array: np.ndarray, aligned: bool = False) -> np.ndarray:
+    """A copy that ends where readable memory ends; `aligned`: it starts at a multiple of 64 and ends up to 63 bytes earlier."""
+    size = -(-array.nbytes // 64) * 64 if aligned else array.nbytes
+    length = (size // mmap.PAGESIZE + 1) * mmap.PAGESIZE
+    pages = mmap.mmap(-1, length + mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(start + length), ctypes.c_size_t(mmap.PAGESIZE), 0) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
+    copy = np.frombuffer(pages, array.dtype, array.size, length - size).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+_jit: list[Any] = []
+
+
+def _linker() -> Any:
+    import llvmlite.binding as llvm
+
+    if not _jit:
+        _jit.append(llvm.create_lljit_compiler(machine(host_targets()[0]), use_jit_link=True))
+    return _jit[0]
