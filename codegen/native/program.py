@@ -1,0 +1,211 @@
+"""A planned graph as one LLVM module: a function for each different step, and the one that calls them in order.
+
+    i64 @adjit_run(ptr %params, ptr %results, ptr %arena, ptr %pool)
+
+`params` and `results` point to arrays of pointers, one for each parameter and result of the graph (that of a result which ends in a
+donated parameter is not read); `arena` to working memory, aligned; `pool` to the launcher of a thread pool, or is null. The function
+uses no other memory than its stack, so any number of calls may be under way at once. It returns 0, or, where an index is out of range,
+`(number of the op + 1) << 40 | (position of the index + 1)`, with nothing written into donated parameters.
+
+The launcher begins with a pointer to `i64 launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)`, which does tasks 0 to `tasks` of a
+step (`step_code.py`) and is back when all are done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from adjit.codegen.native.copies import lower_copy
+from adjit.codegen.native.lower_step import lower_step
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.target import Target
+from adjit.ir.graph import Graph, Op, Slot
+from adjit.ir.layout import Handing, Layout
+
+ENTRY = "adjit_run"
+OP_SHIFT = 40
+"""Bits of a returned number below that of the op."""
+
+PARALLEL_NANOSECONDS = 15_000.0
+"""Estimated work from which a step is given to the threads; about what waking one takes, which then joins in where it can."""
+
+CALLS = 128
+"""Calls of steps in one function: longer ones take LLVM more than linear time."""
+
+PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
+ARGUMENTS = "ptr %params, ptr %results, ptr %arena, ptr %pool"
+
+_LAUNCH = """define internal void @adjit.launch(ptr %pool, ptr %step, ptr %places, i64 %tasks) nounwind {
+entry:
+  %none = icmp eq ptr %pool, null
+  br i1 %none, label %alone, label %together
+alone:
+  call i64 %step(ptr %places, i64 0, i64 %tasks)
+  ret void
+together:
+  %launch = load ptr, ptr %pool
+  call i64 %launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)
+  ret void
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a step: `code` under the name `function`, for op number `number` of the layout (-1: a copy of a result at the end).
+
+    `places` has a slot, or None for null, for each operand and result of the op, and its scratch memory.
+    """
+
+    function: str
+    code: StepCode
+    places: tuple[Slot | None, ...]
+    number: int
+    name: str
+
+    @property
+    def parallel(self) -> bool:
+        return self.code.tasks > 1 and self.code.work >= PARALLEL_NANOSECONDS and not self.code.checks
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCode:
+    """The text of a program, in parts that can become part of another one's.
+
+    `functions` has everything of its own, `shared` and `declarations` what other steps may bring along too.
+    """
+
+    entry: str
+    functions: tuple[str, ...]
+    shared: dict[str, str]
+    declarations: frozenset[str]
+    calls: tuple[Call, ...]
+
+    @property
+    def work(self) -> float:
+        """Estimated nanoseconds on one thread."""
+        return sum(call.code.work for call in self.calls)
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        shared = [self.shared[name] for name in sorted(self.shared)]
+        return "\n".join([*sorted(self.declarations), *shared, *self.functions, ""])
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Functions of steps, one for equal texts."""
+
+    prefix: str
+    names: dict[str, str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+
+    def name(self, code: StepCode) -> str:
+        found = self.names.get(code.text)
+        if found is None:
+            found = self.names[code.text] = f"{self.prefix}step_{len(self.names)}"
+            self.functions.append(re.sub(r"@step\b", f"@{found}", code.text))
+        return found
+
+
+def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False) -> ProgramCode:
+    """The program of a planned graph. All its names begin with `prefix`; where there is one, its entry is internal.
+
+    A `timed` program takes one argument more, a pointer to two int64 for each op that does something, and leaves there what the
+    processor's clock said before and after it. Raises `UnsupportedError` for an op without machine code.
+    """
+    layout = Layout(planned)
+    steps = _Steps(prefix)
+    calls = [call for number, op in enumerate(layout.ops) for call in _calls_of(op, number, layout, steps, target)]
+    calls += _copies_of_results(layout, steps)
+    shared: dict[str, str] = {}
+    declarations: set[str] = set()
+    for call in calls:
+        shared.update(call.code.shared)
+        declarations |= call.code.declarations
+    if timed:
+        declarations.add("declare i64 @llvm.readcyclecounter()")
+    entry = prefix + ENTRY
+    functions = [*steps.functions, *_emit_calls(entry, calls, timed, "internal " if prefix else "")]
+    if any(call.parallel for call in calls):
+        shared["adjit.launch"] = _LAUNCH
+    return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls))
+
+
+def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps, target: Target) -> list[Call]:
+    operands = [layout.places[value] for value in op.operands]
+    results = op.slots[:len(op.results)]
+    shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
+    scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
+    name = op.regions[0].name if op.regions else op.name
+    return [Call(steps.name(code), code, (*operands, *results, scratch), number, name) for code in lower_step(op, shared, target)]
+
+
+def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:
+    """Results that lie in the memory of a parameter or of another result, into memory of their own."""
+    calls = []
+    for index, (value, home) in enumerate(zip(layout.graph.results, layout.homes, strict=True)):
+        place, own = layout.places[value], Slot("result", index)
+        if home.handing is not Handing.DONATED and place != own and value.type.size:
+            code = lower_copy(value.type.nbytes)
+            calls.append(Call(steps.name(code), code, (place, own), -1, "copy"))
+    return calls
+
+
+def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, linkage: str) -> list[str]:
+    """The entry, and the functions that it is cut into where there are many calls."""
+    parameters, arguments = PARAMETERS, ARGUMENTS
+    if timed:
+        parameters, arguments = f"{parameters}, ptr noalias %clock", f"{arguments}, ptr %clock"
+    if len(calls) <= CALLS:
+        return [_function(entry, calls, timed, parameters, linkage)]
+    parts = [calls[start:start + CALLS] for start in range(0, len(calls), CALLS)]
+    functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal ") for k, part in enumerate(parts)]
+    lines = [f"define {linkage}i64 @{entry}({parameters}) nounwind {{", "entry:"]
+    for k in range(len(parts)):
+        lines += [f"  %failed{k} = call i64 @{entry}.{k}({arguments})", f"  %good{k} = icmp eq i64 %failed{k}, 0",
+                  f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:", f"  ret i64 %failed{k}", f"after{k}:"]
+    return [*functions, "\n".join([*lines, "  ret i64 0", "}"])]
+
+
+def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str) -> str:
+    """Makes the calls in order, and returns early where one fails."""
+    width = max((len(call.places) for call in calls), default=0)
+    lines = [f"define {linkage}i64 @{name}({parameters}) nounwind {{", "entry:", f"  %places = alloca [{width} x ptr]"]
+    held: list[Slot | str | None] = ["nothing yet"] * width
+    for i in range(width):
+        lines.append(f"  %place{i} = getelementptr ptr, ptr %places, i64 {i}")
+    for k, call in enumerate(calls):
+        for i, slot in enumerate(call.places):
+            if held[i] != slot:
+                lines += _store(slot, f"{k}.{i}", f"%place{i}")
+                held[i] = slot
+        if timed and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
+            lines += _clock(2 * call.number, f"begin{k}")
+        if call.parallel:
+            lines.append(f"  call void @adjit.launch(ptr %pool, ptr @{call.function}, ptr %places, i64 {call.code.tasks})")
+        else:
+            lines.append(f"  %r{k} = call i64 @{call.function}(ptr %places, i64 0, i64 {call.code.tasks})")
+        if timed and call.number >= 0:
+            lines += _clock(2 * call.number + 1, f"end{k}")
+        if call.code.checks:
+            lines += [f"  %good{k} = icmp eq i64 %r{k}, 0", f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:",
+                      f"  %failed{k} = or i64 %r{k}, {(call.number + 1) << OP_SHIFT}", f"  ret i64 %failed{k}", f"after{k}:"]
+    return "\n".join([*lines, "  ret i64 0", "}"])
+
+
+def _store(slot: Slot | None, name: str, place: str) -> list[str]:
+    """Puts the address of a slot into an element of the array of places."""
+    if slot is None:
+        return [f"  store ptr null, ptr {place}"]
+    if slot.space == "arena":
+        return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset}", f"  store ptr %a{name}, ptr {place}"]
+    return [f"  %at{name} = getelementptr ptr, ptr %{slot.space}s, i64 {slot.offset}", f"  %a{name} = load ptr, ptr %at{name}",
+            f"  store ptr %a{name}, ptr {place}"]
+
+
+def _clock(index: int, name: str) -> list[str]:
+    return [f"  %{name} = call i64 @llvm.readcyclecounter()", f"  %{name}.at = getelementptr i64, ptr %clock, i64 {index}",
+            f"  store i64 %{name}, ptr %{name}.at"]
