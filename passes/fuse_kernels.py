@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from adjit.ir.definition import Kind
@@ -47,8 +47,9 @@ from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_ma
 from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
 from adjit.ir.ops.region import fused
 from adjit.passes.choose_saved_values import backward_ops
-from adjit.passes.fusion_groups import VIEWS, Group, choose_space, is_fusible, merge_groups
+from adjit.passes.fusion_groups import MAX_OPS, VIEWS, Group, choose_space, is_fusible, merge_groups
 from adjit.passes.options import Options
+from adjit.passes.unit_order import UnitOrder
 
 
 def fuse_kernels(graph: Graph, options: Options) -> Graph:
@@ -72,12 +73,7 @@ _BACKWARD_PART = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDAT
 
 
 class _Fusion:
-    """The units of the program, a group or a single op each, in an order in which each comes after what it reads.
-
-    A unit has the index of one of its ops for a number; `owner[i]` is the group that computes op i, `reads[unit]` are the ops whose
-    results a unit reads. The order is kept up to date
-    (Pearce and Kelly, "A dynamic topological sort algorithm", 2007), so that a question about paths looks only at what lies between.
-    """
+    """The program as units, a group or a single op each."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -86,11 +82,11 @@ class _Fusion:
         self.readers = _readers(graph)
         self.backward = backward_ops(graph)
         self.groups: dict[int, Group] = {}
-        self.members: dict[int, list[int]] = {}
-        self.owner: dict[int, int] = {}
-        self.reads = {unit: [self.index_of[v] for v in op.operands if v in self.index_of] for unit, op in enumerate(graph.ops)}
-        self.order: list[int | None] = list(range(len(graph.ops)))
-        self.position = {unit: unit for unit in range(len(graph.ops))}
+        self.units = UnitOrder([self.makers(op.operands) for op in graph.ops])
+
+    def makers(self, values: Iterable[Value]) -> list[int]:
+        """The ops that make `values`."""
+        return [self.index_of[value] for value in values if value in self.index_of]
 
     # -- growing
 
@@ -98,9 +94,9 @@ class _Fusion:
         """Groups along the order of the ops, each within one part, so that the choice of what to save holds."""
         for index, op in enumerate(self.graph.ops):
             group = group_of(op, self.producer) if is_fusible(op) else None
+            self.units.add(index, self.makers(op.operands if group is None else group.sources()))
             if group is not None:
-                self.members[index], self.owner[index] = [index], index
-                self.set_group(index, group)
+                self.groups[index] = group
                 self.take_in_producers(index, self.are_of_one_part)
 
     def join_parts(self) -> None:
@@ -111,20 +107,23 @@ class _Fusion:
 
     def take_in_producers(self, consumer: int, allowed: Callable[[int, int], bool]) -> None:
         """Merge into a group those that compute what it reads, as long as one can be merged."""
-        while any(allowed(consumer, producer) and self.merge(consumer, producer) for producer in self.producers_of(consumer)):
+        while any(producer in self.groups and allowed(consumer, producer) and self.merge(consumer, producer)
+                  for producer in self.units.producers(consumer)):
             pass      # what was taken in brings producers of its own, and may have opened the way to others
 
     def join_readers(self) -> None:
         """Groups over the same space that read the same values: one pass over memory instead of two."""
         by_value: dict[Value, list[int]] = {}
         for number in sorted(self.groups):
+            full = full_map(self.groups[number].size)
             for value, index_map in self.groups[number].loads.items():
-                if index_map == full_map(self.groups[number].size):
+                if index_map == full:
                     by_value.setdefault(value, []).append(number)
         for numbers in by_value.values():
-            for first, second in itertools.pairwise(numbers):
-                if self.owner[first] != self.owner[second]:
-                    self.merge(self.owner[second], self.owner[first])
+            for index, other in itertools.pairwise(numbers):
+                first, second = self.units.owner[index], self.units.owner[other]
+                if first != second:
+                    self.merge(second, first)
 
     def are_of_one_part(self, consumer: int, producer: int) -> bool:
         first, second = self.graph.ops[consumer], self.graph.ops[producer]
@@ -133,70 +132,37 @@ class _Fusion:
     def part(self, op: Op) -> int:
         return _BACKWARD_PART[op.role] if op in self.backward else 0
 
-    def producers_of(self, group: int) -> list[int]:
-        """The groups that compute what a group reads, latest first."""
-        return sorted({unit for unit in self.inputs(group) if unit in self.groups}, key=lambda unit: -self.position[unit])
-
     def merge(self, later: int, earlier: int) -> bool:
         """Take a group into one that comes after it; False where that is not possible."""
-        if self.position[earlier] > self.position[later]:
+        if self.units.comes_before(later, earlier):
             return self.merge(earlier, later)
-        between = self.dependants(earlier, later)
-        if not between.isdisjoint(self.inputs(later)):
+        if len(self.groups[later].ops) + len(self.groups[earlier].ops) > MAX_OPS:
+            return False
+        between = self.units.dependants(earlier, later)
+        if between is None:
             return False      # a path leads out of the group and back into it
         group = merge_groups(self.groups[later], self.groups[earlier])
         if group is None or self.too_much_waits(group):
             return False
-        self.reorder(later, earlier, between)
-        self.set_group(later, group)
-        self.members[later] = sorted(self.members[earlier] + self.members[later])
-        for index in self.members.pop(earlier):
-            self.owner[index] = later
+        self.units.merge(earlier, later, between, self.makers(group.sources()))
+        self.groups[later] = group
         del self.groups[earlier]
         return True
 
     def too_much_waits(self, group: Group) -> bool:
         """Whether a kernel would read so many values that other ops make, all in memory until the last is there, that memory suffers."""
-        values = {group.origin.get(value, value) for value in group.loads}
-        return sum(value in self.index_of and value.type.nbytes >= SMALL for value in values) > MAX_WAITING
-
-    def dependants(self, unit: int, end: int, without: int | None = None) -> set[int]:
-        """The units between `unit` and `end` in the order that need a result of `unit`, by ways that do not lead through `without`."""
-        found: set[int] = set()
-        for other in self.order[self.position[unit] + 1:self.position[end]]:
-            if other is not None and other != without and any(source == unit or source in found for source in self.inputs(other)):
-                found.add(other)
-        return found
-
-    def reorder(self, later: int, earlier: int, between: set[int]) -> None:
-        """Move what needs the earlier group behind the later one, which takes it in."""
-        first, last = self.position.pop(earlier), self.position[later]
-        window = [unit for unit in self.order[first + 1:last] if unit is not None]
-        moved = [*(unit for unit in window if unit not in between), later, *(unit for unit in window if unit in between)]
-        self.order[first:last + 1] = [*moved, *[None] * (last + 1 - first - len(moved))]
-        self.position.update((unit, first + offset) for offset, unit in enumerate(moved))
+        if len(group.loads) <= MAX_WAITING:
+            return False
+        return sum(value in self.index_of and value.type.nbytes >= SMALL for value in set(group.sources())) > MAX_WAITING
 
     def nothing_waits(self, consumer: int, producer: int) -> bool:
         """Whether what reads the consumer's results can follow at once when they are computed along with the producer.
 
         Where a reader needs more that depends on the producer, the results would wait in memory.
         """
-        values = (self.graph.ops[index].result for index in self.members[consumer])
-        readers = {self.unit_of(reader) for value in values for reader in self.readers[value]} - {consumer, producer}
-        return all(self.dependants(producer, reader, without=consumer).isdisjoint(self.inputs(reader)) for reader in readers)
-
-    def unit_of(self, index: int) -> int:
-        return self.owner.get(index, index)
-
-    def inputs(self, unit: int) -> Iterator[int]:
-        """The units whose results a unit reads."""
-        owner = self.owner
-        return (owner.get(index, index) for index in self.reads[unit])
-
-    def set_group(self, unit: int, group: Group) -> None:
-        self.groups[unit] = group
-        values = (group.origin.get(value, value) for value in group.loads)
-        self.reads[unit] = [self.index_of[value] for value in values if value in self.index_of]
+        values = (self.graph.ops[index].result for index in self.units.members[consumer])
+        readers = {self.units.owner[reader] for value in values for reader in self.readers[value]} - {consumer, producer}
+        return all(self.units.dependants(producer, reader, without=consumer) is not None for reader in readers)
 
     # -- the new graph
 
@@ -207,15 +173,15 @@ class _Fusion:
             return self.graph
         demanded = set(self.graph.results)
         for group in groups.values():
-            demanded.update(group.origin.get(value, value) for value in group.loads)
-        units = [unit for unit in self.order if unit is not None]
+            demanded.update(group.sources())
+        units = list(self.units)
         single: dict[int, Op] = {}
         for unit in reversed(units):
             op = self.graph.ops[unit]
             if unit not in groups and (op.name not in VIEWS or not demanded.isdisjoint(op.results)):
                 single[unit] = op
                 demanded.update(op.operands)
-        fused_ops = {unit: self.fused_op(group, self.members[unit], demanded) for unit, group in groups.items()}
+        fused_ops = {unit: self.fused_op(group, self.units.members[unit], demanded) for unit, group in groups.items()}
         return self.graph.with_ops([(fused_ops.get(unit) or single[unit]) for unit in units if unit in fused_ops or unit in single])
 
     def fused_op(self, group: Group, members: list[int], demanded: set[Value]) -> Op:

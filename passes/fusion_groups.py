@@ -43,6 +43,10 @@ class Group:
     rows: int = 1
     columns: int = 1
 
+    def sources(self) -> list[Value]:
+        """The values that are read."""
+        return [self.origin.get(value, value) for value in self.loads] if self.origin else list(self.loads)
+
 
 def is_fusible(op: Op) -> bool:
     """Whether an op can be computed in a kernel: elementwise ops and reductions, of something."""
