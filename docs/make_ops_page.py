@@ -28,6 +28,7 @@ KINDS = {
     Kind.MOVEMENT: "Elements move to other places; none is computed.",
     Kind.INDEXING: "Elements move from or to places that are data. Indices are i64, at least 0 and below the size of the axis.",
     Kind.CONTRACTION: "Products summed over a dimension.",
+    Kind.WINDOW: "Elements of windows that slide over the last axes are combined. Axes are padded and windows lie as for `convolution`.",
     Kind.CREATION: "No operands.",
     Kind.SCAN: "The order of the elements along one axis counts.",
     Kind.REGION: "Ops that own graphs: transforms, which the pass `differentiate` expands, and kernels.",

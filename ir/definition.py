@@ -29,7 +29,8 @@ class Kind(Enum):
     REDUCTION = "reduction"       # combines along `axes`, which disappear
     MOVEMENT = "movement"         # elements move, none is computed
     INDEXING = "indexing"         # elements move to or from places that are data
-    CONTRACTION = "contraction"   # matmul
+    CONTRACTION = "contraction"   # sums of products: matmul, convolution
+    WINDOW = "window"             # combines elements of windows that slide over the last axes
     CREATION = "creation"         # no operands
     SCAN = "scan"                 # cumulative and sorting ops, along one axis
     REGION = "region"             # owns graphs

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from operator import is_
 
 from adjit.ir.definition import Kind
@@ -47,9 +48,9 @@ TRANSCENDENTALS = frozenset({
 
 GRADES = {
     Kind.ELEMENTWISE: CHEAP, Kind.MOVEMENT: CHEAP, Kind.REDUCTION: COLLECTIVE, Kind.SCAN: COLLECTIVE, Kind.INDEXING: COLLECTIVE,
-    Kind.CONTRACTION: CONTRACTION}
+    Kind.CONTRACTION: CONTRACTION, Kind.WINDOW: COLLECTIVE}
 
-READERS_FROM_MEMORY = (Kind.CONTRACTION, Kind.INDEXING, Kind.SCAN, Kind.REGION)
+READERS_FROM_MEMORY = (Kind.CONTRACTION, Kind.WINDOW, Kind.INDEXING, Kind.SCAN, Kind.REGION)
 
 ATTEMPTS = 32
 """How many of the most expensive ops are tried to be kept out of a choice that fits."""
@@ -240,9 +241,16 @@ def spread_order(count: int) -> list[int]:
 def _operations(op: Op, grade: int) -> int:
     """A rough count of what one run of `op` computes."""
     if op.definition.kind is Kind.CONTRACTION:
-        inner = op.operands[0].type.shape[-2 if op.attrs["transpose_a"] else -1]
-        return OPERATIONS[CONTRACTION] * inner * op.result.type.size
+        return OPERATIONS[CONTRACTION] * _products(op) * op.result.type.size
     return OPERATIONS[grade] * max((value.type.size for value in (*op.operands, op.result)), default=1)
+
+
+def _products(op: Op) -> int:
+    """How many products each element of a contraction is the sum of."""
+    first, second = (value.type.shape for value in op.operands)
+    if op.name == "matmul":
+        return first[-2 if op.attrs["transpose_a"] else -1]
+    return prod(second[1:]) if op.name == "convolution" else prod((second[0], *second[2:]))
 
 
 def _least_that_fits(halves: _Halves, budget: int) -> _Choice:

@@ -77,7 +77,7 @@ def test_a_zero_cotangent_contributes_zero(definition: OpDefinition, dtype: np.d
             np.testing.assert_array_equal(interpret(gradient_graph(gradient, again), [*arrays, ones, zeros])[0], zeros)
 
 
-@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.INDEXING, Kind.CONTRACTION, Kind.SCAN, where=has_derivative)
+@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.INDEXING, Kind.CONTRACTION, Kind.WINDOW, Kind.SCAN, where=has_derivative)
 def test_cotangents_have_the_types_of_the_operands(definition: OpDefinition) -> None:
     """For every float operand of every sample, in its own dtype."""
     for sample in definition.samples():

@@ -50,6 +50,9 @@ def test_operands_of_elementwise_ops_are_of_one_type(definition: OpDefinition) -
 F23, I3 = "f32[2,3]", "i64[3]"
 PLAIN = {"transpose_a": False, "transpose_b": False}
 I32, U8, BOOL = SHORT_NAMES["i32"], SHORT_NAMES["u8"], SHORT_NAMES["bool"]
+CONVOLUTION = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1), "groups": 1}
+WINDOWS = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)}
+
 CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str]] = [
     (ops.exp, ["i64[2]"], {}, DTypeError, "a float dtype is needed, got i64[2]\n    convert the operand with .astype first"),
     (ops.negative, ["bool[2]"], {}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
@@ -115,6 +118,24 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.matmul, ["f32[3]", F23], PLAIN, ShapeError, "matrices are needed, got f32[3] and f32[2,3]"),
     (ops.matmul, ["f32[2,2,3]", "f32[3,3,1]"], PLAIN, ShapeError, "batches of different shapes"),
     (ops.matmul, [F23, "f64[3,1]"], PLAIN, DTypeError, "operands of different dtypes"),
+    (ops.convolution, ["f32[2,3,4,4]", "f32[5,2,2,2]"], CONVOLUTION, ShapeError,
+     "f32[2,3,4,4] in 1 groups has 3 channels for a kernel, and f32[5,2,2,2] takes 2"),
+    (ops.convolution, ["f32[2,3,4,4]", "f32[5,3,2]"], CONVOLUTION, ShapeError, "of the same rank are needed, got f32[2,3,4,4] and f32[5,3,2]"),
+    (ops.convolution, ["f32[2,3,4,4]", "f32[5,3,2,2]"], CONVOLUTION | {"groups": 2}, ShapeError, "3 channels cannot be divided into 2 groups"),
+    (ops.convolution, ["f32[2,3,4,4]", "f32[5,3,2,2]"], CONVOLUTION | {"stride": (1, 0)}, ShapeError, "stride is at least 1, got (1, 0)"),
+    (ops.convolution, ["f32[2,3,4,4]", "f32[5,3,2,2]"], CONVOLUTION | {"low": (1,)}, ShapeError, "low (1,) needs 2 entries"),
+    (ops.convolution, ["i32[2,3,4,4]", "i32[5,3,2,2]"], CONVOLUTION, DTypeError, "a float dtype is needed, got i32[2,3,4,4]"),
+    (ops.convolution, ["f32[2,3,4,4]", "f64[5,3,2,2]"], CONVOLUTION, DTypeError, "operands of different dtypes"),
+    (ops.convolution_kernel_gradient, ["f32[2,3,4,4]", "f32[2,5,3,2]"], CONVOLUTION | {"sizes": (2, 2)}, ShapeError,
+     "the cotangent has to be f32[2,5,3,3], got f32[2,5,3,2]"),
+    (ops.convolution_kernel_gradient, ["f32[2,3,4,4]", "f32[2,5,3,3]"], CONVOLUTION | {"sizes": (2,)}, ShapeError, "of the same rank"),
+    (ops.window_sum, ["f32[4]"], WINDOWS, ShapeError, "windows of (2, 2) need 2 axes, got f32[4]"),
+    (ops.window_sum, ["f32[4,4]"], WINDOWS | {"sizes": (2, 0)}, ShapeError, "windows of (2, 0) have no elements"),
+    (ops.window_max, ["i32[4,4]"], WINDOWS, DTypeError, "a float dtype is needed, got i32[4,4]"),
+    (ops.window_max, ["f32[4,4]"], WINDOWS | {"interior": (1, 0)}, ShapeError, "no elements between those of f32[4,4], got (1, 0)"),
+    (ops.window_max, ["f32[4,4]"], WINDOWS | {"low": (0, -1)}, ShapeError, "padding cannot be negative"),
+    (ops.window_max_scatter, ["f32[4,4]", "f32[3,3]"], WINDOWS, ShapeError, "one number for each window is needed, f32[2,2], got f32[3,3]"),
+    (ops.window_max_take, ["f32[4,4]", "f32[4,3]"], WINDOWS, ShapeError, "operands of different shapes: f32[4,4] and f32[4,3]"),
     (ops.constant, [], {"value": 1.5, "dtype": I32, "shape": ()}, DTypeError, "int32 has no 1.5"),
     (ops.constant, [], {"value": 300, "dtype": U8, "shape": ()}, DTypeError, "uint8 has no 300"),
     (ops.constant, [], {"value": float("nan"), "dtype": I32, "shape": ()}, DTypeError, "int32 has no nan"),

@@ -23,6 +23,7 @@ from adjit.ir.ops.arithmetic import (
 from adjit.ir.ops.broadcasting import broadcast, reduce_sum
 from adjit.ir.ops.comparison import equal, greater, greater_equal, isfinite, isinf, isnan, less, less_equal, not_equal
 from adjit.ir.ops.contraction import matmul
+from adjit.ir.ops.convolution import convolution, convolution_kernel_gradient
 from adjit.ir.ops.creation import constant, full_like, iota
 from adjit.ir.ops.elementwise_math import (
     arccos,
@@ -74,11 +75,12 @@ from adjit.ir.ops.region import checkpoint, custom_call, fused, vjp
 from adjit.ir.ops.scan import argmax, argmin, argsort, cumprod, cumsum
 from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 from adjit.ir.ops.special import digamma, erfc, erfcx, erfinv, i0e, i1e, lgamma, trigamma
+from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_take, window_sum
 
 __all__ = [
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
     "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "cbrt", "ceil", "checkpoint", "concatenate", "constant", "convert",
-    "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2",
+    "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2",
     "expm1", "flip", "floor",
     "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater", "greater_equal", "hypot", "i0e", "i1e", "invert", "iota",
     "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log1p", "log2", "log10", "logaddexp", "logical_and",
@@ -88,4 +90,5 @@ __all__ = [
     "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product",
     "subtract", "take",
     "take_along_axis", "tan", "tanh", "transpose", "trigamma", "trunc", "update_slice", "vjp",
+    "window_max", "window_max_scatter", "window_max_take", "window_sum",
 ]

@@ -1,4 +1,4 @@
-"""`matmul`, the only contraction: all others are matmuls of transposed and reshaped operands."""
+"""`matmul`: all contractions but convolutions are matmuls of transposed and reshaped operands."""
 
 from __future__ import annotations
 

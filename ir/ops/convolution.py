@@ -1,0 +1,181 @@
+"""Convolutions, in the sense of networks: products of the windows of images with kernels; and the derivative in the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.errors import ShapeError
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.movement import flip, reshape, transpose
+from adjit.ir.ops.rules import FLOAT, require, require_dtype
+from adjit.ir.ops.sampling import uniform
+from adjit.ir.ops.sliding import ATTRIBUTES, Sliding, sliding_over
+from adjit.ir.types import F32, Shape, TensorType
+
+PANEL_BYTES = 1 << 20
+"""About the most that windows take in memory at once."""
+
+
+def convolution_sliding(x: TensorType, sizes: Shape, attrs: Attributes) -> Sliding:
+    """The windows of the images of a convolution with kernels of these sizes."""
+    return sliding_over(x, sizes, **{name: attrs[name] for name in ATTRIBUTES})
+
+
+def _require_groups(channels: int, groups: int, what: str) -> None:
+    if groups < 1 or channels % groups:
+        raise ShapeError(f"{channels} {what} cannot be divided into {groups} groups")
+
+
+def _infer_convolution(x: TensorType, w: TensorType, *, groups: int, **attrs: Any) -> TensorType:
+    require(x, FLOAT)
+    require_dtype(x, w)
+    if x.rank < 3 or w.rank != x.rank:
+        raise ShapeError(f"images [n, c, ...] and kernels [o, c / groups, ...] of the same rank are needed, got {x} and {w}")
+    _require_groups(x.shape[1], groups, "channels")
+    _require_groups(w.shape[0], groups, "kernels")
+    if w.shape[1] * groups != x.shape[1]:
+        raise ShapeError(f"{x} in {groups} groups has {x.shape[1] // groups} channels for a kernel, and {w} takes {w.shape[1]}")
+    return x.with_shape((x.shape[0], w.shape[0], *convolution_sliding(x, w.shape[2:], attrs).counts))
+
+
+def _panels(sliding: Sliding, channels: int, itemsize: int) -> Iterator[slice]:
+    """Parts of the first axis of the windows of one image, each of about `PANEL_BYTES` at most."""
+    count = sliding.counts[0]
+    row = channels * prod(sliding.sizes) * prod(sliding.counts[1:]) * itemsize
+    step = max(PANEL_BYTES // max(row, 1), 1)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def _evaluate_convolution(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndarray:
+    """A product of matrices for each image, each group, and each panel of windows."""
+    sliding = Sliding(x.shape[2:], w.shape[2:], **attrs)
+    out = np.zeros((x.shape[0], w.shape[0], *sliding.counts), x.dtype)
+    if not out.size or not w.size:
+        return out
+    inputs, outputs, axes = x.shape[1] // groups, w.shape[0] // groups, len(w.shape) - 2
+    for image, result in zip(x, out, strict=True):
+        padded = sliding.padded(image, 0.0)
+        for group in range(groups):
+            windows = sliding.windows(padded[group * inputs:(group + 1) * inputs])
+            own = slice(group * outputs, (group + 1) * outputs)
+            for part in _panels(sliding, inputs, x.itemsize):
+                panel = np.moveaxis(windows[:, part], range(1 + axes, 1 + 2 * axes), range(1, 1 + axes))
+                product = w[own].reshape(outputs, -1) @ panel.reshape(inputs * prod(sliding.sizes), -1)
+                result[own, part] = product.reshape(outputs, *panel.shape[1 + axes:])
+    return out
+
+
+def _convolution_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    x, w = operands
+    return (convolution_input_gradient(ct, w, convolution_sliding(x.type, w.type.shape[2:], attrs), attrs["groups"]),
+            convolution_kernel_gradient(x, ct, sizes=w.type.shape[2:], **attrs))
+
+
+def convolution_input_gradient(ct: Value, w: Value, sliding: Sliding, groups: int) -> Value:
+    """The derivative in the images: a convolution of the cotangent with the kernels turned round, input and output exchanged.
+
+    Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, arXiv:1603.07285, chapter 4.
+    """
+    outputs, inputs, *sizes = w.type.shape
+    grouped = reshape(w, shape=(groups, outputs // groups, inputs, *sizes))
+    turned = transpose(flip(grouped, axes=tuple(range(3, 3 + len(sizes)))), permutation=(0, 2, 1, *range(3, 3 + len(sizes))))
+    return convolution(ct, reshape(turned, shape=(groups * inputs, outputs // groups, *sizes)), **sliding.adjoint().attrs, groups=groups)
+
+
+_PLAIN: dict[str, Any] = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1), "groups": 1}
+
+_CASES: list[tuple[Shape, Shape, dict[str, Any]]] = [
+    ((2, 2, 5, 4), (3, 2, 3, 2), {}),
+    ((2, 1, 5, 4), (2, 1, 3, 3), {"low": (1, 1), "high": (1, 2)}),
+    ((1, 2, 6, 5), (2, 2, 3, 2), {"stride": (2, 3), "low": (1, 0), "high": (0, 2)}),
+    ((1, 2, 7, 6), (1, 2, 2, 3), {"dilation": (3, 2), "high": (1, 0)}),
+    ((2, 1, 3, 4), (2, 1, 2, 3), {"interior": (1, 2), "low": (1, 2), "high": (2, 0)}),
+    ((1, 4, 4, 4), (6, 2, 2, 2), {"groups": 2, "stride": (1, 2), "low": (0, 1)}),
+    ((2, 3, 4, 3), (3, 1, 3, 3), {"groups": 3, "low": (1, 1), "high": (1, 1)}),
+    ((1, 2, 6, 6), (2, 2, 2, 2), {"low": (-1, 1), "high": (1, -2), "interior": (1, 0), "stride": (2, 1)}),
+    ((1, 1, 5, 3), (1, 1, 1, 1), {"stride": (3, 2)}),
+]
+"""Shapes of images and kernels, and attributes that are not plain."""
+
+
+def _convolution_samples() -> Iterator[Sample]:
+    for images, kernels, attrs in _CASES:
+        yield Sample((uniform(images), uniform(kernels, seed=1)), {**_PLAIN, **attrs}, differentiable=(0, 1))
+    one = {name: value[:1] if isinstance(value, tuple) else value for name, value in _PLAIN.items()}
+    yield Sample((uniform((2, 2, 7)), uniform((3, 2, 3), seed=1)), {**one, "stride": (2,), "low": (2,)}, differentiable=(0, 1))
+    three = {name: value * 2 if isinstance(value, tuple) else value for name, value in one.items()}
+    three = {name: (*value, value[0]) if isinstance(value, tuple) else value for name, value in three.items()}
+    yield Sample((uniform((1, 2, 3, 4, 3)), uniform((2, 2, 2, 2, 2), seed=1)), {**three, "low": (1, 0, 0)}, differentiable=(0, 1))
+    yield Sample((uniform((2, 3, 9, 8), dtype=F32), uniform((4, 3, 3, 3), dtype=F32, seed=1)), {**_PLAIN, "low": (1, 1), "high": (1, 1)})
+    for images, kernels in (((0, 2, 4, 4), (3, 2, 2, 2)), ((2, 0, 4, 4), (3, 0, 2, 2)), ((2, 2, 4, 4), (0, 2, 2, 2)),
+                            ((1, 1, 2, 4), (1, 1, 3, 2)), ((1, 1, 0, 4), (1, 1, 1, 2))):
+        yield Sample((uniform(images), uniform(kernels)), _PLAIN)
+    yield Sample((uniform((1, 1, 0, 4)), uniform((1, 1, 2, 2))), {**_PLAIN, "low": (1, 0), "high": (1, 0)})
+
+
+convolution: OpDefinition = define(
+    "convolution", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int}, vjp=_convolution_vjp,
+    doc="Images [n, c, ...] by kernels [o, c / groups, ...], not turned round: each element of the result [n, o, ...] is the sum of a kernel "
+        "times a window of its group of channels. Axes get `interior` zeros between elements, then `low` and `high` at their ends "
+        "(negative: elements are taken away); windows are `stride` apart and their elements `dilation`.",
+    infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples)
+
+
+def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, groups: int, **attrs: Any) -> TensorType:
+    require(x, FLOAT)
+    require_dtype(x, ct)
+    if x.rank < 3 or ct.rank != x.rank or len(sizes) != x.rank - 2:
+        raise ShapeError(f"images [n, c, ...], cotangents [n, o, ...] and sizes of the same rank are needed, got {x}, {ct} and {sizes}")
+    _require_groups(x.shape[1], groups, "channels")
+    _require_groups(ct.shape[1], groups, "kernels")
+    expected = (x.shape[0], ct.shape[1], *convolution_sliding(x, sizes, attrs).counts)
+    if ct.shape != expected:
+        raise ShapeError(f"the cotangent has to be {x.with_shape(expected)}, got {ct}")
+    return x.with_shape((ct.shape[1], x.shape[1] // groups, *sizes))
+
+
+def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, groups: int, **attrs: Any) -> np.ndarray:
+    """The sum over images and panels of the cotangent times the windows, each a product of matrices."""
+    sliding = Sliding(x.shape[2:], sizes, **attrs)
+    inputs, outputs, axes = x.shape[1] // groups, ct.shape[1] // groups, len(sizes)
+    out = np.zeros((ct.shape[1], inputs, *sizes), x.dtype)
+    if not out.size or not ct.size:
+        return out
+    for image, cotangent in zip(x, ct, strict=True):
+        padded = sliding.padded(image, 0.0)
+        for group in range(groups):
+            windows = sliding.windows(padded[group * inputs:(group + 1) * inputs])
+            own = slice(group * outputs, (group + 1) * outputs)
+            for part in _panels(sliding, inputs, x.itemsize):
+                panel = np.moveaxis(windows[:, part], range(1 + axes, 1 + 2 * axes), range(1, 1 + axes))
+                product = cotangent[own, part].reshape(outputs, -1) @ panel.reshape(inputs * prod(sizes), -1).T
+                out[own] += product.reshape(out[own].shape)
+    return out
+
+
+def _kernel_gradient_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    """It is linear in the cotangent of the images' convolution and in the images."""
+    x, cotangent = operands
+    plain = {name: value for name, value in attrs.items() if name != "sizes"}
+    sliding = convolution_sliding(x.type, attrs["sizes"], attrs)
+    return convolution_input_gradient(cotangent, ct, sliding, attrs["groups"]), convolution(x, ct, **plain)
+
+
+def _kernel_gradient_samples() -> Iterator[Sample]:
+    for sample in _convolution_samples():
+        x, w = sample.arrays
+        sliding = Sliding(x.shape[2:], w.shape[2:], **{name: sample.attrs[name] for name in ATTRIBUTES})
+        ct = uniform((x.shape[0], w.shape[0], *sliding.counts), dtype=x.dtype, seed=2)
+        yield Sample((x, ct), {**sample.attrs, "sizes": w.shape[2:]}, sample.differentiable)
+
+
+convolution_kernel_gradient: OpDefinition = define(
+    "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int, "sizes": tuple},
+    vjp=_kernel_gradient_vjp,
+    doc="The derivative of a convolution in its kernels [o, c / groups, *sizes], for images [n, c, ...] and the cotangent [n, o, ...].",
+    infer=_infer_kernel_gradient, evaluate=_evaluate_kernel_gradient, samples=_kernel_gradient_samples)

@@ -1,0 +1,180 @@
+"""Sums and extrema of windows that slide over the last axes: what pooling is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.errors import ShapeError
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.rules import FLOAT, require, require_dtype
+from adjit.ir.ops.sampling import uniform
+from adjit.ir.ops.sliding import ATTRIBUTES, Sliding, sliding_over
+from adjit.ir.types import F32, Shape, TensorType
+
+_ATTRIBUTES: dict[str, type | tuple[type, ...]] = {"sizes": tuple, **ATTRIBUTES}
+_PLAIN: dict[str, Any] = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)}
+
+_CASES: list[tuple[Shape, dict[str, Any]]] = [
+    ((2, 3, 4, 6), {}),
+    ((2, 5, 5), {"sizes": (3, 2), "stride": (1, 2), "low": (1, 0), "high": (1, 1)}),
+    ((7, 6), {"sizes": (2, 3), "stride": (3, 1), "dilation": (2, 2), "high": (0, 3)}),
+    ((2, 3, 5), {"sizes": (1, 3), "stride": (1, 4), "high": (0, 2)}),
+    ((1, 4), {"sizes": (1,), "stride": (1,), "low": (0,), "high": (0,), "interior": (0,), "dilation": (1,)}),
+]
+
+
+def _infer_windows(x: TensorType, *, sizes: Shape, **attrs: Any) -> TensorType:
+    require(x, FLOAT)
+    sliding = sliding_over(x, sizes, **attrs)
+    if 0 in sizes:
+        raise ShapeError(f"windows of {sizes} have no elements")
+    return x.with_shape((*x.shape[:x.rank - len(sizes)], *sliding.counts))
+
+
+def _samples(**extra: Any) -> Iterator[Sample]:
+    for shape, attrs in _CASES:
+        yield Sample((uniform(shape),), {**_PLAIN, **attrs}, differentiable=(0,))
+    yield Sample((uniform((2, 3, 5, 36), dtype=F32),), _PLAIN)
+    yield Sample((uniform((2, 0, 4, 4)),), _PLAIN)
+    yield Sample((uniform((2, 1, 4)),), _PLAIN)
+
+
+def _evaluate_window_sum(x: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
+    """The sum along the last axis first: a window costs the sum of its sizes, not their product."""
+    rank = len(sizes)
+    for axis in reversed(range(rank)):
+        x = np.moveaxis(x, axis - rank, -1)
+        sliding = Sliding(x.shape[-1:], sizes[axis:axis + 1], **{name: value[axis:axis + 1] for name, value in attrs.items()})
+        padded = sliding.padded(x, 0.0)
+        total = padded[sliding.elements((0,))].copy()
+        for place in range(1, sizes[axis]):
+            total += padded[sliding.elements((place,))]
+        x = np.moveaxis(total, -1, axis - rank)
+    return np.ascontiguousarray(x)
+
+
+def _window_sum_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    return (window_sum(ct, sizes=attrs["sizes"], **sliding_over(operands[0].type, **attrs).adjoint().attrs),)
+
+
+def _window_sum_samples() -> Iterator[Sample]:
+    yield from _samples()
+    yield Sample((uniform((2, 3, 4)),), {**_PLAIN, "interior": (1, 2), "low": (-1, 2), "high": (1, -1), "stride": (1, 3)}, (0,))
+
+
+window_sum: OpDefinition = define(
+    "window_sum", Kind.WINDOW, arity=1, attributes=_ATTRIBUTES, infer=_infer_windows, evaluate=_evaluate_window_sum,
+    doc="The sums of windows of `sizes` over the last axes, which lie as those of a convolution do.",
+    vjp=_window_sum_vjp, samples=_window_sum_samples)
+
+
+def _infer_max(x: TensorType, *, sizes: Shape, **attrs: Any) -> TensorType:
+    if any(attrs["interior"]):
+        raise ShapeError(f"windows of which the largest element is taken have no elements between those of {x}, got {attrs['interior']}")
+    if any(number < 0 for number in (*attrs["low"], *attrs["high"])):
+        raise ShapeError(f"padding cannot be negative, got {attrs['low']} and {attrs['high']}")
+    return _infer_windows(x, sizes=sizes, **attrs)
+
+
+def _evaluate_window_max(x: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
+    rank = len(sizes)
+    for axis in reversed(range(rank)):
+        x = np.moveaxis(x, axis - rank, -1)
+        sliding = Sliding(x.shape[-1:], sizes[axis:axis + 1], **{name: value[axis:axis + 1] for name, value in attrs.items()})
+        padded = sliding.padded(x, -np.inf)
+        most = padded[sliding.elements((0,))].copy()
+        for place in range(1, sizes[axis]):
+            np.maximum(most, padded[sliding.elements((place,))], out=most)
+        x = np.moveaxis(most, -1, axis - rank)
+    return np.ascontiguousarray(x)
+
+
+def _window_max_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    return (window_max_scatter(operands[0], ct, **attrs),)
+
+
+_CHOICE = "of equal elements the first in C order, of several NaN the last."
+
+window_max: OpDefinition = define(
+    "window_max", Kind.WINDOW, arity=1, attributes=_ATTRIBUTES, infer=_infer_max, evaluate=_evaluate_window_max,
+    doc=f"The largest element of each window, -inf outside; NaN where there is one. The cotangent goes to one element: {_CHOICE}",
+    vjp=_window_max_vjp, samples=_samples)
+
+
+def _chosen(x: np.ndarray, sliding: Sliding) -> np.ndarray:
+    """The number, in C order, of the largest element of each window."""
+    padded = sliding.padded(x, -np.inf)
+    best = padded[sliding.elements((0,) * len(sliding.sizes))].copy()
+    number = np.zeros(best.shape, np.int64)
+    for index, place in enumerate(sliding.places):
+        element = padded[sliding.elements(place)]
+        better = (element > best) | np.isnan(element)
+        np.copyto(best, element, where=better)
+        number[better] = index
+    return number
+
+
+def _infer_scatter(x: TensorType, ct: TensorType, **attrs: Any) -> TensorType:
+    require_dtype(x, ct)
+    expected = _infer_max(x, **attrs)
+    if ct.shape != expected.shape:
+        raise ShapeError(f"one number for each window is needed, {expected}, got {ct}")
+    return x
+
+
+def _evaluate_scatter(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
+    sliding = Sliding(x.shape[x.ndim - len(sizes):], sizes, **attrs)
+    number = _chosen(x, sliding)
+    padded = np.zeros((*x.shape[:x.ndim - len(sizes)], *sliding.padded_lengths), x.dtype)
+    for index, place in enumerate(sliding.places):
+        padded[sliding.elements(place)] += np.where(number == index, ct, ct.dtype.type(0))
+    return padded[(..., *(slice(low, low + length) for low, length in zip(sliding.low, sliding.lengths, strict=True)))]
+
+
+def _scatter_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value | None, ...]:
+    return None, window_max_take(operands[0], ct, **attrs)
+
+
+def _pair_samples(per_window: bool) -> Iterator[Sample]:
+    for sample in _samples():
+        (x,) = sample.arrays
+        sizes = sample.attrs["sizes"]
+        counts = Sliding(x.shape[x.ndim - len(sizes):], **sample.attrs).counts
+        shape = (*x.shape[:x.ndim - len(sizes)], *counts) if per_window else x.shape
+        yield Sample((x, uniform(shape, dtype=x.dtype, seed=3)), sample.attrs, differentiable=(1,) if sample.differentiable else ())
+
+
+window_max_scatter: OpDefinition = define(
+    "window_max_scatter", Kind.WINDOW, arity=2, attributes=_ATTRIBUTES, infer=_infer_scatter, evaluate=_evaluate_scatter,
+    doc=f"Zeros, to which the number of each window is added where the largest element of that window of the first operand lies: {_CHOICE}",
+    vjp=_scatter_vjp, samples=lambda: _pair_samples(True))
+
+
+def _infer_take(x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
+    require_dtype(x, y)
+    if x.shape != y.shape:
+        raise ShapeError(f"operands of different shapes: {x} and {y}")
+    return _infer_max(x, **attrs)
+
+
+def _evaluate_take(x: np.ndarray, y: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
+    sliding = Sliding(x.shape[x.ndim - len(sizes):], sizes, **attrs)
+    number, padded = _chosen(x, sliding), sliding.padded(y, 0.0)
+    out = np.zeros(number.shape, x.dtype)
+    for index, place in enumerate(sliding.places):
+        np.copyto(out, padded[sliding.elements(place)], where=number == index)
+    return out
+
+
+def _take_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value | None, ...]:
+    return None, window_max_scatter(operands[0], ct, **attrs)
+
+
+window_max_take: OpDefinition = define(
+    "window_max_take", Kind.WINDOW, arity=2, attributes=_ATTRIBUTES, infer=_infer_take, evaluate=_evaluate_take,
+    doc=f"For each window, the element of the second operand where the largest of the first lies, 0 outside: {_CHOICE}",
+    vjp=_take_vjp, samples=lambda: _pair_samples(False))
