@@ -1,0 +1,30 @@
+"""The steps of ops that stand outside of kernels: movement, indexing, reductions, scans and sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from adjit.codegen.native.movement import MOVES, lower_movement
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.target import Target
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.graph import Op
+
+Lowering = Callable[[Op, Mapping[int, int], Target], tuple[StepCode, ...]]
+
+LOWERINGS: dict[str, Lowering] = {
+    **dict.fromkeys(MOVES, lower_movement),
+}
+"""By the name of the op."""
+
+
+def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """What the op is lowered to: steps that run one after the other; none where there is nothing to do.
+
+    `shared` has, for the number of each result that lies in the place of an operand, that operand's number. Raises `UnsupportedError` for
+    an op without machine code.
+    """
+    lowering = LOWERINGS.get(op.name)
+    if lowering is None:
+        raise UnsupportedError(f"{op.name}: there is no native code for it", op.loc, hint="use backend='numba'")
+    return lowering(op, shared, target)

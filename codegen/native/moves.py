@@ -1,0 +1,255 @@
+"""Elements that move from one strided array to another, or are filled with a number: what every movement op is made of.
+
+A `Move` is brought to as few dimensions as possible, and then written as loops around one of these: a block copy, a fill, a block in
+reverse order, the transpose of a tile in registers, or elements one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_text import (
+    BYTES_A_NANOSECOND,
+    Share,
+    StepText,
+    power_of_two_below,
+    share_rounds,
+)
+from adjit.codegen.target import Target
+
+LONG = 1 << 15
+"""Bytes of a row from which it is cut, to be shared among tasks."""
+
+CACHE_LINE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of a move: how often, and the elements from one to the next in the source and in the target."""
+
+    size: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Elements of `size` bytes go from operand number `operand` to the result; or the number with these `bits` goes everywhere.
+
+    `source` and `target` are the elements before the first one. `operands` operands of one type are read one after the other; each
+    goes `operand_step` elements further in the target than the one before.
+    """
+
+    size: int
+    axes: tuple[Axis, ...]
+    source: int = 0
+    target: int = 0
+    operand: int = 0
+    bits: int | None = None
+    operands: int = 1
+    operand_step: int = 0
+
+    @property
+    def count(self) -> int:
+        """Elements that are written."""
+        return math.prod(axis.size for axis in self.axes) * self.operands
+
+
+def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[StepCode, ...]:
+    """One step that does all `moves`, which write different elements of place number `result`; none where there is nothing to do."""
+    parts = [part for move in moves if move.count for part in _cut(_simplified(move))]
+    if not parts:
+        return ()
+    plans = [_plan(part, target) for part in parts]
+    text = StepText(target)
+    with text.step():
+        to = text.place(result)
+        for index, task in text.parts([plan.share.tasks for plan in plans]):
+            plans[index].write(text, task, to)
+    return (text.code(sum(plan.share.tasks for plan in plans), sum(plan.work for plan in plans)),)
+
+
+# -- fewer dimensions
+
+
+def _simplified(move: Move) -> Move:
+    """Without dimensions of size 1, and with those merged that lie in each other without gaps."""
+    axes: list[Axis] = []
+    for axis in move.axes:
+        if axis.size == 1:
+            continue
+        last = axes[-1] if axes else None
+        if last is not None and last.source == axis.source * axis.size and last.target == axis.target * axis.size:
+            axes[-1] = Axis(last.size * axis.size, axis.source, axis.target)
+        else:
+            axes.append(axis)
+    return replace(move, axes=tuple(axes))
+
+
+def _cut(move: Move) -> Iterator[Move]:
+    """A long row becomes two dimensions, and what is left over a move of its own."""
+    block = LONG // move.size
+    row = move.axes[-1] if move.axes else Axis(1, 0, 1)
+    if row.size < 2 * block or _turned_axis(move) is not None:
+        yield move
+        return
+    blocks, left = divmod(row.size, block)
+    yield replace(move, axes=(*move.axes[:-1], Axis(blocks, row.source * block, row.target * block), replace(row, size=block)))
+    if left:
+        done = row.size - left
+        yield replace(move, axes=(*move.axes[:-1], replace(row, size=left)), source=move.source + done * row.source,
+                      target=move.target + done * row.target)
+
+
+def _turned_axis(move: Move) -> int | None:
+    """The dimension along which the source lies without gaps, where the target's is another one."""
+    if move.bits is not None or not move.axes or move.axes[-1].target != 1 or move.axes[-1].source in (0, 1, -1):
+        return None
+    return next((index for index, axis in enumerate(move.axes[:-1]) if axis.source == 1), None)
+
+
+# -- loops
+
+
+def _plan(move: Move, target: Target) -> _Rows:
+    turned = _turned_axis(move)
+    if turned is not None:
+        return _Tiles(move, target, turned)
+    return _Rows(move, target)
+
+
+class _Rows:
+    """Loops around rows: the last dimension is moved as a whole."""
+
+    def __init__(self, move: Move, target: Target):
+        self.move, self.target = move, target
+        self.row = move.axes[-1] if move.axes else Axis(1, 0, 1)
+        self.outer: tuple[Axis, ...] = move.axes[:-1]
+        self.extents: tuple[int, ...] = (move.operands, *(axis.size for axis in self.outer))
+        self.share: Share = share_rounds(self.extents, self.work)
+
+    @property
+    def work(self) -> float:
+        """Estimated nanoseconds."""
+        m, row = self.move, self.row
+        in_vectors = row.target == 1 and row.source in (0, 1, -1)
+        each = m.size / BYTES_A_NANOSECOND * (1 if m.bits is not None else 2)
+        return m.count * (each if in_vectors else max(each, 0.7)) + 2 * m.count / row.size
+
+    def write(self, text: StepText, task: str, to: str) -> None:
+        """The rounds of one task; `to` points to the result."""
+        m = self.move
+        to = text.at(to, m.size, m.target)
+        source = ""
+        if m.bits is None and m.operands == 1:
+            source = text.at(text.place(m.operand), m.size, m.source)
+        with text.rounds(task, self.extents, self.share) as (operand, *counters):
+            if m.bits is None and m.operands > 1:
+                source = text.at(text.place(text.plus(operand, m.operand)), m.size, m.source)
+            to = text.at(to, m.size, (operand, m.operand_step))
+            self.write_inner(text, source, to, counters)
+
+    def write_inner(self, text: StepText, source: str, to: str, counters: Sequence[str]) -> None:
+        size, row = self.move.size, self.row
+        to = text.at(to, size, *((c, axis.target) for c, axis in zip(counters, self.outer, strict=True)))
+        if source:
+            source = text.at(source, size, *((c, axis.source) for c, axis in zip(counters, self.outer, strict=True)))
+        if row.target == 1 and row.source == 1 and source:
+            text.copy(to, source, row.size * size)
+        elif row.target == 1 and (row.source == 0 or not source):
+            _fill(text, size, source, to, row.size, self.move.bits)
+        elif row.target == 1 and row.source == -1:
+            _reverse(text, size, source, to, row.size)
+        else:
+            _one_by_one(text, size, source, to, row, self.move.bits)
+
+
+class _Tiles(_Rows):
+    """Loops around tiles that are transposed in registers; `turned` is the dimension along which the source lies without gaps."""
+
+    def __init__(self, move: Move, target: Target, turned: int):
+        row, column = move.axes[-1], move.axes[turned]
+        self.column = column
+        self.tile = min(power_of_two_below(min(row.size, column.size)), target.lanes(move.size), 16)
+        self.block = max(self.tile, CACHE_LINE // move.size)          # of the column: whole lines of the source are used at once
+        self.strip = 32 * self.block                                  # of the row
+        super().__init__(move, target)
+        self.outer = (*move.axes[:turned], *move.axes[turned + 1:-1])
+        self.extents = (move.operands, *(axis.size for axis in self.outer), max(column.size // self.block, 1), max(row.size // self.strip, 1))
+        self.share = share_rounds(self.extents, self.work)
+
+    @property
+    def work(self) -> float:
+        return self.move.count * max(self.move.size * 2 / BYTES_A_NANOSECOND, 1.0 / self.tile) + 2.0 * self.move.count / self.tile ** 2
+
+    def write_inner(self, text: StepText, source: str, to: str, counters: Sequence[str]) -> None:
+        size, tile, row, column = self.move.size, self.tile, self.row, self.column
+        *others, block, strip = counters
+        source = text.at(source, size, *((c, axis.source) for c, axis in zip(others, self.outer, strict=True)))
+        to = text.at(to, size, *((c, axis.target) for c, axis in zip(others, self.outer, strict=True)))
+        vector = f"<{tile} x i{8 * size}>"
+        row_end, column_end = (text.ends_at(c, axis.size, step)
+                               for c, axis, step in ((strip, row, self.strip), (block, column, self.block)))
+        with (text.loop(text.times(strip, self.strip), row_end, tile) as along_row,
+              text.loop(text.times(block, self.block), column_end, tile) as along_column):
+            x, y = (loop.counter if axis.size % tile == 0 else text.smaller(loop.counter, axis.size - tile)
+                    for loop, axis in ((along_row, row), (along_column, column)))
+            corner = text.at(source, size, (x, row.source), (y, column.source))
+            lines = [text.load(vector, text.at(corner, size, k * row.source), size) for k in range(tile)]
+            corner = text.at(to, size, (x, row.target), (y, column.target))
+            for k, line in enumerate(_transposed(text, vector, lines)):
+                text.store(vector, line, text.at(corner, size, k * column.target), size)
+
+
+def _transposed(text: StepText, vector: str, lines: list[str]) -> list[str]:
+    """As many vectors as each has lanes, transposed: blocks of 1, 2, 4, ... change places across the diagonal."""
+    lines, count = list(lines), len(lines)
+    distance = 1
+    while distance < count:
+        upper = [lane if not lane & distance else count + lane - distance for lane in range(count)]
+        lower = [count + lane if lane & distance else lane + distance for lane in range(count)]
+        for k in range(count):
+            if not k & distance:
+                a, b = lines[k], lines[k + distance]
+                lines[k], lines[k + distance] = text.shuffle(vector, a, b, upper), text.shuffle(vector, a, b, lower)
+        distance *= 2
+    return lines
+
+
+# -- rows
+
+
+def _fill(text: StepText, size: int, source: str, to: str, count: int, bits: int | None) -> None:
+    """`count` times the number with these bits, or the one at `source`."""
+    element, width = f"i{8 * size}", text.width(count, size)
+    vector = f"<{width} x {element}>"
+    if bits is None:
+        value = text.splat(element, text.load(element, source, size), width)
+    else:
+        value = f"splat ({element} {bits})"
+    with text.chunks(count, width) as start:
+        text.store(vector, value, text.at(to, size, (start, 1)), size)
+
+
+def _reverse(text: StepText, size: int, source: str, to: str, count: int) -> None:
+    width = text.width(count, size)
+    vector = f"<{width} x i{8 * size}>"
+    with text.chunks(count, width) as start:
+        line = text.load(vector, text.at(source, size, (start, -1), 1 - width), size)
+        text.store(vector, text.shuffle(vector, line, "poison", range(width - 1, -1, -1)), text.at(to, size, (start, 1)), size)
+
+
+def _one_by_one(text: StepText, size: int, source: str, to: str, row: Axis, bits: int | None) -> None:
+    element, width = f"i{8 * size}", min(4, power_of_two_below(row.size))
+    with text.chunks(row.size, width) as start:
+        to = text.at(to, size, (start, row.target))
+        if bits is None:
+            source = text.at(source, size, (start, row.source))
+            values = [text.load(element, text.at(source, size, k * row.source), size) for k in range(width)]
+        else:
+            values = [str(bits)] * width
+        for k, value in enumerate(values):
+            text.store(element, value, text.at(to, size, k * row.target), size)

@@ -1,0 +1,234 @@
+"""LLVM text of one step under construction: its places, its tasks, loops over several dimensions, and vectors of any element type.
+
+What the tasks of a step do follows from shapes: the rounds of its outermost loops are dealt out to them in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.target import Target
+
+NANOSECONDS_PER_TASK = 1 << 13
+MOST_TASKS = 64
+BYTES_A_NANOSECOND = 8
+"""How fast one thread reads or writes memory, roughly."""
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def power_of_two_below(count: int) -> int:
+    """The largest power of two that is not above `count`.
+
+    >>> power_of_two_below(1), power_of_two_below(10), power_of_two_below(16)
+    (1, 8, 16)
+    """
+    return 1 << (count.bit_length() - 1)
+
+
+def element_type(dtype: np.dtype) -> str:
+    """The LLVM type of an element in memory; a bool is a byte."""
+    return {"f": {4: "float", 8: "double"}}.get(dtype.kind, {}).get(dtype.itemsize) or f"i{8 * dtype.itemsize}"
+
+
+def element_bits(value: float, dtype: np.dtype) -> int:
+    """The bits of a number of this dtype, as an unsigned integer.
+
+    >>> hex(element_bits(1.0, np.dtype(np.float32)))
+    '0x3f800000'
+    """
+    return int.from_bytes(np.array(value, dtype).tobytes(), "little")
+
+
+def literal(value: float, dtype: np.dtype) -> str:
+    """A number of this dtype as LLVM writes it."""
+    if dtype.kind == "f":
+        return f"0x{element_bits(float(dtype.type(value)), np.dtype(np.float64)):016X}"
+    return str(element_bits(value, dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How rounds of leading loops are dealt out: `rounds` in the first `loops` loops together, `each` a task."""
+
+    loops: int
+    rounds: int
+    each: int
+
+    @property
+    def tasks(self) -> int:
+        return ceil_div(self.rounds, self.each)
+
+
+def share_rounds(extents: Sequence[int], work: float) -> Share:
+    """As many tasks as `work` nanoseconds are worth, from as few leading loops of these extents as give them.
+
+    >>> share_rounds((4, 100, 7), 80_000.0)
+    Share(loops=2, rounds=400, each=40)
+    """
+    wanted = max(1, min(MOST_TASKS, int(work / NANOSECONDS_PER_TASK) + 1))
+    loops, rounds = 0, 1
+    while loops < len(extents) and rounds < wanted:
+        rounds *= extents[loops]
+        loops += 1
+    return Share(loops, rounds, ceil_div(rounds, min(wanted, rounds)))
+
+
+class StepText(LLVMText):
+    """The text of one step for a target."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+
+    # -- the step
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """What is written inside is the body of `@step`."""
+        outer, self._lines = self._lines, []
+        yield
+        head = f"define internal i64 @step({SIGNATURE}) nounwind {{"
+        self.functions["step"] = "\n".join([head, "entry:", *self._lines, "  ret i64 0", "}"])
+        self._lines = outer
+
+    def code(self, tasks: int, work: float, checks: bool = False) -> StepCode:
+        """The finished step."""
+        return StepCode("\n".join(self.functions.values()) + "\n", tasks, work, frozenset(self._declarations), checks=checks)
+
+    def place(self, number: int | str) -> str:
+        """The pointer to operand, result or scratch number `number`."""
+        slot = self.let(f"getelementptr ptr, ptr %places, i64 {number}")
+        return self.let(f"load ptr, ptr {slot}, align 8")
+
+    def parts(self, counts: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Writes the parts of a step one after the other, each with so many tasks; yields where one begins, with the task's number in it."""
+        start = 0
+        for part, count in enumerate(counts):
+            low, high = "%low", "%high"
+            if len(counts) > 1:
+                low = self.larger(self.let(f"sub i64 %low, {start}"), 0)
+                high = self.smaller(self.let(f"sub i64 %high, {start}"), count)
+            with self.loop(low, high, empty=True) as loop:
+                yield part, loop.counter
+            start += count
+
+    # -- loops
+
+    @contextmanager
+    def nest(self, extents: Sequence[int]) -> Iterator[list[str]]:
+        """Loops inside each other, outermost first; their counters."""
+        with ExitStack() as loops:
+            yield ["0" if extent == 1 else loops.enter_context(self.loop(0, extent)).counter for extent in extents]
+
+    @contextmanager
+    def rounds(self, task: str, extents: Sequence[int], share: Share) -> Iterator[list[str]]:
+        """The rounds of loops of these extents that belong to a task; the counters of all loops."""
+        with ExitStack() as loops:
+            counters: list[str] = []
+            if share.rounds > 1:
+                if share.each > 1:
+                    low = self.let(f"mul nsw i64 {task}, {share.each}")
+                    high = self.smaller(self.let(f"add nsw i64 {low}, {share.each}"), share.rounds)
+                    task = loops.enter_context(self.loop(low, high)).counter
+                counters = self.split(task, extents[:share.loops])
+            else:
+                counters = ["0"] * share.loops
+            yield counters + loops.enter_context(self.nest(extents[share.loops:]))
+
+    def split(self, number: str, extents: Sequence[int]) -> list[str]:
+        """The counters of loops of these extents in round `number`, counted through all of them."""
+        counters: list[str] = []
+        for index in range(len(extents) - 1, 0, -1):
+            counters.append("0" if extents[index] == 1 else self.let(f"urem i64 {number}, {extents[index]}"))
+            number = number if extents[index] == 1 else self.let(f"udiv i64 {number}, {extents[index]}")
+        return [number, *reversed(counters)] if extents else []
+
+    @contextmanager
+    def chunks(self, count: int, width: int) -> Iterator[str]:
+        """A loop over starts of chunks of `width` elements that cover `count`, at least one; the last may overlap the one before."""
+        if count == width:
+            yield "0"
+            return
+        with self.loop(0, count, width) as loop:
+            yield loop.counter if count % width == 0 else self.smaller(loop.counter, count - width)
+
+    def blocks(self, count: int, width: int) -> Iterator[tuple[str, int]]:
+        """Writes loops over chunks that cover `count` elements without overlap: of `width`, then of smaller powers of two."""
+        done = 0
+        while done < count:
+            times = (count - done) // width
+            if times:
+                with self.loop(0, times * width, width) as loop:
+                    yield self.plus(loop.counter, done), width
+                done += times * width
+            width = power_of_two_below(width - 1) if width > 1 else 1
+
+    def ends_at(self, counter: str, count: int, block: int) -> str:
+        """Where block number `counter` of `count // block` blocks ends (at least one): the last one has what is left too."""
+        full = max(count // block, 1)
+        if full == 1:
+            return str(count)
+        last = self.let(f"icmp eq i64 {counter}, {full - 1}")
+        end = self.let(f"mul nsw i64 {self.plus(counter, 1)}, {block}")
+        return self.let(f"select i1 {last}, i64 {count}, i64 {end}")
+
+    # -- addresses and elements
+
+    def plus(self, value: str, number: int | str) -> str:
+        return value if number in (0, "0") else self.let(f"add nsw i64 {value}, {number}")
+
+    def times(self, value: str, number: int) -> str:
+        return value if number == 1 else self.let(f"mul nsw i64 {value}, {number}")
+
+    def at(self, pointer: str, size: int, *terms: tuple[str, int] | int) -> str:
+        """The address that many elements of `size` bytes behind `pointer`: numbers, or counters times numbers."""
+        for term in terms:
+            value, factor = ("1", term) if isinstance(term, int) else term
+            if factor == 0 or value == "0":
+                continue
+            offset = str(int(value) * factor * size) if value.lstrip("-").isdigit() else self.times(value, factor * size)
+            pointer = self.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        return pointer
+
+    def width(self, count: int, size: int) -> int:
+        """Lanes of vectors that suit `count` elements of `size` bytes: those of the target, or the next power of two below `count`."""
+        return min(self.target.lanes(size), power_of_two_below(count))
+
+    def load(self, type: str, pointer: str, size: int) -> str:
+        return self.let(f"load {type}, ptr {pointer}, align {size}")
+
+    def store(self, type: str, value: str, pointer: str, size: int) -> None:
+        self.do(f"store {type} {value}, ptr {pointer}, align {size}")
+
+    def splat(self, element: str, value: str, lanes: int) -> str:
+        """`value` in every lane."""
+        first = self.let(f"insertelement <{lanes} x {element}> poison, {element} {value}, i32 0")
+        return self.let(f"shufflevector <{lanes} x {element}> {first}, <{lanes} x {element}> poison, <{lanes} x i32> zeroinitializer")
+
+    def shuffle(self, type: str, a: str, b: str, order: Sequence[int]) -> str:
+        """Lanes of two vectors of `type`, those of `b` counted on; -1 for any."""
+        lanes = ", ".join(f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in order)
+        return self.let(f"shufflevector {type} {a}, {type} {b}, <{len(order)} x i32> <{lanes}>")
+
+    def copy(self, target: str, source: str, size: int) -> None:
+        """Copy `size` bytes."""
+        self.call("void", "llvm.memcpy.p0.p0.i64", ("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false"))
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """Elements from one index to the next along each dimension, row by row.
+
+    >>> strides_of((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(math.prod(shape[axis + 1:]) for axis in range(len(shape)))
