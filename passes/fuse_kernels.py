@@ -156,10 +156,12 @@ class _Fusion:
         return sum(value in self.index_of and value.type.nbytes >= SMALL for value in set(group.sources())) > MAX_WAITING
 
     def nothing_waits(self, consumer: int, producer: int) -> bool:
-        """Whether what reads the consumer's results can follow at once when they are computed along with the producer.
+        """Whether the two may become one, and what reads the consumer's results can then follow at once.
 
         Where a reader needs more that depends on the producer, the results would wait in memory.
         """
+        if self.units.dependants(producer, consumer) is None:
+            return False
         values = (self.graph.ops[index].result for index in self.units.members[consumer])
         readers = {self.units.owner[reader] for value in values for reader in self.readers[value]} - {consumer, producer}
         return all(self.units.dependants(producer, reader, without=consumer) is not None for reader in readers)
