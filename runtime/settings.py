@@ -70,6 +70,13 @@ def _matmul(text: str) -> str:
     return text
 
 
+def _target(text: str) -> str:
+    words = ("auto", "avx512", "avx2", "sse2")
+    if text not in words:
+        raise ValueError(f"expected one of {', '.join(words)}")
+    return text
+
+
 def _folder(text: str) -> Path | None:
     return Path(text).expanduser()
 
@@ -90,13 +97,15 @@ def usable_cores() -> int:
 
 DUMP = Setting("ADJIT_DUMP", _folder, lambda: None, "folder that gets every stage of every compiled graph, and every kernel's source")
 VERIFY = Setting("ADJIT_VERIFY", _flag, lambda: False, "1: check the graph's invariants after every pass")
-BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions compiled with backend='auto': numba or interpret")
+BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions compiled with backend='auto': native, numba or interpret")
 THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a kernel may use; default: the cores this process may run on")
 CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
 CACHE_SIZE = Setting("ADJIT_CACHE_SIZE", _bytes, lambda: 256 << 20, "bytes the folder of compiled kernels may take; 0: no disk cache")
 MATMUL = Setting("ADJIT_MATMUL", _matmul, lambda: "auto", "machine code for matrix products: avx512, avx2 or sse2; numpy: NumPy's; "
                  "default, auto: the best that this processor has")
+TARGET = Setting("ADJIT_TARGET", _target, lambda: "auto", "processor that native programs are made for: avx512, avx2 or sse2; default, "
+                 "auto: the best that this processor is")
 SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
 DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False, "1: kernels run as plain Python, to step through them")
 
-SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, SIGNATURES, DISABLE_JIT)
+SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, DISABLE_JIT)

@@ -8,7 +8,7 @@ uses no other memory than its stack, so any number of calls may be under way at 
 `(number of the op + 1) << 40 | (position of the index + 1)`, with nothing written into donated parameters.
 
 The launcher begins with a pointer to `i64 launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)`, which does tasks 0 to `tasks` of a
-step (`step_code.py`) and is back when all are done.
+step (`step_code.py`) and is back when all are done, with the smallest of the returned numbers that are not 0, or 0.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ CALLS = 128
 PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
 ARGUMENTS = "ptr %params, ptr %results, ptr %arena, ptr %pool"
 
-_LAUNCH = """define internal void @adjit.launch(ptr %pool, ptr %step, ptr %places, i64 %tasks) nounwind {
+_LAUNCH = """define internal i64 @adjit.launch(ptr %pool, ptr %step, ptr %places, i64 %tasks) nounwind {
 entry:
   %none = icmp eq ptr %pool, null
   br i1 %none, label %alone, label %together
 alone:
-  call i64 %step(ptr %places, i64 0, i64 %tasks)
-  ret void
+  %all = call i64 %step(ptr %places, i64 0, i64 %tasks)
+  ret i64 %all
 together:
   %launch = load ptr, ptr %pool
-  call i64 %launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)
-  ret void
+  %first = call i64 %launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)
+  ret i64 %first
 }"""
 
 
@@ -66,7 +66,7 @@ class Call:
 
     @property
     def parallel(self) -> bool:
-        return self.code.tasks > 1 and self.code.work >= PARALLEL_NANOSECONDS and not self.code.checks
+        return self.code.tasks > 1 and self.code.work >= PARALLEL_NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,8 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
                 held[i] = slot
         if timed and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
             lines += _clock(2 * call.number, f"begin{k}")
-        if call.parallel:
-            lines.append(f"  call void @adjit.launch(ptr %pool, ptr @{call.function}, ptr %places, i64 {call.code.tasks})")
-        else:
-            lines.append(f"  %r{k} = call i64 @{call.function}(ptr %places, i64 0, i64 {call.code.tasks})")
+        callee = f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places," if call.parallel else f"@{call.function}(ptr %places, i64 0,"
+        lines.append(f"  %r{k} = call i64 {callee} i64 {call.code.tasks})")
         if timed and call.number >= 0:
             lines += _clock(2 * call.number + 1, f"end{k}")
         if call.code.checks:

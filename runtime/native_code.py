@@ -1,0 +1,61 @@
+"""Native programs as loaded code: of this process, else of the disk cache, else compiled by LLVM and kept there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+
+from adjit.codegen.link import LoadedKernel
+from adjit.codegen.native.artifact import Artifact, compile_program_text, make_artifact
+from adjit.codegen.native.program import lower_program
+from adjit.codegen.target import TARGETS, Target, host_target, host_targets
+from adjit.ir.graph import Graph
+from adjit.ir.version import VERSION
+from adjit.runtime import settings
+from adjit.runtime.kernel_cache import obtain_code, sha256
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCode:
+    """The loaded code of a program, what is known of it, and where it came from, in words."""
+
+    loaded: LoadedKernel
+    artifact: Artifact
+    origin: str
+
+
+def native_target() -> Target | None:
+    """The target that the setting `ADJIT_TARGET` asks for, else the best of this processor; None where it has none.
+
+    Raises `ValueError` for one that this processor is not.
+    """
+    name = settings.TARGET.get()
+    if name == "auto":
+        return host_target()
+    target = TARGETS[name]
+    if target not in host_targets():
+        names = ", ".join(t.name for t in host_targets()) or "none of them"
+        raise ValueError(f"environment variable {settings.TARGET.variable}={name!r}: this processor has {names}")
+    return target
+
+
+def obtain_program(planned: Graph, target: Target, timed: bool = False) -> NativeCode:
+    """The code of a planned graph; raises `UnsupportedError` where an op has none.
+
+    Code of equal text is loaded once in a process, whatever the functions are that it was made for.
+    """
+    code = lower_program(planned, target, timed=timed)
+    text = code.text
+    key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
+    loaded, origin = obtain_code(key, lambda: compile_program_text(text, target))
+    return NativeCode(loaded, make_artifact(planned, code, target), origin)
+
+
+@cache
+def compiler() -> tuple[str, ...]:
+    """What the object code of a text depends on besides it, and its target."""
+    import llvmlite
+    from llvmlite import binding
+
+    return VERSION, f"llvmlite {llvmlite.__version__}", f"LLVM {'.'.join(map(str, binding.llvm_version_info))}"

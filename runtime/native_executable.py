@@ -1,0 +1,158 @@
+"""Runs native programs: one call of machine code for all of a planned graph.
+
+A call gives the code arrays of pointers to parameters and results, and working memory. Calls at the same time, and calls from
+within a call, take memory of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.native.artifact import failed_check
+from adjit.codegen.target import Target
+from adjit.ir.graph import Graph
+from adjit.ir.layout import Layout
+from adjit.ir.ops.indexing import check_indices
+from adjit.runtime.arena import allocate, check_size, data_address
+from adjit.runtime.executable import Times
+from adjit.runtime.native_code import NativeCode, obtain_program
+from adjit.runtime.native_threads import pool_for
+
+SHORT_NANOSECONDS = 5_000.0
+"""Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
+
+_ARGUMENTS = (ctypes.c_void_p,) * 4
+_KEEPING = ctypes.PYFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
+_RELEASING = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
+_TIMED = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS, ctypes.c_void_p)
+
+
+class NativeExecutable:
+    """A planned graph as machine code for a target, ready to run.
+
+    `code.loaded.address` is that of `adjit_run` (`codegen/native/program.py`). `threads` is the most threads a step is split over. Raises
+    `UnsupportedError` for an op without machine code.
+    """
+
+    def __init__(self, graph: Graph, target: Target, threads: int = 1):
+        self.layout = Layout(graph)
+        self.target, self.threads = target, threads
+        self.code = obtain_program(graph, target)
+        artifact = self.code.artifact
+        self.short = artifact.work < SHORT_NANOSECONDS
+        self._entry = (_KEEPING if self.short else _RELEASING)(self.code.loaded.address)
+        self._own = [(index, value.type.shape, value.type.dtype, result.param)
+                     for index, (value, result) in enumerate(zip(graph.results, artifact.results, strict=True))]
+        self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
+        self._frames: list[_Frame] = []
+        self._timed: NativeCode | None = None
+        self._clock = (0, 0)
+
+    def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
+        """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
+
+        A result in a donated buffer is the item of `leaves`, the very object; the others are new arrays, or NumPy scalars where
+        they are 0-d. Raises `MemoryError` before anything is written, and `IndexError` before donated parameters are.
+        """
+        frame = self._take()
+        results = self._enter(frame, arrays, leaves)
+        pool = pool_for(self.threads)
+        status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
+        return self._finish(frame, results, status)
+
+    def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
+        """As `run`; and when each op ran."""
+        if self._timed is None:
+            self._timed = obtain_program(self.layout.graph, self.target, timed=True)
+        ops = self.layout.ops
+        frame, pool = self._take(), pool_for(self.threads)
+        results = self._enter(frame, arrays, leaves)
+        cycles = np.zeros((len(ops), 2), np.int64)
+        begin = time.perf_counter_ns()
+        status = _TIMED(self._timed.loaded.address)(
+            frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data)
+        end = time.perf_counter_ns()
+        return self._finish(frame, results, status), self._times(cycles, begin, end)
+
+    def index_error(self, status: int, params: int, results: int, arena: int) -> IndexError:
+        """The error that a number returned by `adjit_run` stands for; the others are its arguments, as addresses."""
+        number, _ = failed_check(status)
+        check = self.code.artifact.checks[number]
+        if check.space == "arena":
+            address = arena + check.offset
+        else:
+            pointers = params if check.space == "param" else results
+            address = ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0
+        count = int(np.prod(check.shape))
+        indices = np.frombuffer((ctypes.c_int64 * count).from_address(address), np.int64)
+        place = f"\n    at {check.location.describe()}" if check.location else ""
+        try:
+            check_indices(indices, check.size, check.axis)
+        except IndexError as error:
+            return IndexError(f"{check.op}: {error}{place}")
+        return IndexError(f"{check.op}: an index was out of range for axis {check.axis} of size {check.size}{place}")
+
+    def _take(self) -> _Frame:
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return _Frame(self)
+
+    def _enter(self, frame: _Frame, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
+        """Write the addresses of a call into its frame; gives its results, which are yet to be computed."""
+        params, places = frame.params, frame.results
+        for index, array in enumerate(arrays):
+            params[index] = data_address(array)
+        results = []
+        for index, shape, dtype, param in self._own:
+            if param < 0:
+                array = np.empty(shape, dtype)
+                places[index] = data_address(array)
+                results.append(array)
+            else:
+                results.append(leaves[param])
+        return results
+
+    def _finish(self, frame: _Frame, results: list[Any], status: int) -> list[Any]:
+        if status:
+            raise self.index_error(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
+        self._frames.append(frame)
+        for index in self._scalars:
+            results[index] = results[index][()]
+        return results
+
+    def _times(self, cycles: np.ndarray, begin: int, end: int) -> Times:
+        """The cycles of each op as nanoseconds; the longer ago the first timed call is, the better is the length of a cycle known."""
+        if not len(cycles):
+            return []
+        first = self._clock if self._clock[1] else (begin, int(cycles[0, 0]))
+        self._clock = first
+        passed = max(int(cycles.max()) - first[1], 1)
+        length = (end - first[0]) / passed
+        times: Times = []
+        for op, (start, stop) in zip(self.layout.ops, cycles.tolist(), strict=True):
+            if not start:       # it has no elements, and no step
+                start = stop = cycles[0, 0] if not times else last
+            last = stop
+            times.append((op, begin + int((start - int(cycles[0, 0])) * length), begin + int((stop - int(cycles[0, 0])) * length)))
+        return times
+
+
+class _Frame:
+    """The memory of one call."""
+
+    __slots__ = ("_block", "arena", "params", "results")
+
+    def __init__(self, executable: NativeExecutable):
+        graph, layout = executable.layout.graph, executable.layout
+        for type in layout.buffers.values():
+            check_size(type)
+        self._block = allocate(layout.arena_bytes)
+        self.arena = data_address(self._block)
+        self.params = (ctypes.c_void_p * len(graph.params))()
+        self.results = (ctypes.c_void_p * len(graph.results))()
