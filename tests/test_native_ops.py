@@ -44,3 +44,55 @@ def check(name: str, target: Target, *arrays: np.ndarray, in_place: bool = False
 def test_samples(name: str, target: Target) -> None:
     for sample in DEFINITIONS[name].samples():
         check(name, target, *sample.arrays, **sample.attrs)
+
+
+# -- indexing
+
+def indexing_case(along: bool, shape: tuple[int, ...], axis: int, count: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A base, indices that repeat themselves, and updates, all whole numbers."""
+    rng = np.random.default_rng(3)
+    places = (*shape[:axis], count, *shape[axis + 1:])
+    indices = rng.integers(0, shape[axis], places if along else count)
+    return rng.integers(0, 50, shape).astype(dtype), indices, rng.integers(0, 50, places).astype(dtype)
+
+
+@for_each_target
+@pytest.mark.parametrize("one_at_a_time", [False, True])
+@pytest.mark.parametrize(("shape", "axis", "count", "dtype"), [
+    ((50, 128), 0, 300, "f4"), ((50, 129), 0, 300, "f8"), ((4, 70, 3), 1, 500, "f4"), ((3000,), 0, 20000, "f8"), ((6, 7), 1, 5, "i1"),
+    ((2, 9, 640), 1, 40, "u2")])
+def test_indexing(shape: tuple[int, ...], axis: int, count: int, dtype: str, one_at_a_time: bool, target: Target) -> None:
+    for along in (False, True):
+        base, indices, updates = indexing_case(along, shape, axis, count, dtype)
+        reading, writing = ("take_along_axis", ["scatter_add_along_axis"]) if along else ("take", ["scatter_add", "scatter_set"])
+        check(reading, target, base, indices, axis=axis, one_at_a_time=one_at_a_time)
+        for name in writing:
+            for in_place in (False, True):
+                check(name, target, base, indices, updates, axis=axis, one_at_a_time=one_at_a_time, in_place=in_place)
+
+
+@for_each_target
+@pytest.mark.parametrize("name", ["take", "scatter_add", "scatter_set", "take_along_axis", "scatter_add_along_axis"])
+def test_the_first_index_out_of_range_is_named(name: str, target: Target) -> None:
+    base, indices, updates = indexing_case(name.endswith("_along_axis"), (40, 30), 0, 60, "f4")
+    operands = (base, indices, updates)[:DEFINITIONS[name].arity]
+    for position, wrong in ((0, -1), (indices.size // 2, 40), (indices.size - 1, 2 ** 62)):
+        bad = indices.copy()
+        bad.reshape(-1)[position:] = wrong
+        with pytest.raises(CheckFailed) as failure:
+            run(name, target, operands[0], bad, *operands[2:], axis=0)
+        assert failure.value.position == position
+
+
+def test_indices_are_checked_before_all_else() -> None:
+    target = TARGET_CASES[0].values[0]
+    for name in ("take", "scatter_add", "scatter_set", "take_along_axis", "scatter_add_along_axis"):
+        operands = indexing_case(name.endswith("_along_axis"), (5, 6), 0, 4, "f4")[:DEFINITIONS[name].arity]
+        steps = lower_op(op_of(DEFINITIONS[name], operands, {"axis": 0}), {}, target)
+        assert [step.checks for step in steps] == [True, *[False] * (len(steps) - 1)]
+
+
+@for_each_target
+def test_indices_of_rows_without_elements_are_checked(target: Target) -> None:
+    with pytest.raises(CheckFailed):
+        run("take", target, np.zeros((3, 0)), np.array([1, 3]), axis=0)

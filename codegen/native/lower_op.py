@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from adjit.codegen.native.indexing import lower_scatter, lower_scatter_along_axis, lower_take, lower_take_along_axis
 from adjit.codegen.native.movement import MOVES, lower_movement
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
@@ -14,6 +15,11 @@ Lowering = Callable[[Op, Mapping[int, int], Target], tuple[StepCode, ...]]
 
 LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(MOVES, lower_movement),
+    "take": lower_take,
+    "take_along_axis": lower_take_along_axis,
+    "scatter_add": lower_scatter,
+    "scatter_set": lower_scatter,
+    "scatter_add_along_axis": lower_scatter_along_axis,
 }
 """By the name of the op."""
 

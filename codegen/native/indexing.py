@@ -1,0 +1,175 @@
+"""Ops that read from or write to places that are data. The first step checks the indices, before anything is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from adjit.codegen.native.movement import copy_of
+from adjit.codegen.native.moves import lower_moves
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, share_rounds
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op
+
+INDEX_BYTES = 8
+COLUMN_BYTES = 256
+"""Of a row that is scattered: what one task writes of it at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The first operand as `before x size x after`, along the axis; the indices, `count` of them for each position before."""
+
+    before: int
+    size: int
+    after: int
+    count: int
+    element: str
+    bytes: int
+
+    @classmethod
+    def of(cls, op: Op) -> _Shape:
+        shape, axis, dtype = op.operands[0].type.shape, op.attrs["axis"], op.operands[0].type.dtype
+        indices = op.operands[1].type
+        along = op.name.endswith("_along_axis")
+        return cls(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:]), indices.shape[axis] if along else indices.size,
+                   element_type(dtype), dtype.itemsize)
+
+
+def lower_check(op: Op, target: Target) -> tuple[StepCode, ...]:
+    """Whether all indices, the second operand, are within the axis; none where there are no indices."""
+    count, size = op.operands[1].type.size, op.operands[0].type.shape[op.attrs["axis"]]
+    if not count:
+        return ()
+    text = StepText(target)
+    width = text.width(count, INDEX_BYTES)
+    vector, mask = f"<{width} x i64>", f"<{width} x i1>"
+    with text.step():
+        indices = text.place(1)
+        with text.loop(0, count, width, carried=[(mask, "zeroinitializer")]) as loop:
+            start = loop.counter if count % width == 0 else text.smaller(loop.counter, count - width)
+            numbers = text.load(vector, text.at(indices, INDEX_BYTES, (start, 1)), INDEX_BYTES)
+            wrong = text.let(f"icmp uge {vector} {numbers}, splat (i64 {size})")
+            loop.following = [text.let(f"or {mask} {loop.values[0]}, {wrong}")]
+        found = text.call("i1", f"llvm.vector.reduce.or.v{width}i1", (mask, loop.following[0]))
+        text.do(f"br i1 {found}, label %find, label %fine")
+        text.label("find")
+        with text.loop(0, count) as loop:
+            number = text.load("i64", text.at(indices, INDEX_BYTES, (loop.counter, 1)), INDEX_BYTES)
+            wrong, here, further = text.let(f"icmp uge i64 {number}, {size}"), f"here{text.fresh()}", f"further{text.fresh()}"
+            text.do(f"br i1 {wrong}, label %{here}, label %{further}")
+            text.label(here)
+            text.do(f"ret i64 {text.plus(loop.counter, 1)}")
+            text.label(further)
+        text.do("br label %fine")
+        text.label("fine")
+    return (text.code(1, count * INDEX_BYTES / BYTES_A_NANOSECOND, checks=True),)
+
+
+# -- reading
+
+
+def lower_take(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """Rows at the indices: `before x count` of them."""
+    s, check = _Shape.of(op), lower_check(op, target)
+    if not op.result.type.size:
+        return check
+    text, extents, row = StepText(target), (s.before, s.count), s.after * s.bytes
+    work = op.result.type.size * max(s.bytes * 2 / BYTES_A_NANOSECOND, 1.5 / s.after)
+    share = share_rounds(extents, work)
+    with text.step():
+        source, indices, to = text.place(0), text.place(1), text.place(2)
+        for _, task in text.parts([share.tasks]):
+            with text.rounds(task, extents, share) as (outer, place):
+                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), INDEX_BYTES)
+                text.copy(text.at(to, row, (outer, s.count), (place, 1)), text.at(source, row, (outer, s.size), (number, 1)), row)
+    return (*check, text.code(share.tasks, work))
+
+
+def lower_take_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """Single elements at the indices, `before x count x after` of them."""
+    s, check = _Shape.of(op), lower_check(op, target)
+    if not op.result.type.size:
+        return check
+    text, extents = StepText(target), (s.before, s.count, s.after)
+    work = op.result.type.size * 1.5
+    share = share_rounds(extents, work)
+    with text.step():
+        source, indices, to = text.place(0), text.place(1), text.place(2)
+        for _, task in text.parts([share.tasks]):
+            with text.rounds(task, extents, share) as (outer, place, column):
+                at = ((outer, s.count * s.after), (place, s.after), (column, 1))
+                number = text.load("i64", text.at(indices, INDEX_BYTES, *at), INDEX_BYTES)
+                value = text.load(s.element, text.at(source, s.bytes, (outer, s.size * s.after), (number, s.after), (column, 1)), s.bytes)
+                text.store(s.element, value, text.at(to, s.bytes, *at), s.bytes)
+    return (*check, text.code(share.tasks, work))
+
+
+# -- writing
+
+
+def lower_scatter(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """Rows added or set at the indices, one index after the other; tasks have positions before the axis, and columns of the rows."""
+    s, check = _Shape.of(op), lower_check(op, target)
+    start = (*check, *_base(op, shared, target))
+    if not op.operands[2].type.size:
+        return start
+    text = StepText(target)
+    width, columns = text.width(s.after, s.bytes), _columns(s)
+    extents = (s.before, s.after // columns)
+    work = op.operands[2].type.size * max(s.bytes * 3 / BYTES_A_NANOSECOND, 1.5 / s.after)
+    share = share_rounds(extents, work)
+    with text.step():
+        indices, updates, to = text.place(1), text.place(2), text.place(3)
+        for _, task in text.parts([share.tasks]):
+            with text.rounds(task, extents, share) as (outer, part), text.nest([s.count]) as (place,):
+                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), INDEX_BYTES)
+                source = text.at(updates, s.bytes, (outer, s.count * s.after), (place, s.after), (part, columns))
+                goal = text.at(to, s.bytes, (outer, s.size * s.after), (number, s.after), (part, columns))
+                if op.name == "scatter_set":
+                    text.copy(goal, source, columns * s.bytes)
+                    continue
+                for first, lanes in text.blocks(columns, width):
+                    _add(text, s, lanes, text.at(source, s.bytes, (first, 1)), text.at(goal, s.bytes, (first, 1)))
+    return (*start, text.code(share.tasks, work))
+
+
+def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """Single elements added at the indices, in order; tasks have positions before the axis, and columns after it."""
+    s, check = _Shape.of(op), lower_check(op, target)
+    start = (*check, *_base(op, shared, target))
+    if not op.operands[2].type.size:
+        return start
+    text, columns = StepText(target), _columns(s)
+    extents = (s.before, s.after // columns)
+    work = op.operands[2].type.size * 2.0
+    share = share_rounds(extents, work)
+    with text.step():
+        indices, updates, to = text.place(1), text.place(2), text.place(3)
+        for _, task in text.parts([share.tasks]):
+            with text.rounds(task, extents, share) as (outer, part), text.nest([s.count, columns]) as (place, column):
+                at = ((outer, s.count * s.after), (place, s.after), (part, columns), (column, 1))
+                number = text.load("i64", text.at(indices, INDEX_BYTES, *at), INDEX_BYTES)
+                goal = text.at(to, s.bytes, (outer, s.size * s.after), (number, s.after), (part, columns), (column, 1))
+                _add(text, s, 1, text.at(updates, s.bytes, *at), goal)
+    return (*start, text.code(share.tasks, work))
+
+
+def _base(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """What is not written at an index is the base."""
+    return () if shared.get(0) == 0 else lower_moves([copy_of(op, 0)], len(op.operands), target)
+
+
+def _columns(s: _Shape) -> int:
+    """Columns of a row that stay together: so few that they divide the row, but `COLUMN_BYTES` at least."""
+    fewest = max(COLUMN_BYTES // s.bytes, 1)
+    return fewest if s.after % fewest == 0 else s.after
+
+
+def _add(text: StepText, s: _Shape, lanes: int, source: str, goal: str) -> None:
+    type = f"<{lanes} x {s.element}>"
+    a, b = text.load(type, goal, s.bytes), text.load(type, source, s.bytes)
+    code = "add" if s.element[0] == "i" else "fadd"
+    text.store(type, text.let(f"{code} {type} {a}, {b}"), goal, s.bytes)
