@@ -25,6 +25,7 @@ class LoadedKernel:
 
     address: int
     library: Any = field(repr=False)
+    nbytes: int = 0     # of the object code
 
 
 _numbers = itertools.count()
@@ -46,4 +47,4 @@ def load(compiled: CompiledObject) -> LoadedKernel:
 
     builder = llvm.JITLibraryBuilder().add_object_img(compiled.object_code).add_current_process()
     library = builder.export_symbol(compiled.symbol).link(_linker(), f"adjit_{next(_numbers)}")
-    return LoadedKernel(library[compiled.symbol], library)
+    return LoadedKernel(library[compiled.symbol], library, len(compiled.object_code))

@@ -9,6 +9,7 @@ from typing import Any
 
 from adjit.ir.errors import UnsupportedError
 from adjit.runtime import settings
+from adjit.runtime.native_code import native_is_supported
 from adjit.tracer.box import ByReference
 
 BACKENDS = ("auto", "native", "numba", "interpret")
@@ -18,7 +19,7 @@ Names = str | int | Iterable[str | int]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The options in force. `backend` is "numba" or "interpret"; `static` and `donate` are names of arguments."""
+    """The options in force. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments."""
 
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
@@ -74,8 +75,8 @@ def _choose_backend(backend: str) -> str:
     wanted, source = (backend, "backend") if backend != "auto" else (settings.BACKEND.get(), settings.BACKEND.variable)
     if wanted not in BACKENDS:
         raise ValueError(f"unknown {source} {wanted!r}; the choices are {', '.join(BACKENDS)}")
-    if wanted == "native":
-        raise UnsupportedError("the native backend is not there yet", hint="use backend='numba', or 'auto'")
+    if wanted == "native" and not native_is_supported():
+        raise UnsupportedError("the native backend is for CPython on Linux on x86-64", hint="use backend='numba', or 'auto'")
     return "numba" if wanted == "auto" else wanted
 
 

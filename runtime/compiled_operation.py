@@ -15,10 +15,9 @@ from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import HALF, JOINT, PipelineResult, run_pipeline
+from adjit.runtime.backends import make_executable
 from adjit.runtime.choices import Choices
-from adjit.runtime.executable import Executable, Interpretation
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.kernels import compile_kernels
 
 
 class Half:
@@ -27,9 +26,7 @@ class Half:
     def __init__(self, graph: Graph, choices: Choices, verify: bool, threads: int):
         self.pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, passes=HALF, stage=Stage.ADJOINT)
         planned = self.pipeline.final
-        self.kernels = {} if choices.backend == "interpret" else compile_kernels(planned)
-        self.executable = Interpretation(self.pipeline.graphs["optimized"], planned) if choices.backend == "interpret" \
-            else Executable(planned, self.kernels, threads)
+        self.executable = make_executable(choices.backend, self.pipeline.graphs["optimized"], planned, threads)
         self.inputs = Inputs(planned, [value.name or f"saved {index}" for index, value in enumerate(planned.params)])
         self.fresh = (True,) * len(planned.results)
 

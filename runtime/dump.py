@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from adjit.codegen.kernel_source import KernelSource
 from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
 
 
 class Dump:
-    """A new folder for one compiled signature, below `folder`: `00-traced.ir`, `01-simplify.ir`, ..., `kernels/NAME.py`."""
+    """A new folder for one compiled signature, below `folder`: `00-traced.ir`, `01-simplify.ir`, ..., `kernels/NAME.py` (for native
+    programs `.ll`).
+    """
 
     def __init__(self, folder: Path, name: str):
         self.folder = _new_folder(folder, _file_name(name))
@@ -25,12 +26,12 @@ class Dump:
         (self.folder / f"{self._count:02}-{_file_name(name)}.ir").write_text(print_graph(graph))
         self._count += 1
 
-    def kernels(self, kernels: Iterable[tuple[str, KernelSource]]) -> None:
+    def kernels(self, texts: Mapping[str, str], suffix: str) -> None:
         """Write the source of each kernel."""
-        for name, source in kernels:
-            path = self.folder / "kernels" / f"{_file_name(name)}.py"
+        for name, text in texts.items():
+            path = self.folder / "kernels" / f"{_file_name(name)}.{suffix}"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(source.text)
+            path.write_text(text)
 
 
 def dump_to(folder: Path | None, name: str) -> Dump | None:

@@ -174,6 +174,8 @@ class _Frame:
 class Interpretation:
     """Runs the optimized graph op by op in NumPy, with the results and donations of the planned one."""
 
+    kernels: Mapping[Op, Code] = {}
+
     def __init__(self, optimized: Graph, planned: Graph):
         self.layout = Layout(planned)
         self.graph = optimized

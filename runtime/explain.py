@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from adjit.ir.graph import Graph, Op
 from adjit.passes.pipeline import PassRecord
+from adjit.runtime.backends import AnyExecutable
 from adjit.runtime.kernels import Code, kernel_uses
 from adjit.runtime.memory_blocks import format_bytes
+from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native_report import describe_code
 from adjit.runtime.product_step import ProductKernel
 from adjit.runtime.program import Program
 
@@ -20,11 +23,11 @@ def explain_program(program: Program, cache: tuple[int, int, int, int], programs
     """The report on one program; `cache` is the `CacheInfo` of its function, `programs` are all that are kept, in the order in which they
     were made."""
     sections = [_head(program, cache), _others(program, programs), _signature(program), _passes(program.pipeline.records, program.verified),
-                _kernels(program.planned, program.kernels)]
+                _code(program.executable)]
     backward = program.backward
     if backward is not None:
         sections += [[f"backward half @{backward.planned.name}, {format_bytes(backward.executable.layout.arena_bytes)} of working memory"],
-                     _passes(backward.pipeline.records, program.verified), _kernels(backward.planned, backward.kernels)]
+                     _passes(backward.pipeline.records, program.verified), _code(backward.executable)]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
@@ -32,7 +35,7 @@ def _head(program: Program, cache: tuple[int, int, int, int]) -> list[str]:
     hits, traces, size, limit = cache
     took = program.milliseconds
     return [
-        f"@{program.planned.name}, backend {program.backend}" + (f", up to {program.threads} threads a kernel" if program.kernels else ""),
+        f"@{program.planned.name}, backend {program.backend}" + _threads(program),
         f"traced because: {program.reason}",
         f"compiled in {took.total:.1f} ms: trace {took.trace:.1f}, passes {took.passes:.1f}, kernels {took.kernels:.1f}",
         f"this program: {program.calls} calls, {format_bytes(program.executable.layout.arena_bytes)} of working memory",
@@ -78,6 +81,17 @@ def _passes(records: Sequence[PassRecord], verified: bool) -> list[str]:
     if verified:
         lines.append(f"  checking the graph after each pass took {sum(record.verify_milliseconds for record in records):.2f} ms")
     return lines
+
+
+def _threads(program: Program) -> str:
+    several = program.kernels or isinstance(program.executable, NativeExecutable)
+    return f", up to {program.threads} thread{'' if program.threads == 1 else 's'} a kernel" if several else ""
+
+
+def _code(executable: AnyExecutable) -> list[str]:
+    if isinstance(executable, NativeExecutable):
+        return describe_code(executable)
+    return _kernels(executable.layout.graph, executable.kernels)
 
 
 def _kernels(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:

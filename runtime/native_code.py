@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from functools import cache
 
@@ -25,14 +26,19 @@ class NativeCode:
     origin: str
 
 
-def native_target() -> Target | None:
-    """The target that the setting `ADJIT_TARGET` asks for, else the best of this processor; None where it has none.
+def native_is_supported() -> bool:
+    """Whether this process can run native programs: CPython on Linux, on a processor that there is a target for."""
+    return sys.implementation.name == "cpython" and sys.platform == "linux" and host_target() is not None
+
+
+def native_target() -> Target:
+    """The target that the setting `ADJIT_TARGET` asks for, else the best of this processor.
 
     Raises `ValueError` for one that this processor is not.
     """
     name = settings.TARGET.get()
     if name == "auto":
-        return host_target()
+        return host_targets()[0]
     target = TARGETS[name]
     if target not in host_targets():
         names = ", ".join(t.name for t in host_targets()) or "none of them"

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from adjit.codegen.native.artifact import failed_check
+from adjit.codegen.native.program import ProgramCode, lower_program
 from adjit.codegen.target import Target
-from adjit.ir.graph import Graph
+from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
 from adjit.ir.ops.indexing import check_indices
 from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.executable import Times
+from adjit.runtime.kernels import Code
 from adjit.runtime.native_code import NativeCode, obtain_program
 from adjit.runtime.native_threads import pool_for
 
@@ -39,6 +42,8 @@ class NativeExecutable:
     `UnsupportedError` for an op without machine code.
     """
 
+    kernels: Mapping[Op, Code] = {}      # one for each fused op is what other backends have
+
     def __init__(self, graph: Graph, target: Target, threads: int = 1):
         self.layout = Layout(graph)
         self.target, self.threads = target, threads
@@ -52,6 +57,11 @@ class NativeExecutable:
         self._frames: list[_Frame] = []
         self._timed: NativeCode | None = None
         self._clock = (0, 0)
+
+    @cached_property
+    def program(self) -> ProgramCode:
+        """The program as text, made anew where it is asked for."""
+        return lower_program(self.layout.graph, self.target)
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
@@ -134,12 +144,13 @@ class NativeExecutable:
         self._clock = first
         passed = max(int(cycles.max()) - first[1], 1)
         length = (end - first[0]) / passed
+        zero = last = int(cycles[0, 0])
         times: Times = []
         for op, (start, stop) in zip(self.layout.ops, cycles.tolist(), strict=True):
-            if not start:       # it has no elements, and no step
-                start = stop = cycles[0, 0] if not times else last
+            if not start:       # it has no steps
+                start = stop = last
             last = stop
-            times.append((op, begin + int((start - int(cycles[0, 0])) * length), begin + int((stop - int(cycles[0, 0])) * length)))
+            times.append((op, begin + int((start - zero) * length), begin + int((stop - zero) * length)))
         return times
 
 

@@ -17,12 +17,13 @@ from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PipelineResult, run_pipeline
 from adjit.runtime import settings
+from adjit.runtime.backends import AnyExecutable, make_executable
 from adjit.runtime.choices import Choices
 from adjit.runtime.compiled_operation import Half
 from adjit.runtime.dump import dump_to
-from adjit.runtime.executable import Executable, Interpretation
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.kernels import Code, compile_kernels, kernel_uses
+from adjit.runtime.kernel_texts import kernel_texts_of
+from adjit.runtime.kernels import Code
 from adjit.runtime.profile import Profile, make_profile
 from adjit.runtime.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.tracer.box import ArrayBox
@@ -52,8 +53,7 @@ class Program:
     signature: CallSignature
     trace: Trace
     pipeline: PipelineResult
-    kernels: Mapping[Op, Code]
-    executable: Executable | Interpretation
+    executable: AnyExecutable
     inputs: Inputs
     backend: str
     threads: int
@@ -74,6 +74,11 @@ class Program:
     @property
     def planned(self) -> Graph:
         return self.pipeline.graphs["planned"]
+
+    @property
+    def kernels(self) -> Mapping[Op, Code]:
+        """The code of each op that has some of its own; native programs are one piece of code."""
+        return self.executable.kernels
 
     @property
     def backward(self) -> Half | None:
@@ -162,16 +167,15 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, ch
     trace = replace(trace, signature=signature)
     optimized, planned = pipeline.graphs["optimized"], pipeline.graphs["planned"]
     passed = time.perf_counter()
-    kernels = {} if choices.backend == "interpret" else compile_kernels(planned)
+    executable = make_executable(choices.backend, optimized, planned, threads)
     if dump:
-        dump.kernels((use.name, use.kernel.source) for use in kernel_uses(planned, kernels))
-    executable = Interpretation(optimized, planned) if choices.backend == "interpret" else Executable(planned, kernels, threads)
+        dump.kernels(kernel_texts_of(executable), "ll" if choices.backend == "native" else "py")
     done = time.perf_counter()
     known = {index: source.path for index, source in trace.sources.captured}
     paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]
     paths += [value.name or f"tensor {i}" for i, value in enumerate(planned.params[len(paths):])]
     return Program(
-        signature, trace, pipeline, kernels, executable, Inputs(planned, paths), choices.backend, threads,
+        signature, trace, pipeline, executable, Inputs(planned, paths), choices.backend, threads,
         Milliseconds((traced - begin) * 1e3, (passed - traced) * 1e3, (done - passed) * 1e3), reason, verify, tensors)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjit.ir.printer import print_graph
-from adjit.runtime.kernels import kernel_uses
+from adjit.runtime.kernel_texts import kernel_texts_of
 from adjit.runtime.memory_report import MemoryReport, both_halves, memory_report
 from adjit.runtime.program import Program
 
@@ -25,11 +25,11 @@ def graph_text(program: Program, stage: str) -> str:
 
 def kernel_texts(program: Program) -> dict[str, str]:
     """The generated code of each kernel, by name, in the order of their first use; those of the backward half follow."""
-    texts = {use.name: use.kernel.source.text for use in kernel_uses(program.planned, program.kernels)}
+    texts = kernel_texts_of(program.executable)
     backward = program.backward
     if backward is not None:
-        for use in kernel_uses(backward.planned, backward.kernels):
-            texts[use.name if use.name not in texts else f"{use.name} of the backward half"] = use.kernel.source.text
+        for name, text in kernel_texts_of(backward.executable).items():
+            texts[name if texts.get(name, text) == text else f"{name} of the backward half"] = text
     return texts
 
 

@@ -118,7 +118,7 @@ def test_interrupted(error: type[BaseException], where: str, monkeypatch: pytest
         if where == "run":
             patch.setattr(Executable, "run", interrupted)
         else:
-            patch.setattr(program_module, "compile_kernels", interrupted)
+            patch.setattr(program_module, "make_executable", interrupted)
         with pytest.raises(error):
             step(model, optimizer, x, y)
         assert everything(model, optimizer) == before

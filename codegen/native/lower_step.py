@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adjit.codegen.native.copies import lower_copy
+from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.native.products import lower_matmul
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
-from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 
 
 def lower_step(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """What the op is lowered to. `shared` has, for the number of each result that lies in the place of an operand, that operand's
-    number. Raises `UnsupportedError` for an op without machine code."""
+    """What the op is lowered to: steps that run one after the other; none where there is nothing to do.
+
+    `shared` has, for the number of each result that lies in the place of an operand, that operand's number. Raises `UnsupportedError` for
+    an op without machine code.
+    """
     if op.name == "reshape":
         return (lower_copy(op.result.type.nbytes),)
     if op.name == "matmul":
         product = lower_matmul(op, target)
         if product is not None:
             return product
-    raise UnsupportedError(f"{op.name}: there is no native code for it", op.loc, hint="use backend='numba'")
+    return lower_op(op, shared, target)

@@ -184,8 +184,8 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
                 held[i] = slot
         if timed and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
             lines += _clock(2 * call.number, f"begin{k}")
-        callee = f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places," if call.parallel else f"@{call.function}(ptr %places, i64 0,"
-        lines.append(f"  %r{k} = call i64 {callee} i64 {call.code.tasks})")
+        alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places"
+        lines.append(f"  %r{k} = call i64 {together if call.parallel else alone}, i64 {call.code.tasks})")
         if timed and call.number >= 0:
             lines += _clock(2 * call.number + 1, f"end{k}")
         if call.code.checks:

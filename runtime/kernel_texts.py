@@ -1,0 +1,15 @@
+"""The generated code of a program, as text: kernels in Python, or the steps of a native program in LLVM's language."""
+
+from __future__ import annotations
+
+from adjit.runtime.backends import AnyExecutable
+from adjit.runtime.kernels import kernel_uses
+from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native_report import step_texts
+
+
+def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:
+    """The code of each kernel or step, by name, in the order of their first use; none where the graph is interpreted."""
+    if isinstance(executable, NativeExecutable):
+        return step_texts(executable)
+    return {use.name: use.kernel.source.text for use in kernel_uses(executable.layout.graph, executable.kernels)}
