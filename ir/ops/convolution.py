@@ -120,8 +120,8 @@ def _convolution_samples() -> Iterator[Sample]:
 
 convolution: OpDefinition = define(
     "convolution", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int}, vjp=_convolution_vjp,
-    doc="Images [n, c, ...] by kernels [o, c / groups, ...], not turned round: each element of the result [n, o, ...] is the sum of a kernel "
-        "times a window of its group of channels. Axes get `interior` zeros between elements, then `low` and `high` at their ends "
+    doc="Images [n, c, ...] by kernels [o, c / groups, ...], not turned round: each element of the result [n, o, ...] is the sum of a "
+        "kernel times a window of its group of channels. Axes get `interior` zeros between elements, then `low` and `high` at their ends "
         "(negative: elements are taken away); windows are `stride` apart and their elements `dilation`.",
     infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples)
 

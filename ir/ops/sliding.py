@@ -19,8 +19,8 @@ ATTRIBUTES: dict[str, type | tuple[type, ...]] = {"stride": tuple, "low": tuple,
 class Sliding:
     """Windows over axes of `lengths`: one entry an axis.
 
-    Each axis gets `interior` elements between its own, then `low` and `high` at its ends (negative numbers take elements away). Element k of window p
-    is element `p * stride + k * dilation` of that; a window has `sizes` elements.
+    Each axis gets `interior` elements between its own, then `low` and `high` at its ends (negative numbers take elements away).
+    Element k of window p is element `p * stride + k * dilation` of that; a window has `sizes` elements.
     """
 
     lengths: Shape
@@ -70,8 +70,8 @@ class Sliding:
     def padded(self, x: np.ndarray, value: float) -> np.ndarray:
         """The last axes of `x` with what the windows see between and around the elements."""
         out = np.full((*x.shape[:x.ndim - len(self.lengths)], *self.padded_lengths), value, x.dtype)
-        source: list[slice] = []
-        target: list[slice] = []
+        source: list[Any] = [...]
+        target: list[Any] = [...]
         for length, padded, low, gap in zip(self.lengths, self.padded_lengths, self.low, self.interior, strict=True):
             step = gap + 1
             first = max(-(low // step), 0)                              # the first element that is not taken away
@@ -79,7 +79,7 @@ class Sliding:
             source.append(slice(first, first + count))
             start = low + first * step if count else 0
             target.append(slice(start, start + count * step, step))
-        out[(..., *target)] = x[(..., *source)]
+        out[tuple(target)] = x[tuple(source)]
         return out
 
     def elements(self, place: tuple[int, ...]) -> tuple[Any, ...]:

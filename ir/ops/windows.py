@@ -132,7 +132,8 @@ def _evaluate_scatter(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, **attrs: A
     padded = np.zeros((*x.shape[:x.ndim - len(sizes)], *sliding.padded_lengths), x.dtype)
     for index, place in enumerate(sliding.places):
         padded[sliding.elements(place)] += np.where(number == index, ct, ct.dtype.type(0))
-    return padded[(..., *(slice(low, low + length) for low, length in zip(sliding.low, sliding.lengths, strict=True)))]
+    inside: tuple[Any, ...] = (..., *(slice(low, low + length) for low, length in zip(sliding.low, sliding.lengths, strict=True)))
+    return np.asarray(padded[inside])
 
 
 def _scatter_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value | None, ...]:

@@ -1,4 +1,4 @@
-"""Convolutions, as one matrix product with the windows of the input; and `pad` and `unfold`."""
+"""Convolutions; and `pad` and `unfold`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Literal
 
 import numpy as np
 
+from adjit.ir import ops
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, parameter, refuse_shape
-from adjit.nn.functional.windows import Windows, padded, patches, slide
-from adjit.tracer.array import as_traced
+from adjit.nn.functional.windows import Windows, attributes, padded, patches, slide
+from adjit.tracer import lowering
+from adjit.tracer.array import as_traced, contiguous_strides, wrap
 from adjit.tracer.entry import entry_point
+from adjit.tracer.promotion import resolve
 
 Padding = int | Sequence[int] | Literal["same", "valid"]
 
@@ -109,31 +112,31 @@ def _batched(x: Array, axes: int, function: str) -> tuple[Array, bool]:
 
 def _convolve(x: Array, weight: Array, bias: Array | None, stride: int | Sequence[int], padding: Padding, dilation: int | Sequence[int],
               groups: int, axes: int) -> Array:
-    """The windows of an image are the columns of a matrix. Where there are few of them, those of all images are one matrix."""
     function = f"conv{axes}d"
     x, batched = _batched(x, axes, function)
     weight = floating(weight, f"{function}: weight")
     if weight.ndim != axes + 2:
         refuse_shape(f"{function}: weight has {axes + 2} axes, (O, C / groups, ...), got shape {weight.shape}")
-    (images, channels), outputs = x.shape[:2], weight.shape[0]
+    channels, outputs = x.shape[1], weight.shape[0]
     if groups < 1 or channels % groups or outputs % groups or weight.shape[1] != channels // groups:
         refuse_shape(f"{function}: {channels} channels in {groups} groups do not fit to a weight of shape {weight.shape}",
                      "weight has shape (out channels, in channels / groups, ...), and both numbers of channels divide into the groups")
     bias = parameter(bias, (outputs,), function, "bias")
     windows = _windows(x.shape[2:], weight.shape[2:], stride, padding, dilation, function)
-    counts = tuple(axis.count for axis in windows)
-    elements, places = weight.size // outputs if outputs else 0, prod(counts)
-    kernels = np.reshape(weight, (groups, outputs // groups, elements) if groups > 1 else (outputs, elements))
-    x = padded(x, windows, 0.0)
-    if outputs <= places:       # each image gets a copy of the kernels, which then is smaller than its windows
-        columns = np.reshape(patches(x, windows, 2), (images, *((groups,) if groups > 1 else ()), elements, places))
-        result = np.reshape(kernels @ columns, (images, outputs, *counts))
-    else:
-        columns = np.reshape(patches(np.swapaxes(x, 0, 1), windows, 1), (*kernels.shape[:-2], elements, images * places))
-        result = np.swapaxes(np.reshape(kernels @ columns, (outputs, images, *counts)), 0, 1)
+    attrs = attributes(windows)
+    del attrs["sizes"]
+    result = convolved(x, weight, groups, **attrs)
     if bias is not None:
         result = result + np.reshape(bias, (outputs, *(1,) * axes))
     return result if batched else result[0]
+
+
+def convolved(x: Array, kernels: Array, groups: int, **attrs: Sequence[int]) -> Array:
+    """The op `convolution`, of arrays that may differ in dtype."""
+    loops = resolve(np.matmul, (x, kernels))
+    images, weight = (lowering.convert(array.value, dtype) for array, dtype in zip((x, kernels), loops, strict=False))
+    result = ops.convolution(images, weight, groups=groups, **{name: tuple(numbers) for name, numbers in attrs.items()})
+    return wrap(result, strides=contiguous_strides(result.type.shape))
 
 
 def _windows(lengths: Sequence[int], sizes: Sequence[int], stride: int | Sequence[int], padding: Padding,

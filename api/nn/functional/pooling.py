@@ -1,4 +1,4 @@
-"""Pooling: the largest element or the mean of windows of images, combined two slices at a time."""
+"""Pooling: the largest element or the mean of windows of images."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir import ops
+from adjit.ir.graph import Value
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
-from adjit.nn.functional.windows import Windows, padded, reduced, slide
+from adjit.nn.functional.windows import Windows, attributes, slide
+from adjit.tracer.array import contiguous_strides, wrap
 from adjit.tracer.entry import entry_point
 
 
@@ -26,7 +29,7 @@ def max_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Seq
             [13., 15.]]])
     """
     x, windows = _windows(input, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d")
-    return reduced(padded(x, windows, -np.inf), windows, _first_larger)
+    return _wrapped(ops.window_max(x.value, **attributes(windows)))
 
 
 @entry_point
@@ -41,7 +44,7 @@ def avg_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Seq
             [10.5, 12.5]]])
     """
     x, windows = _windows(input, kernel_size, stride, padding, 1, ceil_mode, "avg_pool2d")
-    total = reduced(padded(x, windows, 0.0), windows, lambda a, b: a + b)
+    total = _wrapped(ops.window_sum(x.value, **attributes(windows)))
     if divisor_override is not None:
         if divisor_override == 0:
             raise ValueError("avg_pool2d: divisor_override is not 0")
@@ -97,9 +100,8 @@ def _windows(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[
                for length, size, step, gap, edge in zip(x.shape[-2:], sizes, steps, gaps, edges, strict=True)]
 
 
-def _first_larger(first: Array, second: Array) -> Array:
-    """The larger one, the first where they are equal, NaN where one is NaN."""
-    return np.where((second > first) | np.isnan(second), second, first)
+def _wrapped(value: Value) -> Array:
+    return wrap(value, strides=contiguous_strides(value.type.shape))
 
 
 def _counts(axis: Windows, length: int, edge: int) -> list[int]:

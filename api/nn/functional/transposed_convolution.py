@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
-from adjit.nn.functional.convolution import conv1d, conv2d
+from adjit.nn.functional.arguments import Array, floating, one_per_axis, parameter, refuse_shape
+from adjit.nn.functional.convolution import convolved
 from adjit.tracer.array import as_traced
 from adjit.tracer.entry import entry_point
 
@@ -50,28 +50,21 @@ def _transposed(input: Array, weight: Array, bias: Array | None, stride: Size, p
         refuse_shape(f"{name}: an input of the shape {x.shape} and a weight of the shape {kernels.shape} do not fit, with {groups} groups")
     steps, edges, more, gaps = (one_per_axis(size, axes, name, what, least) for size, what, least in (
         (stride, "stride", 1), (padding, "padding", 0), (output_padding, "output_padding", 0), (dilation, "dilation", 1)))
-    for axis in range(axes):
-        place = x.ndim - axes + axis
-        reach = gaps[axis] * (kernels.shape[2 + axis] - 1) - edges[axis]
-        x = _between(x, place, steps[axis], reach, reach + more[axis])
+    batched = x.ndim == axes + 2
+    x = x if batched else x[None]
     inputs, outputs, *sizes = kernels.shape
+    if min(sizes) < 1:
+        refuse_shape(f"{name}: the kernel is empty, {tuple(sizes)}")
     kernels = np.reshape(kernels, (groups, inputs // groups, outputs, *sizes))
     kernels = np.reshape(np.swapaxes(kernels, 1, 2), (groups * outputs, inputs // groups, *sizes))
     kernels = np.flip(kernels, tuple(range(2, 2 + axes)))
-    return (conv1d if axes == 1 else conv2d)(x, kernels, bias, 1, 0, gaps, groups)      # type: ignore[no-any-return]
-
-
-def _between(x: Array, axis: int, stride: int, before: int, after: int) -> Array:
-    """`stride - 1` zeros between the elements along an axis, and zeros at its ends; negative numbers cut off."""
-    if stride > 1:
-        length = x.shape[axis]
-        widths = [(0, 0)] * (x.ndim + 1)
-        widths[axis + 1] = (0, stride - 1)
-        x = np.reshape(np.pad(np.expand_dims(x, axis + 1), widths), (*x.shape[:axis], length * stride, *x.shape[axis + 1:]))
-        after -= stride - 1
-    widths = [(0, 0)] * x.ndim
-    widths[axis] = (max(before, 0), max(after, 0))
-    x = np.pad(x, widths)
-    index = [slice(None)] * x.ndim
-    index[axis] = slice(max(-before, 0), x.shape[axis] - max(-after, 0))
-    return x[tuple(index)]
+    low = [gap * (size - 1) - edge for gap, size, edge in zip(gaps, sizes, edges, strict=True)]
+    high = [before + extra for before, extra in zip(low, more, strict=True)]
+    for length, step, before, after, gap, size in zip(x.shape[2:], steps, low, high, gaps, sizes, strict=True):
+        if (length - 1) * step + before + after < gap * (size - 1):
+            refuse_shape(f"{name}: the padding takes all that an axis of {length} elements becomes")
+    result = convolved(x, kernels, groups, stride=[1] * axes, low=low, high=high, interior=[step - 1 for step in steps], dilation=gaps)
+    bias = parameter(bias, (groups * outputs,), name, "bias")
+    if bias is not None:
+        result = result + np.reshape(bias, (groups * outputs, *(1,) * axes))
+    return result if batched else result[0]

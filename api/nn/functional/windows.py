@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -65,17 +64,8 @@ def patches(x: Array, windows: Sequence[Windows], axis: int) -> Array:
     return np.stack([x[(..., *place)] for place in places], axis=axis)
 
 
-def reduced(x: Array, windows: Sequence[Windows], combine: Any) -> Array:
-    """All elements of each window combined, two at a time: `(..., *lengths)`, padded, to `(..., *counts)`.
-
-    The last axis comes first: of equal elements the first one in C order is the left operand of each `combine`.
-    """
-    for position in reversed(range(len(windows))):
-        after = (slice(None),) * (len(windows) - 1 - position)
-        pieces = (x[(..., piece, *after)] for piece in windows[position].slices())
-        result = next(pieces)
-        for piece in pieces:
-            result = combine(result, piece)
-        x = result
-    return x
-
+def attributes(windows: Sequence[Windows]) -> dict[str, tuple[int, ...]]:
+    """The windows as ops have them."""
+    return {"sizes": tuple(axis.size for axis in windows), "stride": tuple(axis.stride for axis in windows),
+            "low": tuple(axis.low for axis in windows), "high": tuple(axis.high for axis in windows),
+            "interior": (0,) * len(windows), "dilation": tuple(axis.dilation for axis in windows)}
