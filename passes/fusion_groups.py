@@ -8,6 +8,7 @@ A group is legal when
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from adjit.ir.definition import Kind
@@ -32,7 +33,8 @@ VIEWS = frozenset({"constant", "iota", "broadcast", "reshape"})
 class Group:
     """Ops that will be one kernel over `size` positions.
 
-    `maps` has the index map of every value that they compute, `loads` of those that they read.
+    `maps` has the index map of every value that they compute, `loads` of those that they read. `choose_space` finds the rest:
+    `lengths` are the row lengths that reductions and smaller values ask for, `late` the values that are complete only after all rows.
     """
 
     size: int
@@ -40,12 +42,18 @@ class Group:
     maps: dict[Value, IndexMap] = field(default_factory=dict)
     loads: dict[Value, IndexMap] = field(default_factory=dict)
     origin: dict[Value, Value] = field(default_factory=dict)    # stand-ins for values that are read at a second place too
-    rows: int = 1
-    columns: int = 1
+    rows: int = 0
+    columns: int = 0
+    lengths: set[int] | None = None
+    late: set[Value] = field(default_factory=set)
 
     def sources(self) -> list[Value]:
         """The values that are read."""
         return [self.origin.get(value, value) for value in self.loads] if self.origin else list(self.loads)
+
+    def map_of(self, value: Value) -> IndexMap:
+        found = self.maps.get(value)
+        return self.loads[value] if found is None else found
 
 
 def is_fusible(op: Op) -> bool:
@@ -61,7 +69,7 @@ def merge_groups(consumer: Group, producer: Group) -> Group | None:
     shared = next((value for value in consumer.loads if value in producer.maps), None)
     if shared is None:
         full = full_map(consumer.size)
-        shared = next((value for value in consumer.loads if producer.loads.get(value) == full == consumer.loads[value]), None)
+        shared = next((value for value, index_map in consumer.loads.items() if producer.loads.get(value) == full == index_map), None)
     if shared is None:
         return None
     large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
@@ -71,18 +79,27 @@ def merge_groups(consumer: Group, producer: Group) -> Group | None:
         return None       # a smaller producer has to be computed once a row, so that no work is done twice
     if small is producer and small.size == 1 < large.size:
         return None       # one number for many kernels: computed once, on its own
-    maps = large.maps | {value: scale_map(index_map, factor) for value, index_map in small.maps.items()}
-    loads = dict(large.loads)
-    for value, index_map in small.loads.items():
-        if loads.setdefault(value, scale_map(index_map, factor)) != scale_map(index_map, factor):
-            return None
-    if any(maps.get(value, index_map) != index_map for value, index_map in loads.items()):
+    if any(value in producer.maps for value in consumer.origin.values()):
         return None
-    origin = consumer.origin | producer.origin
-    if any(value in maps for value in origin.values()):
+    if small.size < large.size:
+        first, second = (_scaled(group, factor, large.size) if group is small else group for group in (producer, consumer))
+    else:
+        first, second = producer, consumer
+    if any(first.maps.get(value, index_map) != index_map or first.loads.get(value, index_map) != index_map
+           for value, index_map in second.loads.items()):
         return None
-    group = Group(large.size, producer.ops + consumer.ops, maps, {v: m for v, m in loads.items() if v not in maps}, origin)
-    return group if choose_space(group) else None
+    loads = first.loads | second.loads if large is producer else second.loads | first.loads
+    for value in second.loads:
+        if value in first.maps:
+            del loads[value]
+    group = Group(large.size, first.ops + second.ops, first.maps | second.maps, loads, first.origin | second.origin)
+    return group if choose_space(group, (first, second)) else None
+
+
+def _scaled(group: Group, factor: int, size: int) -> Group:
+    """`group` in a space of `size` positions, of which every `factor` consecutive ones are one position of its own."""
+    maps, loads = ({value: scale_map(index_map, factor) for value, index_map in old.items()} for old in (group.maps, group.loads))
+    return Group(size, group.ops, maps, loads, group.origin)
 
 
 def _embedding(inner: IndexMap, outer: IndexMap, inner_size: int, outer_size: int) -> int | None:
@@ -94,31 +111,42 @@ def _embedding(inner: IndexMap, outer: IndexMap, inner_size: int, outer_size: in
     return factor if fits else None
 
 
-def choose_space(group: Group) -> bool:
-    """Set `rows` and `columns`; False where no choice makes the group legal."""
-    lengths = _row_lengths(group)
-    if lengths is None or len(lengths) > 1:
+def choose_space(group: Group, parts: Sequence[Group] = ()) -> bool:
+    """Set what is left to find of a group made of `parts`, in this order; False where no choice makes it legal.
+
+    What is known of the parts is not found again, so that a growing kernel is not looked at as often as it grows.
+    """
+    lengths: set[int] = set()
+    for part in parts or (group,):
+        found = _row_lengths(part.ops, group) if part.lengths is None else part.lengths
+        if found is None:
+            return False
+        lengths |= found
+    if len(lengths) > 1:
         return False
     candidates = [*lengths] or [_best_columns(group)]
     if not lengths and 1 < group.size <= MAX_SINGLE_ROW:
         candidates.append(group.size)
     for columns in candidates:
         rows = group.size // columns
-        if rows * columns == group.size and _is_legal(group, rows, columns):
-            group.rows, group.columns = rows, columns
+        if rows * columns != group.size:
+            continue
+        late = _late_values(group, parts or (group,), rows, columns)
+        if late is not None:
+            group.rows, group.columns, group.lengths, group.late = rows, columns, lengths, late
             return True
     return False
 
 
-def _row_lengths(group: Group) -> set[int] | None:
-    """The row lengths that reductions and smaller values ask for; None where one kernel cannot be."""
+def _row_lengths(ops: Iterable[Op], group: Group) -> set[int] | None:
+    """The row lengths that reductions and smaller values among `ops` of a group ask for; None where one kernel cannot be."""
     full = full_map(group.size)
     lengths: set[int] = set()
-    for op in group.ops:
+    for op in ops:
         if op.name in VIEWS:
             continue
         for value in (op.result, op.operands[0]):
-            index_map = _map_of(group, value)
+            index_map = group.map_of(value)
             if index_map in (full, ()):
                 continue
             if len(index_map) != 1:
@@ -148,9 +176,20 @@ def _divides(index_map: IndexMap, columns: int) -> bool:
     return columns == 1 or inner is None or inner not in ([], [(columns, 1)])
 
 
-def _is_legal(group: Group, rows: int, columns: int) -> bool:
+def _late_values(group: Group, parts: Iterable[Group], rows: int, columns: int) -> set[Value] | None:
+    """What is complete only after all rows; None where the group is not legal with these rows and columns."""
     late: set[Value] = set()
-    for op in group.ops:
+    for part in parts:
+        if (part.rows, part.columns) == (rows, columns) and late.isdisjoint(part.loads):
+            late |= part.late
+        elif not _is_legal(part.ops, group, rows, columns, late):
+            return None
+    return late
+
+
+def _is_legal(ops: Iterable[Op], group: Group, rows: int, columns: int, late: set[Value]) -> bool:
+    """Whether `ops` of a group can follow those that made `late`, which takes in theirs."""
+    for op in ops:
         is_late = not late.isdisjoint(op.operands)
         if op.name in VIEWS:
             if is_late:
@@ -159,7 +198,7 @@ def _is_legal(group: Group, rows: int, columns: int) -> bool:
                 late.add(op.result)
             continue
         if op.definition.kind is Kind.REDUCTION:
-            scope = reduction_scope(_map_of(group, op.operands[0]), group.maps[op.result], rows, columns)
+            scope = reduction_scope(group.map_of(op.operands[0]), group.maps[op.result], rows, columns)
             if scope is None or (scope == "finish") != is_late or (scope == "columns" and columns > MAX_COLUMN_SUMS):
                 return False
             if scope != "inner":
@@ -173,7 +212,3 @@ def _is_legal(group: Group, rows: int, columns: int) -> bool:
         elif place in ("column", "other"):
             return False
     return True
-
-
-def _map_of(group: Group, value: Value) -> IndexMap:
-    return group.maps[value] if value in group.maps else group.loads[value]
