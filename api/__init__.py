@@ -21,6 +21,7 @@ from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_en
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.version import VERSION as __version__
 from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import (
     checkpoint,
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
     from adjit import nn, optim, special, viz
 
 __all__ = [
-    "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "custom_vjp", "enable_grad", "errors",
-    "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad",
-    "numpy", "optim", "random", "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
+    "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
+    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad",
+    "numpy", "optim", "random", "scan", "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
+    "while_loop",
 ]
 
 _ON_DEMAND = ("nn", "optim", "special", "viz")

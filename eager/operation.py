@@ -19,11 +19,12 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Value
 from adjit.ir.types import is_float
+from adjit.passes.derivative_path import find_path
 from adjit.passes.differentiate import differentiate, expand_vjps
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.options import Options
-from adjit.passes.reverse_ad import find_path, run_backward, run_forward, zeros_like
+from adjit.passes.reverse_ad import run_backward, run_forward, zeros_like
 from adjit.passes.simplify import simplify
 from adjit.passes.split_joint import Saved, split_joint
 

@@ -81,8 +81,8 @@ class Graph:
     """A function in SSA form: parameters, ordered ops, results.
 
     `param_roles[i]` says what parameter i is: "input", "donated" (its buffer may be overwritten), "updated" (it takes its new content:
-    parameters of this role take the last results of the graph, in order) or "captured" (an array reached through a closure, a global or
-    an attribute).
+    parameters of this role take the last results of the graph, in order), "carried" (as "updated", from one run of a loop's body to the
+    next) or "captured" (an array reached through a closure, a global or an attribute).
     """
 
     name: str
@@ -113,15 +113,15 @@ class Graph:
     __repr__ = __str__
 
 
-PARAM_ROLES = ("input", "donated", "updated", "captured")
+PARAM_ROLES = ("input", "donated", "updated", "carried", "captured")
 
-WRITABLE_ROLES = ("donated", "updated")
+WRITABLE_ROLES = ("donated", "updated", "carried")
 """Roles of parameters whose buffers may be overwritten."""
 
 
 def updated_results(graph: Graph) -> dict[int, int]:
-    """Which result is the new content of each updated parameter, by their numbers."""
-    updated = [index for index, role in enumerate(graph.param_roles) if role == "updated"]
+    """Which result is the new content of each updated or carried parameter, by their numbers."""
+    updated = [index for index, role in enumerate(graph.param_roles) if role in ("updated", "carried")]
     return dict(zip(updated, range(len(graph.results) - len(updated), len(graph.results)), strict=True))
 
 

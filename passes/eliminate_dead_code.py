@@ -23,10 +23,16 @@ def eliminate_dead_code(graph: Graph, options: Options) -> Graph:
           return %c
         }
     """
+    kept = live_ops(graph)
+    return graph if len(kept) == len(graph.ops) else graph.with_ops(kept)
+
+
+def live_ops(graph: Graph) -> list[Op]:
+    """The ops that the results of the graph need."""
     needed = set(graph.results)
     kept: list[Op] = []
     for op in reversed(graph.ops):
         if not needed.isdisjoint(op.results):
             needed.update(op.operands)
             kept.append(op)
-    return graph if len(kept) == len(graph.ops) else graph.with_ops(kept[::-1])
+    return kept[::-1]

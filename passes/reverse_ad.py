@@ -11,9 +11,18 @@ from dataclasses import dataclass, field
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.types import is_float
+from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.passes.choose_saved_values import choose_saved_values
+from adjit.passes.derivative_path import find_path
+from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.options import Options
+from adjit.passes.reverse_control_flow import PullBack, open_control_flow
+from adjit.passes.simplify import simplify
+from adjit.passes.split_joint import Halves, split_joint
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,34 +30,20 @@ class Forward:
     """A region whose forward half stands in a builder.
 
     `path` holds the values of the region that take part in the derivative, `values` says where each value of the region is in
-    the builder, `residuals` what the forward rule of a custom call keeps for its backward rule.
+    the builder, `residuals` what the forward rule of a custom call keeps for its backward rule, `pull_back` the backward halves of
+    loops and branches.
     """
 
     region: Graph
     path: frozenset[Value]
     values: dict[Value, Value] = field(default_factory=dict)
     residuals: dict[Op, tuple[Value, ...]] = field(default_factory=dict)
+    pull_back: dict[Op, PullBack] = field(default_factory=dict)
 
     @property
     def results(self) -> tuple[Value, ...]:
         """The region's results, in the builder."""
         return tuple(self.values[value] for value in self.region.results)
-
-
-def find_path(region: Graph, wrt: Iterable[int], seeded: Iterable[int]) -> frozenset[Value]:
-    """The values through which the results `seeded` depend on the parameters `wrt`.
-
-    Integers and bools carry no derivative, and `stop_gradient` cuts.
-    """
-    active = {region.params[i] for i in wrt if is_float(region.params[i].type.dtype)}
-    for op in region.ops:
-        if op.name != "stop_gradient" and not active.isdisjoint(op.operands):
-            active.update(value for value in op.results if is_float(value.type.dtype))
-    useful = active.intersection(region.results[i] for i in seeded)
-    for op in reversed(region.ops):
-        if not useful.isdisjoint(op.results):
-            useful.update(active.intersection(op.operands))
-    return frozenset(useful)
 
 
 def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value], wrt: Iterable[int], seeded: Iterable[int],
@@ -69,10 +64,33 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
         elif on_path and op.name == "custom_call":
             outs = builder.inline(op.regions[1], operands, role)
             results, forward.residuals[op] = outs[:len(op.results)], outs[len(op.results):]
+        elif on_path and op.name in CONTROL_FLOW:
+            opened = open_control_flow(builder, op, operands, forward.path, cut_region, role)
+            results, forward.pull_back[op] = opened.results, opened.pull_back
         else:
             results = append_copy(builder, op, operands, op.regions, role)
         values.update(zip(op.results, results, strict=True))
     return forward
+
+
+def cut_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int]) -> Halves:
+    """A region that is run many times, differentiated as a graph of its own: its forward half, and its backward half, which takes the
+    cotangents of the results `seeded` and gives those of the parameters `wrt`, zeros too."""
+    builder = GraphBuilder(region.name)
+    params = [builder.param(value.type, value.name) for value in region.params]
+    seeds = {index: builder.param(region.results[index].type, "cotangent") for index in seeded}
+    with emitting(builder), builder.at(role=Role.ADJOINT):
+        forward = run_forward(builder, region, params, wrt, seeds)
+        cotangents = run_backward(builder, forward, seeds)
+        gradients = [value if (value := cotangents[index]) is not None else zeros_like(params[index]) for index in wrt]
+    joint = builder.build((*forward.results, *gradients))
+    for clean in _CLEANING:
+        joint = clean(joint, _OPTIONS)
+    return split_joint(joint, len(params), len(region.results))
+
+
+_OPTIONS = Options()
+_CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code, choose_saved_values)
 
 
 def append_copy(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], regions: tuple[Graph, ...],
@@ -132,6 +150,9 @@ def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Val
     results = tuple(forward.values[value] for value in op.results)
     if op.name == "custom_call":
         return _apply_custom_rule(builder, forward, op, results, given, wanted)
+    if op.name in CONTROL_FLOW:
+        known = forward.pull_back[op](given)
+        return [known.get(index) for index in range(len(operands))]
     if op.definition.vjp is None:
         raise NonDifferentiableError(f"{op.name} has no derivative, and lies on the way of a gradient", op.loc,
                                      hint="wrap its argument in adjit.stop_gradient if it is to count as a constant")

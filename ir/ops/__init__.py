@@ -23,8 +23,10 @@ from adjit.ir.ops.arithmetic import (
 from adjit.ir.ops.broadcasting import broadcast, reduce_sum
 from adjit.ir.ops.comparison import equal, greater, greater_equal, isfinite, isinf, isnan, less, less_equal, not_equal
 from adjit.ir.ops.contraction import matmul
+from adjit.ir.ops.control_flow import cond, scan, while_loop
 from adjit.ir.ops.convolution import convolution, convolution_kernel_gradient
 from adjit.ir.ops.creation import constant, full_like, iota
+from adjit.ir.ops.cumulative import argmax, argmin, argsort, cumprod, cumsum
 from adjit.ir.ops.elementwise_math import (
     arccos,
     arccosh,
@@ -72,23 +74,21 @@ from adjit.ir.ops.movement import concatenate, flip, pad, reshape, slice, transp
 from adjit.ir.ops.random import philox
 from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
 from adjit.ir.ops.region import checkpoint, custom_call, fused, vjp
-from adjit.ir.ops.scan import argmax, argmin, argsort, cumprod, cumsum
 from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 from adjit.ir.ops.special import digamma, erfc, erfcx, erfinv, i0e, i1e, lgamma, trigamma
 from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_take, window_sum
 
 __all__ = [
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "cbrt", "ceil", "checkpoint", "concatenate", "constant", "convert",
-    "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2",
-    "expm1", "flip", "floor",
-    "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater", "greater_equal", "hypot", "i0e", "i1e", "invert", "iota",
-    "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log1p", "log2", "log10", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad",
-    "philox", "power", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
-    "relu", "remainder", "reshape", "right_shift", "rint", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid",
-    "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product",
-    "subtract", "take",
-    "take_along_axis", "tan", "tanh", "transpose", "trigamma", "trunc", "update_slice", "vjp",
-    "window_max", "window_max_scatter", "window_max_take", "window_sum",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "cbrt", "ceil", "checkpoint", "concatenate", "cond", "constant", "convert",
+    "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide", "equal",
+    "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like",
+    "fused", "greater", "greater_equal", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan", "left_shift", "less",
+    "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "philox", "power", "reciprocal", "reduce_and",
+    "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "right_shift", "rint", "scan",
+    "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square",
+    "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "take", "take_along_axis", "tan", "tanh",
+    "transpose", "trigamma", "trunc", "update_slice", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_take",
+    "window_sum",
 ]

@@ -17,7 +17,7 @@ from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.movement import reshape, transpose
 from adjit.ir.ops.rules import ANY, NUMBER
 from adjit.ir.ops.sampling import BOTH_BOOLS, INTEGERS
-from adjit.ir.ops.scan import products_before
+from adjit.ir.ops.cumulative import products_before
 from adjit.ir.ops.selection import select
 from adjit.ir.types import BOOL
 

@@ -1,0 +1,71 @@
+"""Emits loops and branches whose regions are written as Python functions over values; what these close over becomes operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import current_emitter, emitting
+from adjit.ir.errors import TraceError
+from adjit.ir.graph import Graph, Value
+from adjit.ir.types import TensorType
+
+Function = Callable[..., Sequence[Value]]
+
+
+def build_region(name: str, types: Sequence[TensorType], carries: int, function: Function) -> tuple[Graph, list[Value]]:
+    """The closed graph of `function` over values of these types, the first `carries` of which are carried; and the outer values that
+    stand for its further parameters."""
+    parent = current_emitter()
+    if not isinstance(parent, GraphBuilder):
+        raise TraceError("a loop or a branch is built outside of a graph")
+    builder = GraphBuilder(name, parent)
+    params = [builder.param(type, role="carried" if index < carries else "input") for index, type in enumerate(types)]
+    with emitting(builder), builder.at(parent.location(), parent.role):
+        graph = builder.build(function(*params))
+    return graph, list(builder.lifted)
+
+
+def widen(region: Graph, count: int, lifted: Sequence[Value], operands: Sequence[Value]) -> Graph:
+    """`region`, whose parameters from `count` on stand for the outer values `lifted`, with a parameter for each of `operands` there."""
+    own = dict(zip(lifted, region.params[count:], strict=True))
+    params = [own.get(value) or Value(value.type, value.name) for value in operands]
+    roles = (*region.param_roles[:count], *("input" for _ in params))
+    return Graph(region.name, (*region.params[:count], *params), region.ops, region.results, roles)
+
+
+def emit_scan(function: Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]], init: Sequence[Value],
+              slices: Sequence[Value], length: int, reverse: bool = False, name: str = "body") -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """A `scan` of `function(carried, slices) -> (rows, carried)`; the stacked rows and what is carried at the end."""
+    count = len(init)
+
+    def body(*values: Value) -> Sequence[Value]:
+        rows, carried = function(values[:count], values[count:])
+        return (*rows, *carried)
+
+    types = [value.type for value in init] + [value.type.with_shape(value.type.shape[1:]) for value in slices]
+    region, lifted = build_region(name, types, count, body)
+    results = ops.scan.emit(*init, *slices, *lifted, regions=(region,), length=length, carries=count, slices=len(slices), reverse=reverse,
+                            scratch_bytes=0)
+    rows = len(results) - count
+    return results[:rows], results[rows:]
+
+
+def emit_while(condition: Callable[..., Value], body: Function, init: Sequence[Value], checkpointed: tuple[int, ...] = (),
+               checkpoints: int = 0) -> tuple[Value, ...]:
+    """A `while_loop`; its results."""
+    types, count = [value.type for value in init], len(init)
+    first, wanted = build_region("condition", types, 0, lambda *values: [condition(*values)])
+    second, used = build_region("body", types, count, body)
+    outer = list(dict.fromkeys((*wanted, *used)))
+    return ops.while_loop.emit(*init, *outer, regions=(widen(first, count, wanted, outer), widen(second, count, used, outer)),
+                               carries=count, checkpointed=checkpointed, checkpoints=checkpoints, scratch_bytes=0)
+
+
+def emit_cond(predicate: Value, on_true: Callable[[], Sequence[Value]], on_false: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
+    """A `cond`; its results."""
+    first, wanted = build_region("on_true", (), 0, on_true)
+    second, used = build_region("on_false", (), 0, on_false)
+    outer = list(dict.fromkeys((*wanted, *used)))
+    return ops.cond.emit(predicate, *outer, regions=(widen(first, 0, wanted, outer), widen(second, 0, used, outer)), scratch_bytes=0)

@@ -1,0 +1,203 @@
+"""Ops that run closed graphs again and again, or one of two: `scan`, `while_loop` and `cond`.
+
+How a loop goes is written here once, over functions of arrays: the interpreter, eager tensors and the numba backend bring functions
+that run the regions their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.errors import DTypeError, ShapeError, TraceError
+from adjit.ir.graph import Graph, Op
+from adjit.ir.interpreter import interpret
+from adjit.ir.types import BOOL, I64, TensorType
+
+Body = Callable[..., Sequence[np.ndarray]]
+
+COUNT = TensorType(I64, ())
+
+
+def _no_samples() -> Iterator[Sample]:
+    """Loops and branches are tested through the programs that contain them."""
+    return iter(())
+
+
+def _check(found: Sequence[TensorType], expected: Sequence[TensorType], what: str) -> None:
+    if list(found) != list(expected):
+        raise ShapeError(f"{what}: expected {', '.join(map(str, expected))}, got {', '.join(map(str, found))}")
+
+
+def _types(values: Sequence[Any]) -> list[TensorType]:
+    return [value.type for value in values]
+
+
+# -- scan
+
+
+def _infer_scan(*types: TensorType, regions: Sequence[Graph], length: int, carries: int, slices: int, **attrs: Any) -> tuple[TensorType, ...]:
+    (body,) = regions
+    given = list(types)
+    for index in range(carries, carries + slices):
+        if not types[index].shape or types[index].shape[0] != length:
+            raise ShapeError(f"{types[index]} has no {length} slices along its first axis")
+        given[index] = types[index].with_shape(types[index].shape[1:])
+    _check(given, _types(body.params), f"@{body.name} takes")
+    rows, carried = _types(body.results), list(types[:carries])
+    if carries:
+        rows = rows[:-carries]
+    _check(_types(body.results)[len(rows):], carried, f"what @{body.name} carries on")
+    return (*(row.with_shape((length, *row.shape)) for row in rows), *carried)
+
+
+def run_scan(body: Body, arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray], length: int, carries: int, slices: int,
+             reverse: bool) -> list[np.ndarray]:
+    """Run `body` for each of `length` slices; fills `rows`, gives the last carries. `body` may write over the carries it is given."""
+    carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
+    sliced, fixed = arrays[carries:carries + slices], arrays[carries + slices:]
+    for step in reversed(range(length)) if reverse else range(length):
+        out = body(*carried, *(array[step, ...] for array in sliced), *fixed)
+        for row, value in zip(rows, out, strict=False):
+            row[step] = value
+        carried = out[len(rows):]
+    return list(carried)
+
+
+def _evaluate_scan(*arrays: np.ndarray, regions: Sequence[Graph], length: int, carries: int, slices: int, reverse: bool,
+                   **attrs: Any) -> tuple[np.ndarray, ...]:
+    (body,) = regions
+    values = body.results[:len(body.results) - carries]
+    rows = [np.empty((length, *value.type.shape), value.type.dtype) for value in values]
+    return (*rows, *run_scan(_interpreted(body), arrays, rows, length, carries, slices, reverse))
+
+
+scan: OpDefinition = define(
+    "scan", Kind.REGION, regions=1, vjp=None,
+    attributes={"length": int, "carries": int, "slices": int, "reverse": bool, "scratch_bytes": int},
+    doc="Runs the region `length` times, from the last slice to the first where `reverse`. It takes `carries` values that it hands on to its "
+        "next run, then a slice of each of `slices` operands along their first axis, then the other operands as they are; it gives rows, "
+        "which are stacked, then what is carried on. Results: the stacked rows, then what is carried after the last run.",
+    infer=_infer_scan, evaluate=_evaluate_scan, samples=_no_samples)
+
+
+# -- while_loop
+
+
+def _infer_while(*types: TensorType, regions: Sequence[Graph], carries: int, checkpointed: tuple[int, ...], checkpoints: int,
+                 **attrs: Any) -> tuple[TensorType, ...]:
+    condition, body = regions
+    _check(types, _types(condition.params), f"@{condition.name} takes")
+    _check(types, _types(body.params), f"@{body.name} takes")
+    _check(_types(condition.results), [TensorType(BOOL, ())], f"@{condition.name} gives")
+    _check(_types(body.results), types[:carries], f"what @{body.name} carries on")
+    stacks = [types[index].with_shape((checkpoints, *types[index].shape)) for index in checkpointed]
+    return (*((COUNT, COUNT, *stacks) if checkpoints else ()), *types[:carries])
+
+
+def run_while(condition: Body, body: Body, arrays: Sequence[np.ndarray], stacks: Sequence[np.ndarray], carries: int,
+              checkpointed: Sequence[int], checkpoints: int) -> tuple[int, int, list[np.ndarray]]:
+    """Run `body` while `condition` holds; the number of runs, the stride of the stacks, and the last carries. `body` may write over the
+    carries it is given.
+
+    `stacks` are filled with what is carried at the start of every run; where there are more runs than places, of every second one,
+    then of every fourth, and so on.
+    """
+    carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
+    fixed = arrays[carries:]
+    trips, stride = 0, 1
+    while condition(*carried, *fixed)[0]:
+        if checkpoints:
+            if trips == checkpoints * stride:
+                for stack in stacks:
+                    stack[:checkpoints // 2] = stack[::2].copy()
+                stride *= 2
+            if trips % stride == 0:
+                for stack, index in zip(stacks, checkpointed, strict=True):
+                    stack[trips // stride] = carried[index]
+        carried = body(*carried, *fixed)
+        trips += 1
+    return trips, stride, list(carried)
+
+
+def _evaluate_while(*arrays: np.ndarray, regions: Sequence[Graph], carries: int, checkpointed: tuple[int, ...], checkpoints: int,
+                    **attrs: Any) -> tuple[np.ndarray, ...]:
+    condition, body = regions
+    stacks = [np.empty((checkpoints, *arrays[index].shape), arrays[index].dtype) for index in checkpointed]
+    trips, stride, carried = run_while(_interpreted(condition), _interpreted(body), arrays, stacks, carries, checkpointed, checkpoints)
+    return (*((np.asarray(trips, I64), np.asarray(stride, I64), *stacks) if checkpoints else ()), *carried)
+
+
+while_loop: OpDefinition = define(
+    "while_loop", Kind.REGION, regions=2, vjp=None,
+    attributes={"carries": int, "checkpointed": tuple, "checkpoints": int, "scratch_bytes": int},
+    doc="Runs the second region while the first one gives true. Both take `carries` values and then the other operands; the second gives "
+        "what it hands on. Results: what is carried at the end; before that, where `checkpoints` is not 0 (a power of two), the number of "
+        "runs, a stride, and for each of the carries `checkpointed` a stack of what it was at the start of every run; of every 2nd, 4th, "
+        "... one where that is the first stride with which it fits.",
+    infer=_infer_while, evaluate=_evaluate_while, samples=_no_samples)
+
+
+# -- cond
+
+
+def _infer_cond(*types: TensorType, regions: Sequence[Graph], **attrs: Any) -> tuple[TensorType, ...]:
+    if types[0] != TensorType(BOOL, ()):
+        raise DTypeError(f"the predicate is {types[0]}, expected bool[]")
+    for region in regions:
+        _check(types[1:], _types(region.params), f"@{region.name} takes")
+    first, second = regions
+    _check(_types(second.results), _types(first.results), f"@{second.name} gives")
+    return tuple(_types(first.results))
+
+
+def _evaluate_cond(*arrays: np.ndarray, regions: Sequence[Graph], **attrs: Any) -> tuple[np.ndarray, ...]:
+    return interpret(regions[0 if arrays[0] else 1], arrays[1:])
+
+
+cond: OpDefinition = define(
+    "cond", Kind.REGION, regions=2, vjp=None, attributes={"scratch_bytes": int},
+    doc="The results of the first region where the first operand is true, else of the second; both take the other operands.",
+    infer=_infer_cond, evaluate=_evaluate_cond, samples=_no_samples)
+
+
+CONTROL_FLOW = frozenset({"scan", "while_loop", "cond"})
+
+
+def _interpreted(region: Graph) -> Body:
+    return lambda *arrays: interpret(region, arrays)
+
+
+def bind_control_flow(op: Op, regions: Sequence[Body]) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]:
+    """A function that runs `op` on operands and writes its results into given arrays, by functions that run its regions."""
+    attrs = {name: value for name, value in op.attrs.items() if name != "scratch_bytes"}
+    if op.name == "cond":
+        def branch(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+            _copy(regions[0 if operands[0] else 1](*operands[1:]), results)
+        return branch
+    if op.name == "scan":
+        rows = len(op.results) - attrs["carries"]
+        step = partial(run_scan, regions[0])
+
+        def scan_steps(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+            _copy(step(operands, results[:rows], **attrs), results[rows:])
+        return scan_steps
+    if op.name != "while_loop":
+        raise TraceError(f"{op.name} is no loop and no branch")
+    count = len(op.results) - attrs["carries"]
+
+    def loop(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        trips, stride, carried = run_while(*regions, operands, results[2:count], **attrs)
+        if count:
+            results[0][...], results[1][...] = trips, stride
+        _copy(carried, results[count:])
+    return loop
+
+
+def _copy(arrays: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> None:
+    for array, target in zip(arrays, targets, strict=True):
+        np.copyto(target, array)

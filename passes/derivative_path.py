@@ -1,0 +1,45 @@
+"""Which values of a region lie between what is differentiated and what has a cotangent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from adjit.ir.graph import Graph, Value
+from adjit.ir.types import is_float
+
+
+def find_path(region: Graph, wrt: Iterable[int], seeded: Iterable[int]) -> frozenset[Value]:
+    """The values through which the results `seeded` depend on the parameters `wrt`.
+
+    Integers and bools carry no derivative, and `stop_gradient` cuts.
+    """
+    active = {region.params[i] for i in wrt if is_float(region.params[i].type.dtype)}
+    for op in region.ops:
+        if op.name != "stop_gradient" and not active.isdisjoint(op.operands):
+            active.update(value for value in op.results if is_float(value.type.dtype))
+    useful = active.intersection(region.results[i] for i in seeded)
+    for op in reversed(region.ops):
+        if not useful.isdisjoint(op.results):
+            useful.update(active.intersection(op.operands))
+    return frozenset(useful)
+
+
+def carried_path(body: Graph, carries: int, wrt: Iterable[int], rows: Iterable[int], carried: Iterable[int]) -> list[int]:
+    """Which values that a loop carries have a derivative: those that depend on the parameters `wrt`, in any number of runs, and lead to
+    the results `rows` of a run, or to the last content of `carried`. Results of the body are rows, then what it carries on.
+    """
+    first = len(body.results) - carries
+    active = set(wrt)
+    while True:
+        path = find_path(body, active, range(len(body.results)))
+        grown = active.union(i for i in range(carries) if body.results[first + i] in path)
+        if grown == active:
+            break
+        active = grown
+    leading, useful = list(rows), {i for i in carried if i in active}
+    while True:
+        path = find_path(body, active, (*leading, *(first + i for i in useful)))
+        grown = useful.union(i for i in range(carries) if i in active and body.params[i] in path)
+        if grown == useful:
+            return sorted(useful)
+        useful = grown

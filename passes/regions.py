@@ -1,0 +1,23 @@
+"""Runs passes within the regions of loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from operator import is_
+
+from adjit.ir.graph import Graph, Op
+from adjit.ir.ops.control_flow import CONTROL_FLOW
+
+
+def in_regions(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
+    """`graph` with `run` applied to the regions of its loops and branches, innermost first; the same object where that changes nothing."""
+    if not any(op.name in CONTROL_FLOW for op in graph.ops):
+        return graph
+    ops = [_in_op(op, run) if op.name in CONTROL_FLOW else op for op in graph.ops]
+    return graph if all(map(is_, ops, graph.ops)) else graph.with_ops(ops)
+
+
+def _in_op(op: Op, run: Callable[[Graph], Graph]) -> Op:
+    regions = tuple(run(in_regions(region, run)) for region in op.regions)
+    return op if all(map(is_, regions, op.regions)) else replace(op, regions=regions)

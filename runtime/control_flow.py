@@ -1,0 +1,324 @@
+"""`scan`, `fori_loop`, `while_loop` and `cond`: loops and branches that stay loops and branches in the compiled program.
+
+Within a trace they emit an op whose regions are the traced functions. Outside of one a loop is compiled, and what is compiled is kept on
+its function.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.control_flow import widen
+from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.graph import Graph, Value
+from adjit.ir.types import BOOL, I64, TensorType, is_float
+from adjit.runtime.compiled import compile
+from adjit.runtime.transform_arguments import describe
+from adjit.runtime.transform_cache import kept
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.bodies import BodyTrace, Parameter, check_structure, check_types, is_numeric, trace_body
+from adjit.tracer.box import ArrayBox
+from adjit.tracer.lowering import convert
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import is_tracing
+from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, unflatten
+
+Function = Callable[..., Any]
+
+
+def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]:
+    """Runs `carry, y = f(carry, x)` for each slice `x` of the arrays `xs` along their first axis, starting with `init`: the pair (last
+    carry, the `y` stacked along a new first axis).
+
+    `init`, `xs` and `y` are trees of arrays and numbers; `xs=None` with `length` gives `f` the slice None. The carry keeps its structure,
+    shapes and dtypes: another one raises `TraceError`, `ShapeError` or `DTypeError`, which show both. Python numbers in `init` take the
+    dtype that `f` gives them. `reverse` begins with the last slice. Compiled, it is one loop, whose body is traced once; its
+    derivative is a loop too, over what the body saves of each run.
+
+    >>> import numpy as np
+    >>> total, sums = scan(lambda total, x: (total + x, total + x), 0.0, np.array([1.0, 2.0, 3.0]))
+    >>> float(total), sums
+    (6.0, array([1., 3., 6.]))
+    """
+    def run(init: Tree, xs: Tree, numbers: frozenset[int]) -> tuple[Tree, Tree]:
+        return _scan(f, init, xs, length, reverse, numbers)
+
+    result: tuple[Tree, Tree] = _run("scan", f, (length, reverse), run, init, xs)
+    return result
+
+
+def fori_loop(lo: Any, hi: Any, f: Function, init: Tree) -> Tree:
+    """`carry = f(i, carry)` for each integer `i` from `lo` to `hi - 1`, starting with `init`; the last carry.
+
+    With Python integers as bounds this is a `scan`, with traced ones a `while_loop`; carry, errors and derivatives are as there.
+
+    >>> import numpy as np
+    >>> fori_loop(0, 3, lambda i, x: x * 2.0 + i, np.array([1.0, 0.0]))
+    array([12.,  4.])
+    """
+    low, high = _static_bound(lo), _static_bound(hi)
+    if low is not None and high is not None:
+        return _run("fori_loop", f, (low, high), lambda init, numbers: _counted_scan(f, low, high, init, numbers), init)
+    bounds = [_traced_bound(bound, name) if known is None else known for known, bound, name in ((low, lo, "lo"), (high, hi, "hi"))]
+
+    def run(init: Tree, lo: Any, hi: Any, numbers: frozenset[int]) -> Tree:
+        return _counted_while(f, lo, hi, init, numbers)
+
+    return _run("fori_loop", f, (), run, init, *map(_as_array, bounds))
+
+
+def while_loop(cond: Function, body: Function, init: Tree) -> Tree:
+    """`state = body(state)` as long as `cond(state)` is true, starting with `init`; the last state.
+
+    The state is a tree of arrays and numbers that keeps its structure, shapes and dtypes (else `TraceError`, `ShapeError`,
+    `DTypeError`); `cond` gives a bool scalar. It can be differentiated in reverse: a fixed number of states is kept on the way, and
+    what lies between them is run again (`docs/derivatives.md`).
+
+    >>> import numpy as np
+    >>> float(while_loop(lambda x: x < 100.0, lambda x: x * 2.0, 3.0))
+    192.0
+    """
+    return _run("while_loop", body, (cond,), lambda init, numbers: _while_loop(cond, body, init, numbers), init)
+
+
+def cond(pred: Any, f: Function, g: Function, *args: Tree) -> Tree:
+    """`f(*args)` where `pred` (a bool scalar) is true, else `g(*args)`; only one of them runs.
+
+    Both return the same structure with the same shapes and dtypes, else `TraceError`, `ShapeError` or `DTypeError`. The derivative
+    is that of the branch that is taken. Outside of a trace this is an ordinary `if`.
+
+    >>> import numpy as np
+    >>> float(cond(True, np.sin, np.cos, 0.0))
+    0.0
+    """
+    if not is_tracing():
+        return f(*args) if bool(pred) else g(*args)
+    if isinstance(pred, (bool, np.bool_)):
+        return f(*args) if pred else g(*args)
+    return _on_boxes(lambda pred, *args: _cond(pred, f, g, args))(pred, *args)
+
+
+def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, init: Tree, *others: Tree) -> Tree:
+    """`run(init, *others, numbers)`, where `numbers` says which leaves of `init` are Python numbers: within the trace under way, or
+    compiled, and kept on `fun`."""
+    leaves, tree = flatten(init)
+    numbers = frozenset(index for index, leaf in enumerate(leaves) if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, np.generic))
+    call = functools.partial(_on_boxes(run), numbers=numbers)
+    if is_tracing():
+        return call(init, *others)
+
+    def compiled() -> Function:
+        def loop(*args: Tree) -> Tree:
+            return call(*args)
+
+        loop.__name__ = loop.__qualname__ = f"{name}_{describe(fun)}"
+        return compile(loop)
+
+    program = kept(fun, (name, *settings, numbers), compiled)
+    return program(unflatten(tree, map(_as_array, leaves)), *(unflatten(tree, map(_as_array, leaves)) for leaves, tree in map(flatten, others)))
+
+
+def _as_array(leaf: Any) -> Any:
+    """Integers as what is traced: a new one needs no new program."""
+    return np.asarray(leaf) if isinstance(leaf, (bool, int)) else leaf
+
+
+def _on_boxes(body: Function) -> Function:
+    """`body`, which is run within a trace; where tensors are among the arguments as one operation of theirs."""
+
+    @functools.wraps(body)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        box = next((leaf for leaf in flatten(args)[0] if isinstance(leaf, ArrayBox)), None)
+        return body(*args, **kwargs) if box is None else box.apply_closed(body, args, kwargs)
+
+    return run
+
+
+def _static_bound(bound: Any) -> int | None:
+    """A bound that is known while tracing."""
+    return operator.index(bound) if isinstance(bound, (int, np.integer)) else None
+
+
+def _traced_bound(bound: Any, name: str) -> Any:
+    array = bound.payload if isinstance(bound, ArrayBox) else bound
+    if not hasattr(array, "dtype") or array.dtype.kind not in "iu" or array.shape != ():
+        what = f"{array.dtype} {array.shape}" if hasattr(array, "dtype") else type(bound).__name__
+        raise DTypeError(f"the bound {name} of fori_loop is {what}, expected an integer", find_user_location())
+    return bound
+
+
+# -- within a trace
+
+
+def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, numbers: frozenset[int]) -> tuple[Tree, Tree]:
+    name = describe(f)
+    carried, sliced = _Leaves(init, "the initial carry", numbers), _Leaves(xs, "xs")
+    steps = _length(sliced, length, name)
+    slices = [Parameter(array.value.type.with_shape(array.shape[1:]), box=box)
+              for array, box in zip(sliced.arrays, sliced.boxes, strict=True)]
+    trees: list[TreeSpec] = []
+
+    def body(leaves: Sequence[Any]) -> list[Any]:
+        count = len(carried.arrays)
+        returned = f(unflatten(carried.tree, leaves[:count]), unflatten(sliced.tree, leaves[count:]))
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise TraceError(f"{name} has to return a pair (carry, y), got {type(returned).__name__}", find_user_location(),
+                             hint="return (carry, None) where there is nothing to stack")
+        carry, tree = flatten(returned[0])
+        check_structure(carried.tree, tree, f"the carry that {name} returns", "the initial carry")
+        rows, row_tree = flatten(returned[1])
+        trees[:] = [row_tree]
+        return [*rows, *carry]
+
+    traced = _trace_stable(body, name, carried, slices, f"the carry that {name} returns", "the initial carry")
+    rows = len(traced.graph.results) - len(carried.arrays)
+    results = ops.scan.emit(
+        *carried.values, *sliced.values, *traced.lifted, regions=(traced.graph,), length=steps, carries=len(carried.arrays),
+        slices=len(sliced.arrays), reverse=bool(reverse), scratch_bytes=0)
+    return carried.rebuild(results[rows:]), unflatten(trees[0], map(wrap, results[:rows]))
+
+
+def _length(sliced: _Leaves, length: int | None, name: str) -> int:
+    """How often a scan runs."""
+    sizes: dict[int, str] = {} if length is None else {operator.index(length): "length"}
+    for path, array in zip(paths(sliced.tree), sliced.arrays, strict=True):
+        if not array.shape:
+            raise ShapeError(f"scan of {name}: xs{path} is {array.value.type}, which has no slices", find_user_location(),
+                             hint="xs is an array, or a tree of arrays, with a first axis to run over; close over what is the same in every run")
+        sizes.setdefault(array.shape[0], f"xs{path}")
+    if len(sizes) != 1:
+        found = ", ".join(f"{what} of {size}" for size, what in sizes.items())
+        raise ShapeError(f"scan of {name}: different lengths: {found}" if sizes else f"scan of {name}: there are no xs, and no length",
+                         find_user_location(), hint=None if sizes else "pass length=")
+    (steps,) = sizes
+    if steps < 0:
+        raise ShapeError(f"scan of {name}: the length is {steps}", find_user_location())
+    return steps
+
+
+def _counted_scan(f: Function, lo: int, hi: int, init: Tree, numbers: frozenset[int]) -> Tree:
+    steps = max(hi - lo, 0)
+    counts = ops.iota(dtype=I64, shape=(steps,), axis=0)
+    counts = ops.add(counts, ops.full_like(counts, lo)) if lo else counts
+    body = functools.wraps(f)(lambda carry, i: (f(i, carry), None))
+    return _scan(body, init, wrap(counts), steps, False, numbers)[0]
+
+
+def _counted_while(f: Function, lo: Any, hi: Any, init: Tree, numbers: frozenset[int]) -> Tree:
+    last = convert(as_traced(hi).value, I64)
+    first = wrap(convert(as_traced(lo).value, I64))
+    body = functools.wraps(f)(lambda state: (state[0] + 1, f(state[0], state[1])))
+    return _while_loop(lambda state: state[0] < wrap(last), body, (first, init), frozenset(index + 1 for index in numbers))[1]
+
+
+def _while_loop(condition: Function, body: Function, init: Tree, numbers: frozenset[int]) -> Tree:
+    name = describe(body)
+    carried = _Leaves(init, "the initial state", numbers)
+
+    def step(leaves: Sequence[Any]) -> list[Any]:
+        after, tree = flatten(body(unflatten(carried.tree, leaves)))
+        check_structure(carried.tree, tree, f"the state that {name} returns", "the initial state")
+        return after
+
+    traced = _trace_stable(step, name, carried, [], f"the state that {name} returns", "the initial state")
+    test = trace_body(lambda leaves: condition(unflatten(carried.tree, leaves)), describe(condition), carried.parameters(False))
+    if [value.type for value in test.graph.results] != [TensorType(BOOL, ())]:
+        found = ", ".join(str(value.type) for value in test.graph.results) or "nothing"
+        raise DTypeError(f"the condition {describe(condition)} of a while_loop gives {found}, expected a bool scalar", find_user_location(),
+                         hint="compare scalars, or reduce with np.any or np.all")
+    regions, outer = _with_same_operands(test, traced, len(carried.arrays))
+    results = ops.while_loop.emit(*carried.values, *outer, regions=regions, carries=len(carried.arrays), checkpointed=(), checkpoints=0,
+                                  scratch_bytes=0)
+    return carried.rebuild(results)
+
+
+def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
+    predicate = as_traced(pred)
+    if predicate.shape != () or predicate.dtype != BOOL:
+        raise DTypeError(f"the predicate of cond is {predicate.value.type}, expected a bool scalar", find_user_location(),
+                         hint="write pred.any(), pred.all() or pred != 0; np.where chooses element by element")
+    given = _Leaves(args, "an argument of cond: args")
+    first, second = (trace_body(lambda leaves, branch=branch: branch(*unflatten(given.tree, leaves)), describe(branch), given.parameters(False))
+                     for branch in (f, g))
+    what, of = f"what {describe(g)} returns", f"what {describe(f)} returns"
+    check_structure(first.out_tree, second.out_tree, what, of)
+    types = [(one.type, other.type) for one, other in zip(first.graph.results, second.graph.results, strict=True)]
+    second = second.converted({i: one.dtype for i, (one, other) in enumerate(types) if second.weak[i] and one.dtype != other.dtype})
+    first = first.converted({i: other.dtype for i, (one, other) in enumerate(types)
+                             if first.weak[i] and not second.weak[i] and one.dtype != other.dtype})
+    check_types(second, 0, [value.type for value in first.graph.results], first.out_tree, what, of)
+    regions, outer = _with_same_operands(first, second, len(given.arrays))
+    results = ops.cond.emit(predicate.value, *given.values, *outer, regions=regions, scratch_bytes=0)
+    weak = [one and other for one, other in zip(first.weak, second.weak, strict=True)]
+    return unflatten(first.out_tree, (wrap(value, weak and is_float(value.type.dtype)) for value, weak in zip(results, weak, strict=True)))
+
+
+class _Leaves:
+    """The leaves of a tree as arrays: what a loop starts with, or is given. `numbers` are Python numbers among them."""
+
+    def __init__(self, tree: Tree, what: str, numbers: frozenset[int] = frozenset()):
+        leaves, self.tree = flatten(tree)
+        self.boxes: list[ArrayBox | None] = []
+        self.arrays: list[TracedArray] = []
+        for index, leaf in enumerate(leaves):
+            if not is_numeric(leaf):
+                raise UnsupportedError(f"{what}{paths(self.tree)[index]} is {leaf!r}, which is no array", find_user_location(),
+                                       hint="close over what is no array, and does not change")
+            array = as_traced(leaf)
+            self.boxes.append(leaf if isinstance(leaf, ArrayBox) else None)
+            self.arrays.append(wrap(array.value, scalar=array.scalar) if array.weak and not is_float(array.dtype) else array)
+        self.numbers = numbers.union(index for index, array in enumerate(self.arrays) if array.weak)
+
+    @property
+    def values(self) -> list[Value]:
+        return [array.value for array in self.arrays]
+
+    def parameters(self, carried: bool) -> list[Parameter]:
+        return [Parameter(array.value.type, array.weak, carried, box) for array, box in zip(self.arrays, self.boxes, strict=True)]
+
+    def adapt(self, index: int, dtype: np.dtype) -> None:
+        """Start with another dtype, and not weakly."""
+        self.arrays[index] = wrap(convert(self.arrays[index].value, dtype))
+
+    def rebuild(self, values: Sequence[Value]) -> Tree:
+        """The tree with other arrays, as weak as those it starts with."""
+        return unflatten(self.tree, (wrap(value, array.weak) for value, array in zip(values, self.arrays, strict=True)))
+
+
+def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried: _Leaves, others: Sequence[Parameter], what: str,
+                  of: str) -> BodyTrace:
+    """The body of a loop, which hands on what it is given in the same types. Python numbers among that take the types that come back: the
+    body is traced again for these."""
+    while True:
+        traced = trace_body(body, name, [*carried.parameters(True), *others])
+        first = len(traced.graph.results) - len(carried.arrays)
+        changed = False
+        converted: dict[int, np.dtype] = {}
+        for index, array in enumerate(carried.arrays):
+            found, weak = traced.graph.results[first + index].type, traced.weak[first + index]
+            adaptable = index in carried.numbers and np.result_type(array.dtype, found.dtype) == found.dtype
+            if found.shape != array.shape or (found == array.value.type and (weak or not array.weak)):
+                continue
+            if weak and found.dtype != array.dtype and np.can_cast(found.dtype, array.dtype, "same_kind"):
+                converted[first + index] = array.dtype
+            elif not weak and (adaptable or array.weak):
+                carried.adapt(index, found.dtype)
+                carried.numbers -= {index}
+                changed = True
+        if not changed:
+            break
+    traced = traced.converted(converted)
+    check_types(traced, first, [array.value.type for array in carried.arrays], carried.tree, what, of)
+    return traced
+
+
+def _with_same_operands(first: BodyTrace, second: BodyTrace, count: int) -> tuple[tuple[Graph, Graph], list[Value]]:
+    """Two regions that take all outer values that either closes over; and these."""
+    outer = list(dict.fromkeys((*first.lifted, *second.lifted)))
+    return (widen(first.graph, count, first.lifted, outer), widen(second.graph, count, second.lifted, outer)), outer

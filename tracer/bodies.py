@@ -1,0 +1,112 @@
+"""Traces the functions that loops and branches run into closed regions of the trace under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.graph import Graph, Value
+from adjit.ir.types import TensorType
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.box import ArrayBox
+from adjit.tracer.lowering import convert
+from adjit.tracer.scope import Scope, active_scope, entered
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import check_result
+from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, structure_text
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a body is given for one leaf: `weak` as a Python float promotes, `carried` from run to run; `box` where it is to be boxed."""
+
+    type: TensorType
+    weak: bool = False
+    carried: bool = False
+    box: ArrayBox | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTrace:
+    """A traced body: its graph, whose parameters after those of the leaves stand for `lifted`; the tree that it returns, and of each leaf
+    whether it is weak and where it came from."""
+
+    graph: Graph
+    lifted: tuple[Value, ...]
+    out_tree: TreeSpec
+    weak: tuple[bool, ...]
+    origins: tuple[str, ...]
+
+    def converted(self, dtypes: Mapping[int, np.dtype]) -> BodyTrace:
+        """The body with other dtypes for some of its results, by number."""
+        if not dtypes:
+            return self
+        graph = self.graph
+        builder = GraphBuilder(graph.name)
+        params = [builder.param(value.type, value.name, role) for value, role in zip(graph.params, graph.param_roles, strict=True)]
+        results = builder.inline(graph, params)
+        with emitting(builder):
+            new = builder.build([convert(value, dtypes.get(index, value.type.dtype)) for index, value in enumerate(results)])
+        return replace(self, graph=new)
+
+
+def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters: Sequence[Parameter]) -> BodyTrace:
+    """Trace `function(leaves)`, with a traced array for each parameter. All leaves of the result become arrays."""
+    outer = active_scope()
+    if outer is None or not isinstance(outer.builder, GraphBuilder):
+        raise TraceError("a loop or a branch is traced outside of a trace", find_user_location())
+    builder = GraphBuilder(name, parent=outer.builder)
+    with entered(Scope(builder, parent=outer)):
+        leaves: list[Any] = []
+        for parameter in parameters:
+            role = "carried" if parameter.carried else "input"
+            array = wrap(builder.param(parameter.type, role=role), weak=parameter.weak, writable=not parameter.type.shape)
+            leaves.append(array if parameter.box is None else parameter.box.around(array))
+        results, out_tree = flatten(function(leaves))
+        arrays = [_array(leaf, out_tree, index) for index, leaf in enumerate(results)]
+        graph = builder.build([array.value for array in arrays])
+        origins = tuple(builder.origin(value) for value in graph.results)
+    return BodyTrace(graph, tuple(builder.lifted), out_tree, tuple(array.weak for array in arrays), origins)
+
+
+def _array(leaf: Any, tree: TreeSpec, index: int) -> TracedArray:
+    if isinstance(leaf, ArrayBox):
+        boxed: TracedArray = leaf.traced()
+        return boxed
+    if not is_numeric(leaf):
+        check_result(leaf, tree, index)
+        raise UnsupportedError(f"a loop or a branch returns {leaf!r} at result{paths(tree)[index]}, which is no array", find_user_location(),
+                               hint="return arrays and numbers only; what does not change can be closed over")
+    return as_traced(leaf)
+
+
+def is_numeric(leaf: Any) -> bool:
+    """Whether a leaf can be an array within a loop."""
+    return isinstance(leaf, (TracedArray, ArrayBox, bool, int, float)) or hasattr(leaf, "__array__")
+
+
+def check_structure(expected: TreeSpec, found: TreeSpec, what: str, of: str) -> None:
+    """Raise `TraceError` where a function returns another structure than it has to."""
+    if found != expected:
+        raise TraceError(f"{what} has the structure\n        {structure_text(found)}\n    but {of} has\n        {structure_text(expected)}",
+                         find_user_location(), hint="both have to be the same: the same keys, the same lengths, the same kinds of containers")
+
+
+def check_types(body: BodyTrace, first: int, expected: Sequence[TensorType], tree: TreeSpec, what: str, of: str) -> None:
+    """Raise `ShapeError` or `DTypeError` where results from `first` on are of other types than `expected`, for the leaves of `tree`."""
+    for index, type in enumerate(expected):
+        found = body.graph.results[first + index].type
+        if found == type:
+            continue
+        path = paths(tree)[index]
+        message = f"{what}{path} is {found}, but {of}{path} is {type}\n    {body.origins[first + index]}"
+        if found.shape != type.shape:
+            raise ShapeError(message, find_user_location(), hint="start with an array of the shape that the function returns")
+        raise DTypeError(message, find_user_location(),
+                         hint=f"convert one of them: .astype(np.{type.dtype}) of the result, or start with {found.dtype}")
