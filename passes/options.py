@@ -11,6 +11,8 @@ class Options:
 
     memory_budget  how much the forward half may keep for the backward half: bytes (an int), or a fraction of what keeping
                    everything would take (a float). None keeps what is not cheap to compute again.
+    cache_bytes    bytes of the cache that each core has of its own, for backends that run programs in panels; None for those that do not.
     """
 
     memory_budget: int | float | None = None
+    cache_bytes: int | None = None

@@ -244,6 +244,27 @@ def slice_of_padded(op: Op, graph: Rewriter) -> Value | None:
     return ops.slice(inner, start=start, stop=stop, step=op.attrs["step"])
 
 
+@MOVEMENT.rule("slice")
+def slice_before_transpose(op: Op, graph: Rewriter) -> Value | None:
+    """slice(transpose(x)) -> transpose(slice(x)): fewer elements move, and the order of what comes before is kept."""
+    inner = graph.maker(op.operands[0], "transpose")
+    if inner is None:
+        return None
+    order = inner.attrs["permutation"]
+    start, stop, step = (tuple(op.attrs[key][order.index(axis)] for axis in range(len(order))) for key in ("start", "stop", "step"))
+    return ops.transpose(ops.slice(inner.operands[0], start=start, stop=stop, step=step), permutation=order)
+
+
+@MOVEMENT.rule("transpose")
+def transpose_before_concatenate(op: Op, graph: Rewriter) -> Value | None:
+    """transpose(concatenate(x, y)) -> concatenate(transpose(x), transpose(y)), where the pieces were moved before: that becomes one."""
+    joined = graph.maker(op.operands[0], "concatenate")
+    if joined is None or not all(graph.maker(piece, "reshape", "transpose", "broadcast") for piece in joined.operands):
+        return None
+    order = op.attrs["permutation"]
+    return ops.concatenate(*(ops.transpose(piece, permutation=order) for piece in joined.operands), axis=order.index(joined.attrs["axis"]))
+
+
 @MOVEMENT.rule("concatenate")
 def concatenate_less(op: Op, graph: Rewriter) -> Value | None:
     """Empty pieces go, neighbouring slices of one value become one slice, and one piece is the whole."""

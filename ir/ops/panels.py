@@ -1,0 +1,63 @@
+"""`panels`: a part of a program that runs panel by panel, each panel a slice of everything along the first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.errors import ShapeError
+from adjit.ir.graph import Graph
+from adjit.ir.interpreter import interpret
+from adjit.ir.types import Shape, TensorType
+
+
+def _infer(*types: TensorType, regions: Sequence[Graph], count: int, sliced: tuple[bool, ...],
+           shapes: tuple[Shape, ...]) -> tuple[TensorType, ...]:
+    (region,) = regions
+    for type, param, cut in zip(types, region.params, sliced, strict=True):
+        if not (_holds(type, param.type, count) if cut else type == param.type):
+            raise ShapeError(f"{f'{count} panels of' if cut else 'all panels share'} {param.type}, got {type}")
+    results = tuple(TensorType(value.type.dtype, shape) for value, shape in zip(region.results, shapes, strict=True))
+    for type, value in zip(results, region.results, strict=True):
+        if not _holds(type, value.type, count):
+            raise ShapeError(f"{count} panels of {value.type} are no {type}")
+    return results
+
+
+def _holds(type: TensorType, panel: TensorType, count: int) -> bool:
+    """Whether a value is `count` panels, one after the other: stacked, or joined along the first axis."""
+    joined = panel.rank > 0 and type.shape == (panel.shape[0] * count, *panel.shape[1:])
+    return type.dtype == panel.dtype and (joined or type.shape == (count, *panel.shape))
+
+
+def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], count: int, sliced: tuple[bool, ...],
+              shapes: tuple[Shape, ...]) -> tuple[np.ndarray, ...]:
+    (region,) = regions
+    cut = [array.reshape(count, *param.type.shape) if flag else [array] * count
+           for array, param, flag in zip(arrays, region.params, sliced, strict=True)]
+    panels = [interpret(region, operands) for operands in zip(*cut, strict=True)]
+    return tuple(np.stack(parts).reshape(shape) for parts, shape in zip(zip(*panels, strict=True), shapes, strict=True))
+
+
+def panel_bytes(type: TensorType, count: int) -> int:
+    """The bytes from one of `count` panels of a value to the next.
+
+    >>> panel_bytes(TensorType(np.dtype("f4"), (8, 3)), 4)
+    24
+    """
+    return prod(type.shape) // count * type.dtype.itemsize
+
+
+def _no_samples() -> Iterator[Sample]:
+    """Region ops are tested through the programs that contain them."""
+    return iter(())
+
+
+panels: OpDefinition = define(
+    "panels", Kind.REGION, regions=1, vjp=None, attributes={"count": int, "sliced": tuple, "shapes": tuple},
+    doc="The region, run `count` times: on equal slices along the first axis of the operands that are `sliced`, and on the whole of the "
+        "others. The results of the runs follow each other in memory, in `shapes`.",
+    infer=_infer, evaluate=_evaluate, samples=_no_samples)
