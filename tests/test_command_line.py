@@ -11,6 +11,8 @@ import pytest
 
 import adjit
 from adjit.__main__ import main
+from adjit.codegen.link import CompiledObject
+from adjit.runtime.kernel_cache import DiskCache
 
 GRAPH = """graph @double(%x: f64[3]) {
   %0: f64[3] = add %x, %x
@@ -104,3 +106,39 @@ def test_bench_times_each_program(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bench_refuses_no_time() -> None:
     with pytest.raises(SystemExit):
         main(["bench", "--seconds", "0"])
+
+
+def test_doctor_finds_all_well_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:-1]] == ["python", "processor", "settings", "cache", "gradient", "linker"]
+    assert lines[-1] == "all is well"
+
+
+def test_doctor_names_a_setting_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ADJIT_SIGNATURES", "many")
+    assert main(["doctor"]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " settings " in line]
+    assert line.startswith("PROBLEM")
+    assert "ADJIT_SIGNATURES='many'" in line
+
+
+def test_cache_counts_and_clears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    cache = DiskCache(tmp_path / "adjit", 1 << 20)
+    for key in "ab":
+        assert cache.put(key * 64, CompiledObject(bytes(1000), "entry")) == ""
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path / "adjit"))
+    assert main(["cache"]) == 0
+    assert "entries  2, " in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == 0
+    assert "removed 2 entries" in capsys.readouterr().out
+    assert cache.entries() == []
+
+
+def test_cache_says_why_it_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "adjit"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(folder))
+    assert main(["cache"]) == 1
+    assert "may be written by others" in capsys.readouterr().out
