@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from adjit.codegen.native.creation import lower_iota
+from adjit.codegen.native.extremum_places import lower_extremum_place
 from adjit.codegen.native.indexing import lower_scatter, lower_scatter_along_axis, lower_take, lower_take_along_axis
 from adjit.codegen.native.movement import MOVES, lower_movement
+from adjit.codegen.native.reductions import lower_reduction
+from adjit.codegen.native.scans import lower_cumulative
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.errors import UnsupportedError
@@ -15,11 +19,17 @@ Lowering = Callable[[Op, Mapping[int, int], Target], tuple[StepCode, ...]]
 
 LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(MOVES, lower_movement),
+    "iota": lower_iota,
     "take": lower_take,
     "take_along_axis": lower_take_along_axis,
     "scatter_add": lower_scatter,
     "scatter_set": lower_scatter,
     "scatter_add_along_axis": lower_scatter_along_axis,
+    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"), lower_reduction),
+    "cumsum": lower_cumulative,
+    "cumprod": lower_cumulative,
+    "argmax": lower_extremum_place,
+    "argmin": lower_extremum_place,
 }
 """By the name of the op."""
 

@@ -1,0 +1,52 @@
+"""`iota` as a step: numbers that count along one dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, share_rounds
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op
+
+BLOCK = 1 << 12
+"""Numbers of a long line that one round of the outer loops writes."""
+
+
+def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The numbers along the innermost dimension in vectors, else rows that are filled with one number."""
+    type, axis = op.result.type, op.attrs["axis"]
+    if not type.size:
+        return ()
+    before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
+    text, size, element = StepText(target), type.dtype.itemsize, element_type(type.dtype)
+    extents = (before, max(count // BLOCK, 1)) if after == 1 else (before, count)
+    share = share_rounds(extents, work := type.nbytes / BYTES_A_NANOSECOND)
+    width = text.width(count if after == 1 else after, size)
+    vector = f"<{width} x {element}>"
+    with text.step():
+        to = text.place(0)
+        for _, task in text.parts([share.tasks]):
+            with text.rounds(task, extents, share) as (outer, place):
+                row = text.at(to, size, (outer, count * after))
+                if after > 1:
+                    value = text.splat(element, _converted(text, place, "i64", element), width)
+                    with text.chunks(after, width) as start:
+                        text.store(vector, value, text.at(row, size, (place, after), (start, 1)), size)
+                    continue
+                with text.loop(text.times(place, BLOCK), text.ends_at(place, count, BLOCK), width) as loop:
+                    start = loop.counter if count % width == 0 else text.smaller(loop.counter, count - width)
+                    first = text.splat("i64", start, width)
+                    lanes = f"<{', '.join(f'i64 {lane}' for lane in range(width))}>"
+                    numbers = text.let(f"add <{width} x i64> {first}, {lanes}")
+                    text.store(vector, _converted(text, numbers, f"<{width} x i64>", vector), text.at(row, size, (start, 1)), size)
+    return (text.code(share.tasks, work),)
+
+
+def _converted(text: StepText, numbers: str, source: str, goal: str) -> str:
+    """Numbers from 0, as i64, in the type of the result."""
+    if source == goal:
+        return numbers
+    code = "sitofp" if "float" in goal or "double" in goal else "trunc"
+    return text.let(f"{code} {source} {numbers} to {goal}")

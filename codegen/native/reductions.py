@@ -1,0 +1,211 @@
+"""Reductions that stand outside of kernels, over any dimensions.
+
+Dimensions are merged until reduced and kept ones alternate. Vectors lie along the innermost one: along kept elements, each lane a result of
+its own; along reduced ones, whose lanes are combined at the end; or, where a short window is innermost, along the kept elements
+around it, sorted out of their windows in registers. Float sums are made of sums over short stretches: errors grow with the
+number of stretches, and with their length, not with the product. The order depends on the shape and the target alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from adjit.codegen.native.combining import Combination
+from adjit.codegen.native.moves import Axis, Move, lower_moves
+from adjit.codegen.native.movement import copy_of
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_bits, power_of_two_below, share_rounds
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op
+
+STRETCH = 128
+"""Additions one after the other before a float sum starts a new stretch."""
+
+UNROLLED = 4
+"""The longest dimension that is written out instead of as a loop, and the most vectors that are combined side by side."""
+
+Values = list[str]
+Inner = Callable[[str, Values], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    """`size` elements of the operand at this distance; where kept, those of the result lie `result` apart."""
+
+    size: int
+    stride: int
+    result: int
+    reduced: bool
+
+
+def lower_reduction(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The step of a reduction."""
+    operand, result = op.operands[0].type, op.result.type
+    if not result.size:
+        return ()
+    assert op.definition.identity is not None
+    if not operand.size:
+        bits = element_bits(op.definition.identity(result.dtype), result.dtype)
+        return lower_moves([Move(result.dtype.itemsize, (Axis(result.size, 0, 1),), bits=bits)], 1, target)
+    dimensions = _dimensions(op)
+    if not any(dimension.reduced for dimension in dimensions):
+        return lower_moves([copy_of(op, 0)], 1, target)
+    work = operand.nbytes / BYTES_A_NANOSECOND + result.size * 2.0
+    return (_Reduction(Combination.of(op.definition, operand.dtype), dimensions, StepText(target)).lower(work),)
+
+
+def _dimensions(op: Op) -> list[_Dimension]:
+    """Those of the operand, without those of size 1; neighbours that are both reduced, or both kept, are one."""
+    merged: list[tuple[int, bool]] = []
+    for axis, size in enumerate(op.operands[0].type.shape):
+        reduced = axis in op.attrs["axes"]
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == reduced:
+            merged[-1] = (merged[-1][0] * size, reduced)
+        else:
+            merged.append((size, reduced))
+    return [_Dimension(size, math.prod(other for other, _ in merged[index + 1:]),
+                       math.prod(other for other, lost in merged[index + 1:] if not lost), reduced)
+            for index, (size, reduced) in enumerate(merged)]
+
+
+class _Reduction:
+    """Writes one reduction."""
+
+    def __init__(self, combination: Combination, dimensions: Sequence[_Dimension], text: StepText):
+        self.c, self.text = combination, text
+        self.kept = [dimension for dimension in dimensions if not dimension.reduced]
+        self.reduced = [dimension for dimension in dimensions if dimension.reduced]
+        self.window = 1
+        if dimensions[-1].reduced and self.kept and dimensions[-1].size <= UNROLLED:
+            self.window = self.reduced.pop().size
+        self.along_row = self.window == 1 and dimensions[-1].reduced
+
+    def lower(self, work: float) -> StepCode:
+        return self._rows(work) if self.along_row else self._columns(work)
+
+    # -- each lane a result of its own
+
+    def _columns(self, work: float) -> StepCode:
+        text, c, line = self.text, self.c, self.kept[-1]
+        lanes = text.width(line.size, c.size)
+        vectors = 1 if self.window > 1 else min(UNROLLED, power_of_two_below(line.size // lanes))
+        chunk = lanes * vectors
+        outer = self.kept[:-1]
+        extents = (*(dimension.size for dimension in outer), max(line.size // chunk, 1))
+        share = share_rounds(extents, work)
+        with text.step():
+            source, to = text.place(0), text.place(1)
+            for _, task in text.parts([share.tasks]):
+                with text.rounds(task, extents, share) as (*counters, block):
+                    source = text.at(source, c.size, *((i, d.stride) for i, d in zip(counters, outer, strict=True)))
+                    to = text.at(to, c.size, *((i, d.result) for i, d in zip(counters, outer, strict=True)))
+                    with text.loop(text.times(block, chunk), text.ends_at(block, line.size, chunk), chunk) as loop:
+                        first = loop.counter if line.size % chunk == 0 else text.smaller(loop.counter, line.size - chunk)
+                        start = [c.neutrals(lanes)] * vectors
+                        corner = text.at(source, c.size, (first, line.stride))
+                        totals = self._over(self.reduced, corner, start, lanes, lambda at, sums: self._add_columns(at, sums, lanes))
+                        for k, total in enumerate(totals):
+                            text.store(c.type(lanes), total, text.at(to, c.size, (first, 1), k * lanes), c.size)
+        return text.code(share.tasks, work)
+
+    def _add_columns(self, pointer: str, sums: Values, lanes: int) -> Values:
+        text, c, type = self.text, self.c, self.c.type(lanes)
+        lines = [text.load(type, text.at(pointer, c.size, k * lanes), c.size) for k in range(self.window * len(sums))]
+        if self.window == 1:
+            return [c.combine(text, lanes, total, line) for total, line in zip(sums, lines, strict=True)]
+        (total,) = sums
+        for position in range(self.window):
+            total = c.combine(text, lanes, total, self._every(lines, position, lanes))
+        return [total]
+
+    def _every(self, lines: Values, position: int, lanes: int) -> str:
+        """What lies at this position of each window, of as many windows as there are lanes."""
+        places = [divmod(lane * self.window + position, lanes) for lane in range(lanes)]
+        found = lines[0]
+        for number, line in enumerate(lines):
+            if number == 0:
+                order = [place if vector == 0 else -1 for vector, place in places]
+            else:
+                order = [lanes + place if vector == number else (lane if vector < number else -1) for lane, (vector, place) in enumerate(places)]
+            found = self.text.shuffle(self.c.type(lanes), found, "poison" if number == 0 else line, order)
+        return found
+
+    # -- lanes of one result
+
+    def _rows(self, work: float) -> StepCode:
+        text, c, row = self.text, self.c, self.reduced[-1]
+        lanes = text.width(row.size, c.size)
+        vectors = min(UNROLLED, power_of_two_below(row.size // lanes))
+        extents = tuple(dimension.size for dimension in self.kept)
+        share = share_rounds(extents, work)
+        with text.step():
+            source, to = text.place(0), text.place(1)
+            for _, task in text.parts([share.tasks]):
+                with text.rounds(task, extents, share) as counters:
+                    source = text.at(source, c.size, *((i, d.stride) for i, d in zip(counters, self.kept, strict=True)))
+                    to = text.at(to, c.size, *((i, d.result) for i, d in zip(counters, self.kept, strict=True)))
+                    start = [c.neutrals(lanes)] * vectors
+                    sums = self._over(self.reduced[:-1], source, start, lanes, lambda at, sums: self._add_row(at, sums, lanes, row.size))
+                    text.store(c.element, c.across(text, lanes, c.together(text, lanes, sums)), to, c.size)
+        return text.code(share.tasks, work)
+
+    def _add_row(self, pointer: str, sums: Values, lanes: int, size: int) -> Values:
+        """All of a row: whole chunks in a loop, then what is left of vectors and of elements."""
+        text, c, chunk = self.text, self.c, lanes * len(sums)
+        type = c.type(lanes)
+
+        def add(at: str, sums: Values) -> Values:
+            lines = [text.load(type, text.at(at, c.size, k * lanes), c.size) for k in range(len(sums))]
+            return [c.combine(text, lanes, total, line) for total, line in zip(sums, lines, strict=True)]
+
+        chunks = size // chunk
+        sums = self._over([_Dimension(chunks, chunk, 0, True)], pointer, sums, lanes, add)
+        rest = text.at(pointer, c.size, chunks * chunk)
+        left, tail = divmod(size - chunks * chunk, lanes)
+        for k in range(left):
+            sums[k] = c.combine(text, lanes, sums[k], text.load(type, text.at(rest, c.size, k * lanes), c.size))
+        if tail:
+            sums[left] = c.combine(text, lanes, sums[left], self._tail(text.at(rest, c.size, left * lanes), lanes, tail))
+        return sums
+
+    def _tail(self, pointer: str, lanes: int, count: int) -> str:
+        """The first `count` lanes from memory, neutral elements in the others."""
+        text, c, type = self.text, self.c, self.c.type(lanes)
+        mask = f"<{', '.join(f'i1 {int(lane < count)}' for lane in range(lanes))}>"
+        suffix = f"v{lanes}{'f' if c.kind == 'f' else 'i'}{8 * c.size}"
+        return text.call(type, f"llvm.masked.load.{suffix}.p0", ("ptr", pointer), ("i32", str(c.size)), (f"<{lanes} x i1>", mask),
+                         (type, c.neutrals(lanes)))
+
+    # -- loops over what is reduced
+
+    def _over(self, dimensions: Sequence[_Dimension], pointer: str, sums: Values, lanes: int, inner: Inner) -> Values:
+        """`inner`, which takes a place and sums and gives sums, at every place of these dimensions."""
+        if not dimensions:
+            return inner(pointer, sums)
+        text, c, (first, *rest) = self.text, self.c, dimensions
+        neutral = [(c.type(lanes), c.neutrals(lanes))] * len(sums)
+
+        def deeper(number: str | int, sums: Values) -> Values:
+            at = text.at(pointer, c.size, number * first.stride if isinstance(number, int) else (number, first.stride))
+            return self._over(rest, at, sums, lanes, inner)
+
+        if first.size <= UNROLLED:
+            for number in range(first.size):
+                sums = deeper(number, sums)
+            return sums
+        carried = [(c.type(lanes), total) for total in sums]
+        if not c.rounds or first.size < 2 * STRETCH and math.prod(d.size for d in rest) < STRETCH:
+            with text.loop(0, first.size, carried=carried) as loop:
+                loop.following = deeper(loop.counter, list(loop.values))
+            return list(loop.following)
+        step = STRETCH if first.size >= 2 * STRETCH else 1
+        with text.loop(0, first.size, step, carried=carried) as stretches:
+            end = text.smaller(text.plus(stretches.counter, step), first.size)
+            with text.loop(stretches.counter, end, carried=neutral) as loop:
+                loop.following = deeper(loop.counter, list(loop.values))
+            stretches.following = [c.combine(text, lanes, a, b) for a, b in zip(stretches.values, loop.following, strict=True)]
+        return list(stretches.following)
