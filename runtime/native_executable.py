@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from adjit.codegen.native.artifact import failed_check
+from adjit.codegen.native.artifact import Artifact, failed_check
 from adjit.codegen.native.program import ProgramCode, lower_program
-from adjit.codegen.target import Target
+from adjit.codegen.target import TARGETS
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
 from adjit.ir.ops.indexing import check_indices
+from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.executable import Times
 from adjit.runtime.kernels import Code
@@ -36,32 +37,35 @@ _TIMED = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS, ctypes.c_void_p)
 
 
 class NativeExecutable:
-    """A planned graph as machine code for a target, ready to run.
+    """A native program, ready to run.
 
-    `code.loaded.address` is that of `adjit_run` (`codegen/native/program.py`). `threads` is the most threads a step is split over. Raises
-    `UnsupportedError` for an op without machine code.
+    `code.loaded.address` is that of `adjit_run` (`codegen/native/program.py`). `threads` is the most threads a step is split over.
+    `planned` gives the graph that the code was made of, which nothing but reports asks for.
     """
 
     kernels: Mapping[Op, Code] = {}      # one for each fused op is what other backends have
 
-    def __init__(self, graph: Graph, target: Target, threads: int = 1):
-        self.layout = Layout(graph)
-        self.target, self.threads = target, threads
-        self.code = obtain_program(graph, target)
-        artifact = self.code.artifact
+    def __init__(self, code: NativeCode, planned: Callable[[], Graph], threads: int = 1):
+        self.code, self.threads = code, threads
+        self._planned = planned
+        artifact = code.artifact
         self.short = artifact.work < SHORT_NANOSECONDS
-        self._entry = (_KEEPING if self.short else _RELEASING)(self.code.loaded.address)
-        self._own = [(index, value.type.shape, value.type.dtype, result.param)
-                     for index, (value, result) in enumerate(zip(graph.results, artifact.results, strict=True))]
+        self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
+        self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
         self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
         self._frames: list[_Frame] = []
         self._timed: NativeCode | None = None
         self._clock = (0, 0)
 
     @cached_property
+    def layout(self) -> Layout:
+        """Where the values of the graph lie."""
+        return Layout(self._planned())
+
+    @cached_property
     def program(self) -> ProgramCode:
         """The program as text, made anew where it is asked for."""
-        return lower_program(self.layout.graph, self.target)
+        return lower_program(self.layout.graph, TARGETS[self.code.artifact.target])
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
@@ -78,7 +82,7 @@ class NativeExecutable:
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
         """As `run`; and when each op ran."""
         if self._timed is None:
-            self._timed = obtain_program(self.layout.graph, self.target, timed=True)
+            self._timed = obtain_program(self.layout.graph, TARGETS[self.code.artifact.target], timed=True)
         ops = self.layout.ops
         frame, pool = self._take(), pool_for(self.threads)
         results = self._enter(frame, arrays, leaves)
@@ -111,7 +115,7 @@ class NativeExecutable:
         try:
             return self._frames.pop()
         except IndexError:
-            return _Frame(self)
+            return _Frame(self.code.artifact)
 
     def _enter(self, frame: _Frame, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """Write the addresses of a call into its frame; gives its results, which are yet to be computed."""
@@ -159,11 +163,10 @@ class _Frame:
 
     __slots__ = ("_block", "arena", "params", "results")
 
-    def __init__(self, executable: NativeExecutable):
-        graph, layout = executable.layout.graph, executable.layout
-        for type in layout.buffers.values():
-            check_size(type)
-        self._block = allocate(layout.arena_bytes)
+    def __init__(self, artifact: Artifact):
+        for array in (*artifact.params, *artifact.results):
+            check_size(TensorType(SHORT_NAMES[array.dtype], array.shape))
+        self._block = allocate(artifact.arena_bytes)
         self.arena = data_address(self._block)
-        self.params = (ctypes.c_void_p * len(graph.params))()
-        self.results = (ctypes.c_void_p * len(graph.results))()
+        self.params = (ctypes.c_void_p * len(artifact.params))()
+        self.results = (ctypes.c_void_p * len(artifact.results))()

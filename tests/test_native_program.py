@@ -18,9 +18,9 @@ from adjit.codegen.native.program import CALLS, lower_program
 from adjit.codegen.target import Target, host_targets
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
+from adjit.runtime.backends import native_executable
 from adjit.runtime.executable import Executable
 from adjit.runtime.native_code import native_target
-from adjit.runtime.native_executable import NativeExecutable
 
 TARGETS = host_targets()
 pytestmark = pytest.mark.skipif(not TARGETS, reason="native programs are for x86-64")
@@ -81,7 +81,7 @@ def undefined_symbols(object_code: bytes) -> set[str]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_results_are_handed_over(target: Target, threads: int) -> None:
     graph = parse(PRODUCTS)
-    executable = NativeExecutable(graph, target, threads)
+    executable = native_executable(graph, target, threads)
     for seed in range(3):
         x, w, d = arrays_for(graph, seed)
         k, copy, c, again = executable.run([x, w, d], [x, w, d])
@@ -101,7 +101,7 @@ def test_scalars_and_empty_arrays() -> None:
       free %r
       return %x, %f, %e, %x
     }""")
-    first, empty, same, second = NativeExecutable(graph, native_target()).run([np.array(2.5), np.empty((0, 3), np.float32)], [])
+    first, empty, same, second = native_executable(graph, native_target()).run([np.array(2.5), np.empty((0, 3), np.float32)], [])
     assert isinstance(first, np.float64)
     assert first == second == 2.5
     assert (empty.shape, empty.dtype, same.shape) == ((3, 0), np.float32, (0, 3))
@@ -110,7 +110,7 @@ def test_scalars_and_empty_arrays() -> None:
 def test_nothing_but_parameters() -> None:
     graph = parse("graph @f(%x: f32[2,2] donated, %y: f32[2]) {\n  return %y, %x\n}")
     x, y = np.ones((2, 2), np.float32), np.zeros(2, np.float32)
-    copy, same = NativeExecutable(graph, native_target()).run([x, y], [x, y])
+    copy, same = native_executable(graph, native_target()).run([x, y], [x, y])
     assert same is x
     assert np.array_equal(copy, y)
     assert not np.shares_memory(copy, y)
@@ -119,7 +119,7 @@ def test_nothing_but_parameters() -> None:
 @pytest.mark.parametrize("count", [CALLS - 1, CALLS, CALLS + 1, 3 * CALLS + 5])
 def test_programs_of_many_steps(count: int) -> None:
     graph = many_steps(count)
-    executable = NativeExecutable(graph, native_target())
+    executable = native_executable(graph, native_target())
     (result,) = executable.run([np.arange(3.0)], [])
     assert result.tolist() == ([2, 1, 0] if count % 2 else [0, 1, 2])
     assert executable.code.artifact.functions == 1      # equal steps are one function
@@ -130,7 +130,7 @@ def test_programs_of_many_steps(count: int) -> None:
 @at_each_target
 def test_bad_indices(target: Target) -> None:
     graph = parse(PICK)
-    native, other = NativeExecutable(graph, target), Executable(graph, {})
+    native, other = native_executable(graph, target), Executable(graph, {})
     x, good = np.arange(4.0), np.array([0, 3, 3, 2])
     for indices in ([0, 1, 4, 7], [-1, 0, 0, 9]):
         messages = []
@@ -149,7 +149,7 @@ def test_bad_indices(target: Target) -> None:
 def test_the_number_of_a_bad_index() -> None:
     assert failed_check((5 + 1) << 40 | (2 + 1)) == (5, 2)
     graph = parse(PICK)
-    executable = NativeExecutable(graph, native_target())
+    executable = native_executable(graph, native_target())
     seen = []
     executable.index_error = lambda status, *_: seen.append(failed_check(status)) or IndexError()      # type: ignore[method-assign]
     with pytest.raises(IndexError):
@@ -160,7 +160,7 @@ def test_the_number_of_a_bad_index() -> None:
 def test_times_of_every_op() -> None:
     graph = parse(PRODUCTS)
     arrays = arrays_for(graph)
-    executable = NativeExecutable(graph, native_target())
+    executable = native_executable(graph, native_target())
     wanted = executable.run(arrays, arrays)
     results, times = executable.run_timed(arrays, arrays)
     assert [op.name for op, _, _ in times] == ["matmul", "matmul", "reshape"]
@@ -178,7 +178,7 @@ def test_large_steps_are_split_over_threads(target: Target) -> None:
     program = lower_program(graph, target)
     assert [call.parallel for call in program.calls] == [True, False]
     x, y = arrays_for(graph)
-    results = [NativeExecutable(graph, target, threads).run([x, y], [x, y]) for threads in (1, 2, 3)]
+    results = [native_executable(graph, target, threads).run([x, y], [x, y]) for threads in (1, 2, 3)]
     for product, copy in results:
         np.testing.assert_allclose(product, x @ y, rtol=1e-4, atol=1e-4)
         assert product.tobytes() == results[0][0].tobytes()
@@ -187,7 +187,7 @@ def test_large_steps_are_split_over_threads(target: Target) -> None:
 
 def test_calls_at_the_same_time() -> None:
     graph = parse(PRODUCTS)
-    executable = NativeExecutable(graph, native_target(), threads=2)
+    executable = native_executable(graph, native_target(), threads=2)
     wrong = []
 
     def work(seed: int) -> None:
@@ -221,7 +221,7 @@ def test_undefined_symbols_are_found() -> None:
 
 def test_the_artifact_is_plain_data() -> None:
     graph = parse(PICK)
-    artifact = NativeExecutable(graph, native_target()).code.artifact
+    artifact = native_executable(graph, native_target()).code.artifact
     assert artifact_of_json(artifact.as_json()) == artifact
     assert artifact.checks[1].location is not None
     assert (artifact.params[0].role, artifact.results[0].param, artifact.results[1].param) == ("donated", 0, -1)
@@ -230,7 +230,7 @@ def test_the_artifact_is_plain_data() -> None:
 
 def test_equal_programs_share_code_and_code_goes() -> None:
     graph = parse(PRODUCTS.replace("4,", "7,").replace("[8]", "[14]").replace("(8,)", "(14,)"))
-    first, second = (NativeExecutable(graph, native_target()) for _ in range(2))
+    first, second = (native_executable(graph, native_target()) for _ in range(2))
     assert first.code.loaded is second.code.loaded
     assert second.code.origin == "already loaded"
     gone = weakref.ref(first.code.loaded)
