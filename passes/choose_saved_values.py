@@ -17,7 +17,7 @@ run again at a cost of one of these grades:
 5  matmuls.
 
 Without a memory budget only grade 1 is run again, and, where programs run in panels that stay in the cache (`Options.cache_bytes`), what is
-wide: a product that is much larger than its operands, and what is computed of it element by element, as in attention. With a budget, as
+wide: a product that is larger than its operands together, and what is computed of it element by element, as in attention. With a budget, as
 many ops of the higher grades, in this order and within a grade by operations per byte, as it takes to come under the budget; of these
 the most expensive ones that turn out not to be needed are left alone.
 
@@ -57,8 +57,8 @@ READERS_FROM_MEMORY = (Kind.CONTRACTION, Kind.WINDOW, Kind.INDEXING, Kind.SCAN, 
 ATTEMPTS = 32
 """How many of the most expensive ops are tried to be kept out of a choice that fits."""
 
-WIDE, WIDE_PRODUCTS = 2, 128
-"""A product is wide from so many times the bytes of its operands on; and it is quick where an element is the sum of so few products."""
+WIDE_PRODUCTS = 64
+"""Terms of an element up to which a wide product is computed again."""
 
 OPERATIONS = {CHEAP: 1, MATERIALIZED: 1, TRANSCENDENTAL: 20, COLLECTIVE: 4, CONTRACTION: 2}
 """Rough number of operations for each element that an op reads (a matmul: for each pair that it multiplies)."""
@@ -134,13 +134,13 @@ def choose_saved_values(graph: Graph, options: Options) -> Graph:
 
 
 def wide_ops(graph: Graph) -> set[Op]:
-    """The products much larger than their operands, of few terms an element, and the elementwise ops on such values: run again inside a
+    """The products larger than their operands together, of few terms an element, and the elementwise ops on such values: run again inside a
     panel they take less time than their results take to be written and read."""
     wide: set[Value] = set()
     found: set[Op] = set()
     for op in graph.ops:
         if op.definition.kind is Kind.CONTRACTION:
-            grows = op.result.type.nbytes >= WIDE * sum(value.type.nbytes for value in op.operands) and _products(op) <= WIDE_PRODUCTS
+            grows = op.result.type.nbytes >= sum(value.type.nbytes for value in op.operands) and _products(op) <= WIDE_PRODUCTS
         else:
             grows = op.definition.kind is Kind.ELEMENTWISE and not wide.isdisjoint(op.operands)
         if grows:

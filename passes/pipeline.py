@@ -16,9 +16,11 @@ from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.fuse_kernels import fuse_kernels
 from adjit.passes.options import Options
 from adjit.passes.plan_memory import plan_memory
+from adjit.passes.regions import in_regions
 from adjit.passes.remove_stop_gradients import remove_stop_gradients
 from adjit.passes.schedule import schedule
 from adjit.passes.simplify import simplify
+from adjit.passes.split_into_panels import describe_panels, split_into_panels
 
 Transform = Callable[[Graph, Options], Graph]
 
@@ -28,13 +30,21 @@ class Pass:
     """A step of the pipeline.
 
     `run` is pure and gives the same object where it changes nothing; its docstring shows it on text (`Before:`, `After:`). The graph it
-    gives obeys the rules of the stage `ensures`. `describe(before, after, options)` says what a reader of the records should know.
+    gives obeys the rules of the stage `ensures`. `describe(before, after, options)` says what a reader of the records should know. A pass
+    that is `local` knows nothing of regions, and is run on those of loops and branches first.
     """
 
     name: str
     run: Transform
     ensures: Stage
     describe: Callable[[Graph, Graph, Options], str] | None = None
+    local: bool = True
+
+    def apply(self, graph: Graph, options: Options) -> Graph:
+        """Run the pass."""
+        if self.local:
+            graph = in_regions(graph, lambda region: self.apply(region, replace(options, memory_budget=None)))
+        return self.run(graph, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +84,14 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 
 LOWER: tuple[Pass, ...] = (
+    Pass("split_into_panels", split_into_panels, Stage.OPTIMIZED, describe_panels),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
     Pass("schedule", schedule, Stage.FUSED),
-    Pass("plan_memory", plan_memory, Stage.PLANNED),
+    Pass("plan_memory", plan_memory, Stage.PLANNED, local=False),
 )
 
 PIPELINE: tuple[Pass, ...] = (
-    Pass("differentiate", differentiate, Stage.ADJOINT),
+    Pass("differentiate", differentiate, Stage.ADJOINT, local=False),
     Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
     *SIMPLIFY,
     Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
@@ -112,7 +123,7 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     for step in passes:
         before = graph
         begun = time.perf_counter()
-        graph = step.run(before, options)
+        graph = step.apply(before, options)
         done = time.perf_counter()
         verified = done
         if verify:

@@ -38,7 +38,7 @@ class Case:
     after: str
     stage: Stage
     approximately: bool = False
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=lambda: Options(cache_bytes=1 << 20))
     path: Path | None = None
 
     def run(self) -> Graph:

@@ -1,0 +1,136 @@
+"""Chains of products as panels: what is gathered, what is not, and that the meaning stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adjit.ir.errors import Role
+from adjit.ir.graph import Graph, Op
+from adjit.ir.interpreter import interpret
+from adjit.ir.parser import parse
+from adjit.ir.printer import print_graph
+from adjit.ir.verifier import Stage, verify
+from adjit.passes.choose_saved_values import saved_values
+from adjit.passes.options import Options
+from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
+from adjit.passes.split_into_panels import split_into_panels
+from adjit.runtime.transforms import value_and_grad
+from adjit.tracer.trace import trace_function
+
+SMALL = Options(cache_bytes=1 << 14)      # so that small programs are split
+BEFORE = [step for step in PIPELINE if step not in LOWER]
+RNG = np.random.default_rng(3)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape) * 0.3
+
+
+def perceptron(x, w, b, u):
+    hidden = np.tanh(x @ w + b)
+    return np.mean((hidden @ u) ** 2)
+
+
+def layer_norm(x, scale):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale
+
+
+def block(x, qkv, out, scale, up, down):
+    """A transformer block of 2 heads."""
+    batch, length, width = x.shape
+    q, k, v = (layer_norm(x, scale) @ qkv).reshape(batch, length, 3, 2, width // 2).transpose(2, 0, 3, 1, 4)
+    scores = np.where(np.tril(np.ones((length, length), bool)), q @ k.swapaxes(-1, -2), -1e9)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = weights / weights.sum(-1, keepdims=True)
+    x = x + (weights @ v).transpose(0, 2, 1, 3).reshape(batch, length, width) @ out
+    return np.sum((x + np.maximum(x @ up, 0) @ down) ** 2)
+
+
+def normalised(x, w, u):
+    """Means over the batch in the middle: two chains, one after the other."""
+    hidden = x @ w
+    hidden = np.maximum(hidden - hidden.mean(0), 0) @ w
+    return np.sum(np.maximum(hidden - hidden.mean(0), 0) @ u)
+
+
+def recurrent(xs, w, u):
+    state = np.zeros((xs.shape[1], w.shape[1]))
+    for x in xs:
+        state = np.tanh(x @ w + state @ u)
+    return np.sum(state**2)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "perceptron": (perceptron, (normal(128, 12), normal(12, 40), normal(40), normal(40, 3))),
+    "block": (block, (normal(4, 16, 16), normal(16, 48), normal(16, 16), normal(16), normal(16, 64), normal(64, 16))),
+    "normalised": (normalised, (normal(128, 24), normal(24, 24), normal(24, 2))),
+    "recurrent": (recurrent, (normal(5, 64, 8), normal(8, 16), normal(16, 16))),
+}
+
+
+def panels_of(graph: Graph) -> list[Op]:
+    """All of them, those inside of others too."""
+    found = [op for op in graph.ops if op.name == "panels"]
+    return found + [inner for op in found for inner in panels_of(op.regions[0])]
+
+
+def optimized(name: str, gradient: bool) -> tuple[Graph, list[np.ndarray]]:
+    fun, arrays = PROGRAMS[name]
+    trace = trace_function(value_and_grad(fun, argnums=tuple(range(len(arrays)))) if gradient else fun, arrays, {})
+    graph = run_pipeline(trace.graph, SMALL, verify=True, passes=BEFORE).final
+    return graph, [np.asarray(array) for array in (*trace.signature.leaves, *trace.captured)]
+
+
+@pytest.mark.parametrize("gradient", [False, True], ids=["value", "gradient"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_meaning_stays(name: str, gradient: bool) -> None:
+    before, arrays = optimized(name, gradient)
+    after = split_into_panels(before, SMALL)
+    verify(after, Stage.OPTIMIZED)
+    assert panels_of(after)
+    assert parse(print_graph(after)) == after
+    for expected, got in zip(interpret(before, arrays), interpret(after, arrays), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_one_pass_over_the_batch_runs_forward_and_backward() -> None:
+    """All of the block's products but those of the weights' gradients, which add up over the batch, are in one chain."""
+    graph, _ = optimized("block", gradient=True)
+    after = split_into_panels(graph, SMALL)
+    (outer,) = [op for op in after.ops if op.name == "panels"]
+    outside = [op for op in after.ops if op.name == "matmul"]
+    assert len(outside) == 4
+    assert all(op.attrs["transpose_a"] for op in outside)
+    assert outer.attrs["count"] == 4
+
+
+def test_scores_are_computed_again() -> None:
+    """Attention is computed again in the backward half: of what is as large as the scores nothing is saved."""
+    graph, _ = optimized("block", gradient=True)
+    again = [op for op in graph.ops if op.role is Role.RECOMPUTE and op.name == "matmul"]
+    assert (4, 2, 16, 16) in [op.result.type.shape for op in again]
+    assert not [value for value in saved_values(graph) if value.type.shape == (4, 2, 16, 16)]
+
+
+def test_nothing_is_gathered_without_a_cache_size_or_gain() -> None:
+    graph, _ = optimized("perceptron", gradient=True)
+    assert split_into_panels(graph, Options()) is graph
+    assert split_into_panels(graph, Options(cache_bytes=1 << 24)) is graph
+
+
+def test_updates_of_parameters_stay_outside() -> None:
+    """They are as long as a batch by chance only."""
+
+    def step(x, w, u):
+        value, (dw, du) = value_and_grad(lambda w, u: np.sum((np.tanh(x @ w) @ u) ** 2), argnums=(0, 1))(w, u)
+        return value, w - 0.1 * dw, u - 0.1 * du
+
+    trace = trace_function(step, (normal(2048, 32), normal(32, 32), normal(32, 32)), {})
+    after = run_pipeline(trace.graph, SMALL, verify=True, passes=[*BEFORE, LOWER[0]]).final
+    (op,) = panels_of(after)
+    assert {value.type.shape[0] for value, cut in zip(op.operands, op.attrs["sliced"], strict=True) if cut} == {2048}
