@@ -107,7 +107,7 @@ def convolved(x: np.ndarray, w: np.ndarray, stride: Any, low: Any, high: Any, in
     return out
 
 
-def kernel_gradient(x: np.ndarray, ct: np.ndarray, sizes: Any, groups: int, **attrs: Any) -> np.ndarray:
+def kernel_gradient(x: np.ndarray, ct: np.ndarray, sizes: Any, groups: int, scratch_bytes: int, **attrs: Any) -> np.ndarray:
     """A convolution is linear in its kernels: the product of the cotangent with what each element of a kernel does alone."""
     out = np.zeros((ct.shape[1], x.shape[1] // groups, *sizes), x.dtype)
     for place in np.ndindex(out.shape):

@@ -73,7 +73,7 @@ def _evaluate_convolution(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs:
 def _convolution_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
     x, w = operands
     return (convolution_input_gradient(ct, w, convolution_sliding(x.type, w.type.shape[2:], attrs), attrs["groups"]),
-            convolution_kernel_gradient(x, ct, sizes=w.type.shape[2:], **attrs))
+            kernel_gradient(x, ct, w.type.shape[2:], attrs))
 
 
 def convolution_input_gradient(ct: Value, w: Value, sliding: Sliding, groups: int) -> Value:
@@ -126,7 +126,24 @@ convolution: OpDefinition = define(
     infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples)
 
 
-def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, groups: int, **attrs: Any) -> TensorType:
+PARTS, PART_BYTES = 16, 4 << 20
+
+
+def sum_parts(x: TensorType, ct: TensorType, sizes: Shape, groups: int) -> tuple[int, int]:
+    """How many parts the sum over images is cut into, whatever the number of threads; and the elements that a part takes, which are for
+    each kernel element a row of at least 16 outputs."""
+    rows = x.shape[1] * prod(sizes)
+    elements = rows * -(-(ct.shape[1] // groups) // 16) * 16
+    return max(min(x.shape[0], PARTS, PART_BYTES // max(elements * x.dtype.itemsize, 1)), 1), elements
+
+
+def kernel_gradient(x: Value, ct: Value, sizes: Shape, attrs: Attributes) -> Value:
+    """The op `convolution_kernel_gradient`, for a convolution with these attributes, with memory for its partial sums."""
+    parts, elements = sum_parts(x.type, ct.type, sizes, attrs["groups"])
+    return convolution_kernel_gradient(x, ct, sizes=sizes, scratch_bytes=parts * elements * x.type.dtype.itemsize, **attrs)
+
+
+def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, groups: int, scratch_bytes: int, **attrs: Any) -> TensorType:
     require(x, FLOAT)
     require_dtype(x, ct)
     if x.rank < 3 or ct.rank != x.rank or len(sizes) != x.rank - 2:
@@ -139,7 +156,7 @@ def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, group
     return x.with_shape((ct.shape[1], x.shape[1] // groups, *sizes))
 
 
-def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, groups: int, **attrs: Any) -> np.ndarray:
+def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, groups: int, scratch_bytes: int, **attrs: Any) -> np.ndarray:
     """The sum over images and panels of the cotangent times the windows, each a product of matrices."""
     sliding = Sliding(x.shape[2:], sizes, **attrs)
     inputs, outputs, axes = x.shape[1] // groups, ct.shape[1] // groups, len(sizes)
@@ -161,7 +178,7 @@ def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, gr
 def _kernel_gradient_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
     """It is linear in the cotangent of the images' convolution and in the images."""
     x, cotangent = operands
-    plain = {name: value for name, value in attrs.items() if name != "sizes"}
+    plain = {name: value for name, value in attrs.items() if name not in ("sizes", "scratch_bytes")}
     sliding = convolution_sliding(x.type, attrs["sizes"], attrs)
     return convolution_input_gradient(cotangent, ct, sliding, attrs["groups"]), convolution(x, ct, **plain)
 
@@ -171,11 +188,13 @@ def _kernel_gradient_samples() -> Iterator[Sample]:
         x, w = sample.arrays
         sliding = Sliding(x.shape[2:], w.shape[2:], **{name: sample.attrs[name] for name in ATTRIBUTES})
         ct = uniform((x.shape[0], w.shape[0], *sliding.counts), dtype=x.dtype, seed=2)
-        yield Sample((x, ct), {**sample.attrs, "sizes": w.shape[2:]}, sample.differentiable)
+        parts, elements = sum_parts(TensorType(x.dtype, x.shape), TensorType(x.dtype, ct.shape), w.shape[2:], sample.attrs["groups"])
+        scratch = parts * elements * x.itemsize
+        yield Sample((x, ct), {**sample.attrs, "sizes": w.shape[2:], "scratch_bytes": scratch}, sample.differentiable)
 
 
 convolution_kernel_gradient: OpDefinition = define(
-    "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int, "sizes": tuple},
+    "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int, "sizes": tuple, "scratch_bytes": int},
     vjp=_kernel_gradient_vjp,
     doc="The derivative of a convolution in its kernels [o, c / groups, *sizes], for images [n, c, ...] and the cotangent [n, o, ...].",
     infer=_infer_kernel_gradient, evaluate=_evaluate_kernel_gradient, samples=_kernel_gradient_samples)
