@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import threading
@@ -9,6 +10,10 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+switched = ctypes.c_int64(0)
+"""Whether the recording of gradients was ever switched, in any thread, for machine code that does not look at `modes` before."""
 
 
 class _Modes(threading.local):
@@ -35,6 +40,7 @@ class _Mode:
 
     def __enter__(self) -> _Mode:
         self._before.append(getattr(modes, self.mode))
+        switched.value = 1
         setattr(modes, self.mode, self.value)
         return self
 
@@ -126,6 +132,7 @@ class set_grad_enabled(_Mode):
     def __init__(self, mode: bool) -> None:
         self.value = bool(mode)
         self._before.append(modes.grad)
+        switched.value = 1
         modes.grad = self.value
 
     def __enter__(self) -> _Mode:

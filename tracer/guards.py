@@ -183,20 +183,20 @@ class _Walk:
             for item in (value.func, *value.args, *value.keywords.values()):
                 self.value(item, path, 0)
         elif isinstance(value, dict):
-            yield f"len({path})", lambda: len(value), len(value)
+            yield f"len({path})", partial(len, value), len(value)
             if len(value) <= _MAX_ITEMS:
                 for key in list(value):
                     if isinstance(key, (str, int, tuple, bool)):
-                        yield f"{path}[{key!r}]", partial(_item, value, key), value[key]
+                        yield f"{path}[{key!r}]", partial(read_item, value, key), value[key]
         elif isinstance(value, (set, frozenset)):
             if len(value) <= _MAX_ITEMS:
                 yield f"set({path})", partial(_members, value), _members(value)
         elif isinstance(value, (list, tuple, deque)):
             if not isinstance(value, tuple):
-                yield f"len({path})", lambda: len(value), len(value)
+                yield f"len({path})", partial(len, value), len(value)
             if len(value) <= _MAX_ITEMS:
                 for index, item in enumerate(list(value)):
-                    yield f"{path}[{index}]", partial(_item, value, index), item
+                    yield f"{path}[{index}]", partial(read_item, value, index), item
         elif isinstance(value, ModuleType):
             yield from self.attributes(value, vars(value), path)
         else:
@@ -211,18 +211,18 @@ class _Walk:
             return
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
-            content = _cell(cell)
+            content = read_cell(cell)
             if content is not _MISSING:
-                yield name, partial(_cell, cell), content
+                yield name, partial(read_cell, cell), content
         if top == "adjit":
             return
         for index, default in enumerate(function.__defaults__ or ()):
-            yield f"{function.__name__}.__defaults__[{index}]", partial(_item, function.__defaults__, index), default
+            yield f"{function.__name__}.__defaults__[{index}]", partial(read_item, function.__defaults__, index), default
         self.names |= set(_names(function.__code__))
         self.codes.append(function.__code__)
         scope = function.__globals__
         for name in sorted(_globals(function.__code__) & scope.keys()):
-            yield name, partial(_item, scope, name), scope[name]
+            yield name, partial(read_item, scope, name), scope[name]
         yield from self.attributes(function, vars(function), function.__name__)
 
     def instance(self, value: Any, path: str) -> Iterator[tuple[str, Callable[[], Any], Any]]:
@@ -314,14 +314,16 @@ def _members(items: Set[Any]) -> str:
     return ", ".join(sorted(map(repr, items)))
 
 
-def _cell(cell: CellType) -> Any:
+def read_cell(cell: CellType) -> Any:
+    """What a closure cell holds."""
     try:
         return cell.cell_contents
     except ValueError:
         return _MISSING
 
 
-def _item(container: Any, key: Any) -> Any:
+def read_item(container: Any, key: Any) -> Any:
+    """An item of a dict, list or tuple."""
     try:
         return container[key]
     except (KeyError, IndexError):

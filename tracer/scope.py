@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
 import weakref
 import zlib
@@ -114,16 +116,41 @@ def is_tracing() -> bool:
     return bool(_stack.scopes) and not _stack.scopes[-1].evaluates
 
 
+open_traces = ctypes.c_int64(0)
+"""How many traces are under way in all threads, for machine code that has no way to look at this thread's: 0 says that there is none."""
+
+_counting = threading.Lock()
+
+
 @contextmanager
 def entered(scope: Scope) -> Iterator[Scope]:
     """Work in `scope` within the block; closed at its end."""
     _stack.scopes.append(scope)
+    _count_trace(scope, 1)
     try:
         with emitting(scope.builder):
             yield scope
     finally:
+        _count_trace(scope, -1)
         _stack.scopes.pop()
         scope.open = False
+
+
+def _count_trace(scope: Scope, change: int) -> None:
+    if not scope.evaluates:
+        with _counting:
+            open_traces.value += change
+
+
+def _recount() -> None:
+    """In a forked child, where the traces of other threads are gone."""
+    global _counting
+    _counting = threading.Lock()
+    open_traces.value = sum(not scope.evaluates for scope in _stack.scopes)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_recount)
 
 
 def evaluating() -> Scope:

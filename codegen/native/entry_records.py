@@ -1,0 +1,93 @@
+"""The tables that the native entry reads: which words describe a compiled function, a program, its arguments, guards and results.
+
+Every field is a word of eight bytes: a number, or the address of an object or of another record. References are borrowed: who makes
+a record keeps alive what it names. `List` fields hold the address of an array of `count` words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+Record = Mapping[str, int]
+"""The offset of each field."""
+
+
+def _record(*fields: str) -> Record:
+    return {field: 8 * place for place, field in enumerate(fields)}
+
+
+FUNCTION = _record(
+    "chain",            # its programs: their number, then their addresses, the one used last first
+    "slow",             # the Python function that is called where none fits: slow(self, *args, **kwargs)
+    "traces",           # where the number of traces under way in this process is
+    "switched",         # where it says whether the recording of gradients was ever switched
+    "modes", "grad",    # the object with the modes of this thread, and the name of the one that records
+    "hits", "clock",    # calls that found their program here, and how often that was another than the one before
+    "last",             # the program that was called last, unless that was by way of Python
+    "array_type", "new_array", "set_base", "new_scalar",        # of NumPy's C interface
+)
+
+PROGRAM = _record(
+    "positional", "keywords", "names",      # numbers of arguments, and the names of the latter
+    "arguments",                            # a node for each
+    "recording", "needs_mode",              # whether gradients are recorded (True or False); whether that has to be asked every time
+    "ask",                                  # a Python function that gives True where all else holds that the program depends on, or null
+    "guards", "guard_count",
+    "captures", "capture_count",            # pairs: a node of kind ARRAY, and the array that the function reaches by itself
+    "params", "donated_count", "donated",   # number of parameters; those that are overwritten
+    "ranges",                               # for each parameter its bytes, and where it was found to lie apart from the donated ones
+    "results", "result_count", "tree",
+    "run", "pool", "arena_bytes", "release",    # adjit_run, its pool, what it needs, and whether it runs without the interpreter's lock
+    "owner", "fail",                        # keeps all this alive; called with what `run` gives where an index is out of range
+    "calls", "stamp",                       # how often it ran, and when it was last called after another
+)
+
+
+class Node(IntEnum):
+    """Kinds of nodes of the trees of arguments and results."""
+
+    ARRAY = 0       # an array of exactly this type; a scalar of NumPy's where it is 0-d
+    FLOAT = 1       # a Python float
+    CONSTANT = 2    # this object, or an equal bool, int or string
+    TUPLE = 3
+    LIST = 4
+    DICT = 5
+    RESULT = 6      # of results: a result of the program
+    BUILT = 7       # of results: what a Python function makes of a list of the program's results
+
+
+NODE = _record(
+    "kind",
+    "object",           # CONSTANT: the object; BUILT: the function; ARRAY: the type of scalars that are taken for it, or null
+    "index",            # ARRAY, FLOAT: number of the parameter; RESULT: of the result
+    "count", "items",   # TUPLE, LIST, DICT: List of nodes
+    "keys",             # DICT: List of keys
+    "descr", "number",  # ARRAY: the dtype's object, and its number
+    "flags",            # ARRAY: which flags must be set
+    "rank", "shape",    # ARRAY
+)
+
+
+class Guard(IntEnum):
+    """Kinds of places outside of the arguments that must still hold the same object."""
+
+    CELL = 0
+    DICT = 1
+    LIST = 2
+    SIZE = 3        # the number of items of a dict or list
+
+
+GUARD = _record("kind", "place", "key", "value")
+
+
+class Handed(IntEnum):
+    """How a result comes about."""
+
+    ARRAY = 0       # a new array, from NumPy's memory
+    BLOCK = 1       # a new array, in a block of the pool
+    SCALAR = 2
+    DONATED = 3     # parameter `param` itself
+
+
+RESULT = _record("handed", "descr", "rank", "shape", "bytes", "param")

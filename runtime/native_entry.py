@@ -1,0 +1,76 @@
+"""Compiled functions that are called as machine code: a type of callable objects whose calls go straight to the native entry.
+
+    function = callable_type(CompiledFunction)(fun, choices)     # called in Python, until
+    activate(function, record)                                  # the entry tries the programs of `record` first
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from functools import cache
+from typing import Any
+
+from adjit.codegen.native import object_layout
+from adjit.codegen.native.entry import compile_entry, entry_text
+from adjit.runtime.entry_records import FunctionRecord
+from adjit.runtime.kernel_cache import obtain_code, sha256
+from adjit.runtime.native_code import compiler
+from adjit.runtime.native_threads import keep_forever
+
+_VECTORCALL, _RECORD = "_adjit_entry", "_adjit_record"
+_HAS_VECTORCALL, _BASE_TYPE = 1 << 11, 1 << 10
+_MEMBERS = 72       # the slot of a type's members
+_SIGNED_SIZE, _UNSIGNED = 19, 18     # kinds of members: Py_ssize_t, unsigned long long
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
+                ("doc", ctypes.c_char_p))
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("content", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_int), ("item_size", ctypes.c_int), ("flags", ctypes.c_uint),
+                ("slots", ctypes.POINTER(_Slot)))
+
+
+@cache
+def callable_type(base: type) -> type:
+    """`base` with room for the address of the native entry, which is called in place of `base.__call__` once it is there.
+
+    `base` itself where this process has no native entry.
+    """
+    if not object_layout.known():
+        return base
+    place = base.__basicsize__
+    members = (_Member * 4)(
+        _Member(b"__vectorcalloffset__", _SIGNED_SIZE, place, 1, None), _Member(_VECTORCALL.encode(), _UNSIGNED, place, 0, None),
+        _Member(_RECORD.encode(), _UNSIGNED, place + 8, 0, None))
+    slots = (_Slot * 2)(_Slot(_MEMBERS, ctypes.addressof(members)))
+    name = f"{base.__module__}.{base.__qualname__}".encode()
+    spec = _Spec(name, place + 16, 0, _BASE_TYPE | _HAS_VECTORCALL, slots)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(("PyType_FromSpecWithBases", ctypes.pythonapi))
+    made: type = make(ctypes.addressof(spec), (base,))
+    made.__doc__ = base.__doc__
+    keep_forever((members, slots, spec, name))
+    return made
+
+
+def activate(function: Any, record: FunctionRecord) -> None:
+    """Have calls of an object of a `callable_type` go to the entry; the object keeps `record` alive."""
+    kind = type(function)
+    object.__setattr__(function, _RECORD, record.address)
+    object.__setattr__(function, _VECTORCALL, _entry(kind.__basicsize__ - 8))
+
+
+@cache
+def _entry(field: int) -> int:
+    """The address of the entry. Its code stays until the process ends: arrays may give back their blocks at any time."""
+    key = sha256(json.dumps([*compiler(), "entry", entry_text(field)]).encode())
+    loaded, _ = obtain_code(key, lambda: compile_entry(field))
+    keep_forever(loaded)
+    return loaded.address
