@@ -1,0 +1,323 @@
+"""The pool of native programs: every task once, the first error, nesting, callers at the same time, fork, sleep, signals, rounding."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adjit.codegen.link import CompiledObject, LoadedKernel, load
+from adjit.codegen.native.thread_pool import THREAD_NAME
+from adjit.codegen.target import TARGETS, machine
+from adjit.runtime.native_threads import Pool, Team, make_pool, pool_for
+
+pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux"), reason="futexes are Linux's"),
+              pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")]
+
+STEPS = {
+    # Each does this for every task; %cell is counts[task], %argument is places[1].
+    # Adds 1.
+    "count": "%old = atomicrmw add ptr %cell, i64 1 monotonic",
+    # The control register of the thread's floating-point unit.
+    "control": "call void @llvm.x86.sse.stmxcsr(ptr %cell)",
+    # The thread's number.
+    "thread": "%self = call i64 (i64, ...) @syscall(i64 186)\n  store i64 %self, ptr %cell",
+    # Waits until as many tasks have begun as the argument says; counts[0] counts them.
+    "meet": """
+  %begun = atomicrmw add ptr %counts, i64 1 seq_cst
+  br label %wait
+wait:
+  %now = load atomic i64, ptr %counts seq_cst, align 8
+  %enough = icmp sge i64 %now, %argument
+  br i1 %enough, label %met, label %pause
+pause:
+  call void @llvm.x86.sse2.pause()
+  br label %wait
+met:""",
+    # Launches `count` on the pool that the argument is the address of, for counts 3 task, 3 task + 1 and 3 task + 2.
+    "nest": """
+  %row.of = mul i64 %task, 24
+  %row.at = getelementptr i8, ptr %counts, i64 %row.of
+  %inner = alloca ptr
+  store ptr %row.at, ptr %inner
+  %pool = inttoptr i64 %argument to ptr
+  %launch = load ptr, ptr %pool
+  %answer = call i64 %launch(ptr %pool, ptr @count, ptr %inner, i64 3)""",
+}
+ANSWERS = {
+    # Returns counts[task] where that is not 0.
+    "check": "%answer = load i64, ptr %cell\n  %bad = icmp ne i64 %answer, 0\n  br i1 %bad, label %out, label %next"}
+
+
+def _function(name: str, body: str) -> str:
+    body = body if name in ANSWERS else f"{body}\n  br label %next"
+    out = "out:\n  ret i64 %answer\n" if name in ANSWERS else ""
+    return f"""
+define i64 @{name}(ptr %places, i64 %low, i64 %high) {{
+entry:
+  %counts = load ptr, ptr %places
+  %argument.at = getelementptr i64, ptr %places, i64 1
+  %argument = load i64, ptr %argument.at
+  br label %body
+body:
+  %task = phi i64 [ %low, %entry ], [ %task.next, %next ]
+  %cell = getelementptr i64, ptr %counts, i64 %task
+  {body}
+next:
+  %task.next = add i64 %task, 1
+  %more = icmp slt i64 %task.next, %high
+  br i1 %more, label %body, label %done
+done:
+  ret i64 0
+{out}}}
+"""
+
+
+@cache
+def step(name: str) -> LoadedKernel:
+    import llvmlite.binding as llvm
+
+    declarations = ("declare i64 @syscall(i64, ...)\ndeclare void @llvm.x86.sse2.pause()\ndeclare void @llvm.x86.sse.stmxcsr(ptr)\n")
+    text = declarations + "".join(_function(each, body) for each, body in (STEPS | ANSWERS).items())
+    code = machine(TARGETS["sse2"])
+    module = llvm.parse_assembly(f'target triple = "{code.triple}"\n{text}')
+    module.verify()
+    return load(CompiledObject(code.emit_object(module), name))
+
+
+def launch(pool: Pool, name: str, tasks: int, counts: np.ndarray, argument: int = 0) -> int:
+    """The answer of one launch. Python's lock is not held while it runs."""
+    places = (ctypes.c_int64 * 2)(counts.ctypes.data, argument)
+    function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(pool.launch)
+    return function(pool.address, step(name).address, ctypes.addressof(places), tasks)
+
+
+def workers() -> set[int]:
+    """The threads of this process that a pool has started."""
+    names = {int(path.name): (path / "comm").read_text().strip() for path in Path("/proc/self/task").iterdir()}
+    return {number for number, name in names.items() if name == THREAD_NAME}
+
+
+def all_once(pool: Pool, tasks: int) -> bool:
+    counts = np.zeros(tasks + 1, np.int64)
+    return launch(pool, "count", tasks, counts) == 0 and bool(np.all(counts[:tasks] == 1)) and counts[tasks] == 0
+
+
+def in_child(work: Callable[[], bool]) -> int:
+    """The exit status of a forked child that does `work`; it is killed where that takes long."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        status = 1
+        try:
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def team() -> Team:
+    return Team()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5, 40])
+@pytest.mark.parametrize("tasks", [1, 2, 3, 7, 16, 100, 5000])
+def test_every_task_runs_once(threads: int, tasks: int) -> None:
+    pool = pool_for(threads)
+    assert pool is not None
+    for _ in range(20):
+        assert all_once(pool, tasks)
+
+
+def test_the_threads_work_at_the_same_time(team: Team) -> None:
+    counts = np.zeros(5, np.int64)
+    assert launch(make_pool(team, 4), "meet", 4, counts, argument=4) == 0
+    assert counts[0] == 4
+
+
+def test_threads_start_when_they_are_needed_and_once(team: Team) -> None:
+    before = workers()
+    few, many = make_pool(team, 2), make_pool(team, 4)
+    assert all_once(few, 1)
+    assert workers() == before
+    for pool, started in ((few, 1), (few, 1), (many, 3), (few, 3), (many, 3)):
+        launch(pool, "meet", pool.threads, np.zeros(1, np.int64), argument=pool.threads)       # ends when all of them are there
+        assert len(workers() - before) == started
+
+
+def test_no_more_threads_than_the_program_may_use(team: Team) -> None:
+    many, few = make_pool(team, 4), make_pool(team, 2)
+    launch(many, "meet", 4, np.zeros(1, np.int64), argument=4)
+    for _ in range(50):
+        ran = np.zeros(64, np.int64)
+        launch(few, "thread", 64, ran)
+        assert len(np.unique(ran)) <= 2
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_the_smallest_error_is_the_answer(threads: int) -> None:
+    pool = pool_for(threads)
+    assert pool is not None
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        found = np.where(random.random(50) < 0.1, random.integers(1, 1000, 50), 0)
+        # A step stops at its first error; errors that grow with the task are those of checks, and then the first is the smallest.
+        found = np.where(found, np.arange(1, 51), 0)
+        assert launch(pool, "check", 50, found) == (found[found > 0].min() if found.any() else 0)
+
+
+def test_a_launch_within_a_step_runs_alone(team: Team) -> None:
+    pool, counts = make_pool(team, 2), np.zeros(3 * 20, np.int64)
+    assert launch(pool, "nest", 20, counts, argument=pool.address) == 0
+    assert np.all(counts == 1)
+
+
+def test_callers_at_the_same_time(team: Team) -> None:
+    pool = make_pool(team, 2)
+    right: list[bool] = []
+
+    def call(number: int) -> None:
+        right.append(all(all_once(pool, 1 + (number * 37 + i) % 200) for i in range(300)))
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert right == [True] * 8
+
+
+def test_idle_threads_sleep(team: Team) -> None:
+    launch(make_pool(team, 4), "meet", 4, np.zeros(1, np.int64), argument=4)
+    time.sleep(0.05)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    time.sleep(0.3)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.05
+
+
+def test_sleeping_threads_wake_up(team: Team) -> None:
+    pool = make_pool(team, 3)
+    for pause in (0, 0.001, 0.02, 0.02):
+        time.sleep(pause)
+        counts = np.zeros(1, np.int64)
+        launch(pool, "meet", 3, counts, argument=3)
+        assert counts[0] == 3
+
+
+def test_a_forked_child_starts_its_own(team: Team) -> None:
+    pool = make_pool(team, 3)
+
+    def meet() -> bool:
+        counts = np.zeros(1, np.int64)
+        launch(pool, "meet", 3, counts, argument=3)
+        return counts[0] == 3 and len(workers()) == 2
+
+    launch(pool, "meet", 3, np.zeros(1, np.int64), argument=3)
+    assert in_child(lambda: meet() and in_child(meet) == 0) == 0
+    assert all_once(pool, 100)
+
+
+def test_a_fork_during_the_launch_of_another_thread(team: Team) -> None:
+    pool = make_pool(team, 2)
+    gate = np.zeros(1, np.int64)
+    other = threading.Thread(target=launch, args=(pool, "meet", 2, gate, 3))     # waits for a third who opens the gate
+    other.start()
+    while gate[0] < 2:
+        time.sleep(0.001)
+
+    def meet() -> bool:
+        counts = np.zeros(1, np.int64)
+        launch(pool, "meet", 2, counts, argument=2)         # the pool is not busy: both are needed
+        return counts[0] == 2
+
+    try:
+        assert in_child(meet) == 0
+    finally:
+        gate[0] = 3
+        other.join(20)
+    assert not other.is_alive()
+
+
+def test_signals_go_to_python_threads(team: Team) -> None:
+    before = workers()
+    launch(make_pool(team, 2), "meet", 2, np.zeros(1, np.int64), argument=2)
+    worker, = workers() - before
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/self/task/{worker}/status").read_text().splitlines() if ":\t" in line)
+    own = {signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD}
+    assert all(int(status["SigBlk"], 16) >> (number - 1) & 1 for number in own)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & own       # the caller's are as they were
+
+
+def test_threads_compute_as_the_caller_does(team: Team) -> None:
+    """Subnormal numbers flushed to zero in the calling thread are flushed in all."""
+    import llvmlite.binding as llvm
+
+    code = machine(TARGETS["sse2"])
+    text = (f'target triple = "{code.triple}"\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n'
+            "define void @set(i64 %value) {\n  %cell = alloca i64\n  store i64 %value, ptr %cell\n"
+            "  call void @llvm.x86.sse.ldmxcsr(ptr %cell)\n  ret void\n}\n")
+    loaded = load(CompiledObject(code.emit_object(llvm.parse_assembly(text)), "set"))
+    set_control = ctypes.CFUNCTYPE(None, ctypes.c_int64)(loaded.address)
+    pool, usual, flushing = make_pool(team, 2), 0x1F80, 0x9FC0
+    for control in (usual, flushing, usual):
+        seen, ran = np.zeros(64, np.int64), np.zeros(64, np.int64)
+        set_control(control)
+        try:
+            launch(pool, "control", 64, seen)
+            launch(pool, "thread", 64, ran)
+        finally:
+            set_control(usual)
+        assert np.all(seen & 0xFFC0 == control & 0xFFC0)        # but for the flags of what has happened
+
+
+def test_without_threads_the_caller_does_all() -> None:
+    """In a process that may not start any."""
+    script = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import test_native_threads as t
+from adjit.runtime import native_threads
+pool = native_threads.pool_for(4)
+t.step("count")
+resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))      # no room for a stack
+assert all(t.all_once(pool, tasks) for tasks in (1, 2, 100, 100))
+assert not t.workers()
+"""
+    subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_process_ends_while_threads_spin_or_work(busy: bool) -> None:
+    script = f"""
+import sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import test_native_threads as t
+from adjit.runtime.native_threads import pool_for
+pool = pool_for(3)
+assert t.all_once(pool, 100)
+if {busy}:
+    counts = np.zeros(1, np.int64)
+    t.step("meet")
+    threading.Thread(target=t.launch, args=(pool, "meet", 3, counts, 4), daemon=True).start()
+    while counts[0] < 3:
+        time.sleep(0.001)
+print("end")
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent)], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
