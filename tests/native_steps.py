@@ -17,6 +17,7 @@ import ctypes
 import itertools
 import mmap
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,6 @@ import pytest
 
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target, host_targets, machine
-from adjit.codegen.vector_math.llvm_printer import UNLIKELY
 from adjit.ir.types import TensorType
 
 TARGET_CASES = [pytest.param(target, id=target.name) for target in host_targets()]
@@ -52,7 +52,7 @@ def module_text(steps: Sequence[StepCode]) -> str:
         parts.append(_STEP.sub(f"@step{number}", step.text))
         parts.append(f"define i64 @run{number}(ptr %places, i64 %low, i64 %high) {{\n"
                      f"  %status = call i64 @step{number}(ptr %places, i64 %low, i64 %high)\n  ret i64 %status\n}}")
-    return "\n".join([*parts, UNLIKELY, ""])
+    return "\n".join([*parts, ""])
 
 
 class LoadedSteps:
@@ -65,9 +65,8 @@ class LoadedSteps:
         module = llvm.parse_assembly(module_text(steps))
         module.verify()
         self.object_code = machine(target).emit_object(module)
-        builder = llvm.JITLibraryBuilder().add_object_img(self.object_code)
-        for name in ("memcpy", "memset"):
-            builder.import_symbol(name, ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value)
+        assert undefined_symbols(self.object_code) <= {"memcpy", "memset"}
+        builder = llvm.JITLibraryBuilder().add_object_img(self.object_code).add_current_process()
         for number in range(len(steps)):
             builder.export_symbol(f"run{number}")
         self._library = builder.link(_linker(), f"steps_{next(_numbers)}")
@@ -111,6 +110,20 @@ def guarded(array: np.ndarray, aligned: bool = False) -> np.ndarray:
     copy = np.frombuffer(pages, array.dtype, array.size, length - size).reshape(array.shape)
     copy[...] = array
     return copy
+
+
+def undefined_symbols(object_code: bytes) -> set[str]:
+    """The names that an ELF object asks its linker for."""
+    sections, count = struct.unpack_from("<Q", object_code, 0x28)[0], struct.unpack_from("<H", object_code, 0x3C)[0]
+    headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, sections + 64 * number) for number in range(count)]
+    found = set()
+    for _, kind, _, _, offset, size, link, _, _, entry in headers:
+        for place in range(offset, offset + size, entry) if kind == 2 else ():
+            name, _, _, section = struct.unpack_from("<IBBH", object_code, place)
+            if name and section == 0:
+                start = headers[link][4] + name
+                found.add(object_code[start:object_code.index(b"\0", start)].decode())
+    return found
 
 
 _jit: list[Any] = []

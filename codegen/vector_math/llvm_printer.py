@@ -51,14 +51,14 @@ class LLVMPrinter(Emitter):
         self.declarations: set[str] = set()
         self.tables: dict[str, str] = {}
         self.longest_branch = 0
-        self._block = "body"
+        self.block = "body"
         self._count = 0
 
     def type_text(self, type: str) -> str:
         return llvm_type(type) if self.width == 1 else f"<{self.width} x {llvm_type(type)}>"
 
     def literal(self, number: Number, type: str) -> str:
-        text = _element_literal(number, type)
+        text = element_literal(number, type)
         return text if self.width == 1 else f"splat ({llvm_type(type)} {text})"
 
     def instruction(self, code: str, type: str, arguments: tuple[Value, ...]) -> str:
@@ -85,19 +85,19 @@ class LLVMPrinter(Emitter):
         if self.width > 1:
             any_lane = self._call(f"llvm.vector.reduce.or.v{self.width}i1", "i1", (mask,))
         self.lines += [f"  br i1 {any_lane}, label %rare{label}, label %join{label}, !prof !0", f"rare{label}:"]
-        before, self._block = self._block, f"rare{label}"
+        before, self.block = self.block, f"rare{label}"
         start = len(self.lines)
         fixed = self.emit_inside(lambda: self._chosen(mask, slow(), usual), usual)
         self.longest_branch = max(self.longest_branch, len(self.lines) - start)
         self.lines += [f"  br label %join{label}", f"join{label}:"]
-        after, self._block = self._block, f"join{label}"
+        after, self.block = self.block, f"join{label}"
         return tuple(
             Value(self, self._assign(f"phi {self.type_text(old.type)} [{old.name}, %{before}], [{new.name}, %{after}]"), old.type)
             for new, old in zip(fixed, usual, strict=True))
 
     def lookup(self, table_name: str, table: Sequence[float], index: Value, type: str) -> Value:
         element = llvm_type(type)
-        cells = ", ".join(f"{element} {_element_literal(cell, type)}" for cell in table)
+        cells = ", ".join(f"{element} {element_literal(cell, type)}" for cell in table)
         self.tables[table_name] = f"@{table_name} = internal constant [{len(table)} x {element}] [{cells}], align 64"
         if self.width == 1:
             return Value(self, self._load(table_name, index.name, llvm_type(index.type), element), type)
@@ -154,7 +154,7 @@ class LLVMPrinter(Emitter):
         return self._count
 
 
-def _element_literal(number: Number, type: str) -> str:
+def element_literal(number: Number, type: str) -> str:
     if type == "bool":
         return "true" if number else "false"
     if type[0] != "f":

@@ -1,0 +1,61 @@
+"""A `fused` op as steps in explicit vectors: one for its blocks of rows, and one for what follows all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from adjit.codegen.native.kernel_blocks import BlockWriter
+from adjit.codegen.native.kernel_finish import FinishWriter, late_results
+from adjit.codegen.native.kernel_plan import choose_lanes
+from adjit.codegen.native.kernel_writer import KernelWriter
+from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op
+from adjit.ir.iteration_space import full_map
+from adjit.ir.kernel_schedule import EXPENSIVE, KernelSchedule, has_row_work, schedule_kernel
+
+
+def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The kernel of a `fused` op. `shared[j] = i`: result j lies in the memory of operand i."""
+    (region,) = op.regions
+    schedule = schedule_kernel(region, op.attrs["rows"], op.attrs["columns"])
+    lanes = choose_lanes(schedule, target)
+    work = estimate(schedule)
+    writers: list[KernelWriter] = []
+    blocks = 1
+    if has_row_work(schedule):
+        writer = BlockWriter(schedule, shared, target, lanes)
+        writer.write()
+        writers.append(writer)
+        blocks = writer.blocks
+    finish = FinishWriter(schedule, shared, target, lanes)
+    if late_results(finish):
+        finish.write_finish(blocks)
+        writers.append(finish)
+    if len(writers) == 1:
+        return (_step(writers, blocks, work),)
+    if blocks == 1:
+        return (_step(writers, 1, work),)
+    return _step(writers[:1], blocks, work), _step(writers[1:], 1, 0.03 * schedule.scratch_bytes)
+
+
+def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
+    """The functions of the writers as one step."""
+    names = ["step"] if len(writers) == 1 else [f"step.{number}" for number in range(len(writers))]
+    functions = [writer.text.body(name) for name, writer in zip(names, writers, strict=True)]
+    if len(writers) > 1:
+        calls = [f"  call i64 @{name}(ptr %places, i64 %low, i64 %high)" for name in names]
+        functions.append("\n".join([f"define internal i64 @step({SIGNATURE}) nounwind {{", *calls, "  ret i64 0", "}"]))
+    declarations = frozenset(line for writer in writers for line in writer.text.declarations)
+    shared = {name: text for writer in writers for name, text in writer.text.shared.items()}
+    return StepCode("\n".join(functions), tasks, work, declarations, shared)
+
+
+def estimate(s: KernelSchedule) -> float:
+    """Nanoseconds on one thread: the bytes that go through, and the vector code for each element (measured: Adam, layer norm)."""
+    full = full_map(s.rows * s.columns)
+    work = 0.03 * sum(value.type.nbytes for value in (*s.region.params, *s.region.results))
+    for op in s.region.ops:
+        if full in (s.maps[op.result], s.maps[op.operands[0]] if op.operands else None):
+            work += op.result.type.dtype.itemsize * s.rows * s.columns * (0.1 if op.name in EXPENSIVE else 0.0075)
+    return work

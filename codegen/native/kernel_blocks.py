@@ -1,0 +1,290 @@
+"""The part of a kernel that goes through blocks of rows: what is complete row by row, and each block's part of the sums over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+
+from adjit.codegen.native.kernel_plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, LoopPlan
+from adjit.codegen.native.kernel_writer import Accumulators, KernelWriter, Position
+from adjit.codegen.target import Target
+from adjit.ir.graph import Value
+from adjit.ir.kernel_schedule import KernelSchedule
+
+Body = Callable[[Position, int, Accumulators], None]
+"""What is done for one vector: its position, the number of the accumulators to use, the accumulators."""
+
+
+class BlockWriter(KernelWriter):
+    """Writes the blocks `%low` <= block < `%high`."""
+
+    def __init__(self, schedule: KernelSchedule, shared: Mapping[int, int], target: Target, lanes: int):
+        super().__init__(schedule, shared, target, lanes)
+        self.stage = 0
+        self.written_out = False
+        self.blocks, self.rows_per_block = schedule.blocks, schedule.rows_per_block
+        self.reductions = {value: schedule.producer[value] for value in schedule.partials}
+
+    def is_loaded(self, value: Value) -> bool:
+        return not self.written_out and self.s.loaded_again(value, self.stage)
+
+    def write(self) -> None:
+        self.define("kernel", -1)
+        (self.write_flat if self.flat else self.write_rows)()
+
+    def define(self, level: str, stage: int) -> None:
+        """Compute the numbers of a level that are known before the loop of `stage`; parameters are loaded before they are overwritten."""
+        s = self.s
+        if stage <= 0:
+            for value in s.region.params:
+                if s.level[value] == level:
+                    self.scalar(value)
+        for op in s.region.ops:
+            value = op.result
+            if s.level[value] == level and value not in s.scope and (stage < 0 or s.stage.get(value, 0) == stage):
+                self.scalar(value)
+
+    def over(self, length: int, copies: int, accumulators: Accumulators, body: Body) -> Accumulators:
+        """Do the body for all vectors of `length` elements; the accumulators at the end."""
+        chunk = self.lanes * copies
+        done = length // chunk * chunk if length >= 2 * chunk else 0
+        if done:
+            with self.text.loop(0, done, chunk, self.carried(accumulators)) as loop, self.scope():
+                accumulators = self.renamed(accumulators, loop.values)
+                for copy in range(copies):
+                    with self.scope():
+                        body(Position(loop.counter, copy * self.lanes), copy, accumulators)
+                loop.following = [name for names in accumulators.values() for name in names]
+            accumulators = self.renamed(accumulators, loop.values)
+        for number, position in enumerate(self.vectors(length - done, done)):
+            with self.scope():
+                body(position, number % copies, accumulators)
+        return accumulators
+
+    def store_totals(self, accumulators: Accumulators) -> None:
+        for value, names in accumulators.items():
+            dtype, scope = value.type.dtype, self.s.scope[value]
+            if scope == "columns":
+                for name, position in zip(names, self.positions, strict=True):
+                    self.text.store_vector(name, self.address(self.block_pointer(value), dtype, position), dtype, position.count)
+                continue
+            total = names[0] if scope == "rows" and not self.flat else self.total(self.reductions[value], names)
+            self.text.store(total, self.text.at(self.pointers[value], dtype, self.block), dtype)
+
+    # -- one column
+
+    def write_flat(self) -> None:
+        s, text = self.s, self.text
+        reductions = [op for value, op in self.reductions.items() if s.scope[value] == "rows"]
+        stored = [value for value in dict.fromkeys(s.region.results) if s.place(value) == "row" and s.level[value] != "late"]
+        plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *stored]), reductions)
+        self.spread(plan.uniforms)
+        chunk = self.lanes * plan.copies
+        accumulators = {op.result: self.start(op, plan.copies) for op in reductions}
+
+        def body(position: Position, copy: int, accumulators: Accumulators) -> None:
+            names = dict(zip(plan.sinks, self.compute(plan, position), strict=True))
+            for op in reductions:
+                accumulators[op.result][copy] = self.step(op, accumulators[op.result][copy], names[op.operands[0]], position)
+            for value in stored:
+                dtype = value.type.dtype
+                text.store_vector(names[value], self.address(self.results[value], dtype, position), dtype, position.count)
+
+        if s.blocks == 1:
+            self.store_totals(self.over(s.rows, plan.copies, accumulators, body))
+            return
+        self.rows_per_block = -(-s.rows_per_block // chunk) * chunk
+        self.blocks = -(-s.rows // self.rows_per_block)
+        whole, rest = s.rows // chunk * chunk, s.rows % chunk
+        with text.loop("%low", "%high", empty=True) as tasks, self.scope():
+            self.block = tasks.counter
+            start = text.multiply(self.block, self.rows_per_block)
+            stop = text.smaller(str(text.add(start, self.rows_per_block)), whole)
+            with text.loop(start, stop, chunk, self.carried(accumulators), empty=True) as loop, self.scope():
+                inside = self.renamed(accumulators, loop.values)
+                for copy in range(plan.copies):
+                    with self.scope():
+                        body(Position(loop.counter, copy * self.lanes), copy, inside)
+                loop.following = [name for names in inside.values() for name in names]
+            accumulators = self.renamed(accumulators, loop.values)
+            if rest:
+                is_last = text.let(f"icmp eq i64 {self.block}, {self.blocks - 1}")
+                with text.branch(is_last, self.carried(accumulators)) as last, self.scope():
+                    inside = self.renamed(accumulators, last.values)
+                    for number, position in enumerate(self.vectors(rest, whole)):
+                        with self.scope():
+                            body(position, number % plan.copies, inside)
+                    last.following = [name for names in inside.values() for name in names]
+                accumulators = self.renamed(accumulators, last.values)
+            self.store_totals(accumulators)
+
+    # -- rows and columns
+
+    def write_rows(self) -> None:
+        s, text = self.s, self.text
+        self.positions = self.vectors(s.columns)
+        self.choose_form()
+        numbers = [value for plan in self.plans for value in plan.uniforms if s.level[value] == "kernel"]
+        self.spread(numbers)
+        self.column_scopes: list[dict[Hashable, str]] = [{} for _ in self.positions]
+        if self.written_out:
+            columns = dict.fromkeys(v for plan in self.plans for v in plan.leaves if s.place(v) == "column" and v not in s.scope)
+            for position, names in zip(self.positions, self.column_scopes, strict=True):
+                with self.scope(names):
+                    for value in columns:
+                        self.vector(value, position)
+        if s.blocks == 1:
+            self.write_block()
+            return
+        with text.loop("%low", "%high", empty=True) as tasks, self.scope():
+            self.block = tasks.counter
+            self.write_block()
+
+    def choose_form(self) -> None:
+        """Write a short row out, with all its values in registers; else loop over its columns, once a stage."""
+        s = self.s
+        self.written_out = True
+        self.plans = self.all_plans()
+        length = sum(plan.length for plan in self.plans) * len(self.positions)
+        self.written_out = len(self.positions) <= MOST_VECTORS_WRITTEN_OUT and length <= LONGEST_WRITTEN_OUT
+        if not self.written_out:
+            self.plans = self.all_plans()
+        sums = [value for value in s.partials if s.scope[value] == "columns"]
+        fits = self.written_out and len(sums) * len(self.positions) <= self.text.target.registers // 3
+        self.in_registers, self.in_memory = (sums, []) if fits else ([], sums)
+
+    def all_plans(self) -> list[LoopPlan]:
+        plans = []
+        for stage in range(self.s.stages):
+            self.stage = stage
+            plans.append(self.plan(self.s.element_sinks(stage), self.s.element_reductions(stage)))
+        return plans
+
+    def write_block(self) -> None:
+        s, text = self.s, self.text
+        for value in self.in_memory:
+            self.over(s.columns, 1, {}, self.filling(value))
+        accumulators: Accumulators = {}
+        for value, op in self.reductions.items():
+            if s.scope[value] == "rows":
+                accumulators[value] = self.start(op, 1, 1)
+            elif s.scope[value] == "all":
+                accumulators[value] = self.start(op, self.plans[s.stage_of_use(op.operands[0])].copies)
+            elif value in self.in_registers:
+                accumulators[value] = self.start(op, len(self.positions))
+        widths = {value: 1 for value in accumulators if s.scope[value] == "rows"}
+        if s.rows == 1:
+            with self.scope():
+                self.write_row(accumulators)
+        else:
+            start = text.multiply(self.block, s.rows_per_block)
+            stop = s.rows if s.blocks == 1 else text.smaller(str(text.add(start, s.rows_per_block)), s.rows)
+            with text.loop(start, stop, 1, self.carried(accumulators, widths)) as loop, self.scope():
+                self.row = loop.counter
+                inside = self.renamed(accumulators, loop.values)
+                self.write_row(inside)
+                loop.following = [name for names in inside.values() for name in names]
+            accumulators = self.renamed(accumulators, loop.values)
+        self.store_totals(accumulators)
+
+    def filling(self, value: Value) -> Body:
+        (neutral,), dtype = self.start(self.reductions[value], 1), value.type.dtype
+
+        def body(position: Position, copy: int, accumulators: Accumulators) -> None:
+            self.text.store_vector(neutral, self.address(self.block_pointer(value), dtype, position), dtype, position.count)
+        return body
+
+    def write_row(self, accumulators: Accumulators) -> None:
+        s = self.s
+        self.vector_scopes: list[dict[Hashable, str]] = [{} for _ in self.positions]
+        for stage, plan in enumerate(self.plans):
+            self.stage = stage
+            self.define("row", stage)
+            self.write_row_sinks(accumulators)
+            if plan.sinks:
+                self.write_columns(plan, accumulators)
+
+    def write_row_sinks(self, accumulators: Accumulators) -> None:
+        s, text = self.s, self.text
+        for value, op in self.reductions.items():
+            operand = op.operands[0]
+            if s.scope[value] == "rows" and s.stage.get(operand, 0) == self.stage:
+                accumulators[value][0] = text.apply(op, (accumulators[value][0], self.scalar(operand)), 1)
+        for value in dict.fromkeys(s.region.results):
+            if s.level[value] == "late" or s.stage.get(value, 0) != self.stage:
+                continue
+            if s.place(value) == "row" or (s.place(value) == "scalar" and s.level[value] == "row"):
+                dtype = value.type.dtype
+                text.store(self.scalar(value), text.at(self.results[value], dtype, self.row if s.place(value) == "row" else 0), dtype)
+
+    def write_columns(self, plan: LoopPlan, accumulators: Accumulators) -> None:
+        """The loop over the columns of a row for this stage."""
+        s = self.s
+        self.spread(plan.uniforms)
+        self.point_at_row(plan)
+        inner = [op for op in plan.reductions if s.scope[op.result] == "inner"]
+        own = {op.result: self.start(op, plan.copies) for op in inner}
+        carried = own | {op.result: accumulators[op.result] for op in plan.reductions if s.scope[op.result] == "all"}
+        if self.written_out:
+            body = self.body(plan, accumulators)
+            for number, position in enumerate(self.positions):
+                with self.scope(self.column_scopes[number]), self.scope(self.vector_scopes[number]):
+                    body(position, number, carried)
+        else:
+            carried = self.over(s.columns, plan.copies, carried, self.body(plan, accumulators))
+        for op in plan.reductions:
+            if s.scope[op.result] == "inner":
+                self.scopes[-1][op.result, "scalar"] = self.total(op, carried[op.result])
+            elif s.scope[op.result] == "all":
+                accumulators[op.result] = carried[op.result]
+
+    def body(self, plan: LoopPlan, sums: Accumulators) -> Body:
+        text = self.text
+
+        def body(position: Position, number: int, accumulators: Accumulators) -> None:
+            names = self.compute(plan, position)
+            for sink, name in zip(plan.sinks, names, strict=True):
+                for op in plan.reductions:
+                    if op.operands[0] is not sink:
+                        continue
+                    value, dtype = op.result, op.result.type.dtype
+                    if value in accumulators:
+                        copy = number % len(accumulators[value])
+                        accumulators[value][copy] = self.step(op, accumulators[value][copy], name, position)
+                    elif value in self.in_registers:
+                        sums[value][number] = self.step(op, sums[value][number], name, position)
+                    else:
+                        place = self.address(self.block_pointer(value), dtype, position)
+                        before = text.load_vector(place, dtype, position.count)
+                        text.store_vector(text.apply(op, (before, name), self.lanes), place, dtype, position.count)
+            for sink, name in zip(plan.sinks, names, strict=True):
+                pointer = self.store_pointer(sink)
+                if pointer is not None:
+                    text.store_vector(name, self.address(pointer, sink.type.dtype, position), sink.type.dtype, position.count)
+        return body
+
+    def store_pointer(self, sink: Value) -> str | None:
+        """What a vector of the sink is stored behind; None where it is not stored."""
+        s = self.s
+        if s.is_stored(sink) and s.place(sink) == "full" and s.stage_of_use(sink) == self.stage:
+            return self.row_pointer(self.results[sink], sink.type.dtype)
+        if sink in s.kept and s.stage[sink] == self.stage and not self.written_out:
+            return self.block_pointer(sink)
+        return None
+
+    def point_at_row(self, plan: LoopPlan) -> None:
+        """Compute the addresses at which the row begins, before the loop over its columns."""
+        for value in plan.leaves:
+            if value in self.pointers:
+                self.leaf_pointer(value)
+        for sink in plan.sinks:
+            self.store_pointer(sink)
+        for op in plan.reductions:
+            if op.result in self.in_memory:
+                self.block_pointer(op.result)
+
+    def leaf_pointer(self, value: Value) -> str | None:
+        if value in self.s.producer:        # kept by an earlier stage
+            stored = self.s.is_stored(value) and self.s.place(value) == "full"
+            return self.row_pointer(self.results[value], value.type.dtype) if stored else self.block_pointer(value)
+        return super().leaf_pointer(value)
+

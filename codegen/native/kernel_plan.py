@@ -1,0 +1,93 @@
+"""How a kernel is cut into vectors: lanes, copies of a loop's body, which loops are written out, and what each loop has to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from adjit.codegen.native.scalar_templates import template_of
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op, Value
+from adjit.ir.kernel_schedule import KernelSchedule
+
+FREE_OPS = frozenset({"broadcast", "reshape", "constant", "iota"})
+LONGEST_WRITTEN_OUT = 600
+"""Instructions of a row without loops; a longer one is a loop over its columns."""
+MOST_VECTORS_WRITTEN_OUT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """The body of one loop over vectors.
+
+    `ops` in order; `leaves` are vectors that are loaded, `uniforms` numbers that all lanes share; `reductions` end in the loop.
+    """
+
+    sinks: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    leaves: tuple[Value, ...]
+    uniforms: tuple[Value, ...]
+    reductions: tuple[Op, ...]
+    length: int
+
+    @property
+    def copies(self) -> int:
+        """Copies of the body: several sums under way at once hide what an addition takes; long bodies overlap by themselves."""
+        if not self.reductions:
+            return 2 if self.length <= 60 else 1
+        return 4 if self.length <= 24 else 2 if self.length <= 60 else 1
+
+
+@dataclass(slots=True)
+class Walk:
+    """Collects what a loop computes, walking back from its sinks."""
+
+    schedule: KernelSchedule
+    is_vector: Callable[[Value], bool]
+    is_loaded: Callable[[Value], bool]
+    width: int
+    fused: bool
+    seen: set[Value] = field(default_factory=set)
+
+    def plan(self, sinks: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
+        producer = self.schedule.producer
+        ops: set[Op] = set()
+        leaves: list[Value] = []
+        uniforms: list[Value] = []
+        sinks, reductions = tuple(sinks), tuple(reductions)
+        front = list(reversed(sinks))
+        while front:
+            value = front.pop()
+            if value in self.seen:
+                continue
+            self.seen.add(value)
+            op = producer.get(value)
+            if not self.is_vector(value):
+                uniforms.append(value)
+            elif op is None or op.name == "iota" or self.is_loaded(value):
+                leaves.append(value)
+            else:
+                ops.add(op)
+                front.extend(reversed(op.operands))
+        ordered = tuple([op for op in self.schedule.region.ops if op in ops])
+        length = len(leaves) + len(sinks) + sum(
+            template_of(op, self.width, self.fused).lines for op in (*ordered, *reductions) if op.name not in FREE_OPS)
+        return LoopPlan(sinks, ordered, tuple(leaves), tuple(uniforms), reductions, length)
+
+
+def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
+    """Elements of a vector: as many as the target has of the size that most ops compute; not more than there are."""
+    votes: dict[int, int] = {}
+    values = [op.result for op in schedule.region.ops if op.name not in FREE_OPS] or list(schedule.region.params)
+    for value in values:
+        if value.type.dtype != np.bool_:
+            votes[value.type.dtype.itemsize] = votes.get(value.type.dtype.itemsize, 0) + 1
+    sizes = [value.type.dtype.itemsize for value in (*schedule.region.params, *values)]
+    itemsize = max(votes, key=lambda size: (votes[size], size)) if votes else max(sizes, default=4)
+    lanes = target.lanes(itemsize)
+    length = schedule.rows if schedule.columns == 1 else schedule.columns
+    while lanes > 2 and lanes // 2 >= length:
+        lanes //= 2
+    return lanes

@@ -1,0 +1,288 @@
+"""What the parts of a kernel have in common: where its values lie, which are known by name, and how a vector of them is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from adjit.codegen.llvm_text import Typed
+from adjit.codegen.native.kernel_plan import LoopPlan, Walk
+from adjit.codegen.native.kernel_text import Index, KernelText
+from adjit.codegen.native.positions import Axis, Term, scalar_index, vector_index, weighted
+from adjit.codegen.native.scalar_templates import template
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op, Value
+from adjit.ir.iteration_space import split_at_rows, split_map
+from adjit.ir.kernel_schedule import KernelSchedule
+from adjit.ir.types import U32, U64, short_name
+
+Accumulators = dict[Value, list[str]]
+"""For the results of reductions, the partial sums that are under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A vector's first element, `counter + offset`; only its first `count` lanes exist, where that is no None."""
+
+    counter: Index
+    offset: int
+    count: int | None = None
+
+
+class KernelWriter:
+    """The body of one step of a kernel, under construction."""
+
+    def __init__(self, schedule: KernelSchedule, shared: Mapping[int, int], target: Target, lanes: int):
+        self.s = schedule
+        self.flat = schedule.columns == 1
+        self.text = KernelText(target, lanes)
+        self.lanes = lanes
+        self.row: Index = 0
+        self.block: Index = 0
+        self.scopes: list[dict[Hashable, str]] = [{}]
+        self.pointers: dict[Value, str] = {}
+        self.results: dict[Value, str] = {}
+        self.load_places(shared)
+
+    def load_places(self, shared: Mapping[int, int]) -> None:
+        s, text = self.s, self.text
+        count = len(s.region.params)
+
+        def place(number: int) -> str:
+            return text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr %places, i64 {number}') if number else '%places'}")
+
+        operands = [place(number) for number in range(count)]
+        self.pointers.update(zip(s.region.params, operands, strict=True))
+        for index, value in enumerate(s.region.results):
+            self.results[value] = operands[shared[index]] if index in shared else place(count + index)
+        if s.scratch:
+            scratch = place(count + len(s.region.results))
+            for value, offset in s.scratch.items():
+                self.pointers[value] = text.let(f"getelementptr i8, ptr {scratch}, i64 {offset}") if offset else scratch
+        for value in s.kept:
+            self.pointers.setdefault(value, self.results.get(value, ""))
+
+    # -- what is a vector
+
+    def is_vector(self, value: Value) -> bool:
+        return self.s.level[value] == ("row" if self.flat else "element")
+
+    def is_loaded(self, value: Value) -> bool:
+        """Whether a value that some op computes is found in memory."""
+        return False
+
+    def plan(self, sinks: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
+        return Walk(self.s, self.is_vector, self.is_loaded, self.lanes, self.text.target.fma).plan(sinks, reductions)
+
+    # -- names
+
+    def find(self, key: Hashable) -> str | None:
+        for scope in reversed(self.scopes):
+            if key in scope:
+                return scope[key]
+        return None
+
+    @contextmanager
+    def scope(self, names: dict[Hashable, str] | None = None) -> Iterator[None]:
+        self.scopes.append({} if names is None else names)
+        yield
+        self.scopes.pop()
+
+    # -- numbers
+
+    def scalar(self, value: Value) -> str:
+        """The name of a number, computed here unless it is known."""
+        key = (value, "scalar")
+        name = self.find(key)
+        if name is None:
+            name = self.scopes[-1][key] = self.compute_scalar(value)
+        return name
+
+    def compute_scalar(self, value: Value) -> str:
+        text, op = self.text, self.s.producer.get(value)
+        if op is None:
+            return text.load(text.at(self.pointers[value], value.type.dtype, self.scalar_position(value)), value.type.dtype)
+        if op.name == "constant":
+            return text.literal(op.attrs["value"], value.type.dtype)
+        if op.name == "iota":
+            return self.converted(str(self.scalar_digits(self.iota_terms(op))), "u64", value, 1)
+        names = [self.scalar(operand) for operand in op.operands]
+        return names[0] if op.name in ("broadcast", "reshape") else text.apply(op, names, 1)
+
+    def converted(self, name: str, source: str, value: Value, width: int) -> str:
+        target = short_name(value.type.dtype)
+        return self.text.put_in(template("convert", (source,), target, width, self.text.target.fma), (name,))
+
+    def scalar_position(self, value: Value) -> Index:
+        """The flat index of a parameter's element for the row."""
+        place = self.s.place(value)
+        if place in ("scalar", "row"):
+            return 0 if place == "scalar" else self.row
+        return self.scalar_digits(weighted(split_at_rows(self.s.maps[value], self.s.columns) or self.s.maps[value]))
+
+    def scalar_digits(self, terms: Sequence[Term]) -> Index:
+        columns = self.s.columns
+        return scalar_index(self.text, self.row, [(size, stride // columns, weight) for size, stride, weight in terms], self.s.rows)
+
+    def iota_terms(self, op: Op) -> list[Term]:
+        parts = split_map(self.s.maps[op.result], op.result.type.shape)
+        if parts is None or parts[op.attrs["axis"]][0] == 1:
+            return []
+        size, stride = parts[op.attrs["axis"]]
+        return [(size, stride, 1)]
+
+    # -- vectors
+
+    def vector(self, value: Value, position: Position) -> str:
+        """The name of a vector; all that it is computed from is known."""
+        key = (value, "vector")
+        name = self.find(key)
+        if name is None:
+            name = self.scopes[-1][key] = self.compute_vector(value, position)
+        return name
+
+    def compute_vector(self, value: Value, position: Position) -> str:
+        op = self.s.producer.get(value)
+        if not self.is_vector(value):
+            return self.text.splat(self.scalar(value), self.text.element(value.type.dtype))
+        if op is not None and op.name == "iota":
+            return self.iota(op, position)
+        if op is None or self.is_loaded(value):
+            return self.load_leaf(value, position)
+        names = [self.vector(operand, position) for operand in op.operands]
+        return names[0] if op.name in ("broadcast", "reshape") else self.text.apply(op, names, self.lanes)
+
+    def compute(self, plan: LoopPlan, position: Position) -> list[str]:
+        """The sinks of a loop at this position; all is read before anything is written."""
+        for value in plan.leaves:
+            self.vector(value, position)
+        for op in plan.ops:
+            self.vector(op.result, position)
+        return [self.vector(sink, position) for sink in plan.sinks]
+
+    def spread(self, values: Iterable[Value]) -> None:
+        """Put numbers into all lanes of a vector, before the loop that needs them so."""
+        for value in values:
+            if self.find((value, "vector")) is None:
+                self.scopes[-1][value, "vector"] = self.text.splat(self.scalar(value), self.text.element(value.type.dtype))
+
+    def address(self, pointer: str, dtype: np.dtype, position: Position) -> str:
+        """Of the element at the position, counted from `pointer`; equal ones are computed once."""
+        key = ("address", pointer, position.counter, dtype.itemsize)
+        base = self.find(key)
+        if base is None:
+            base = self.scopes[max(len(self.scopes) - 2, 0)][key] = self.text.at(pointer, dtype, position.counter)
+        return self.text.at(base, dtype, position.offset)
+
+    def row_pointer(self, pointer: str, dtype: np.dtype) -> str:
+        """Where the row's part of something with one element a position begins."""
+        key = ("row", pointer, self.row, dtype.itemsize)
+        name = self.find(key)
+        if name is None:
+            name = self.scopes[-1][key] = self.text.at(pointer, dtype, self.text.multiply(self.row, self.s.columns))
+        return name
+
+    def block_pointer(self, value: Value) -> str:
+        """Where the block's row of something that each block has for itself begins."""
+        key = ("block", value)
+        name = self.find(key)
+        if name is None:
+            offset = self.text.multiply(self.block, self.s.columns)
+            name = self.scopes[-1][key] = self.text.at(self.pointers[value], value.type.dtype, offset)
+        return name
+
+    def leaf_pointer(self, value: Value) -> str | None:
+        """What a vector of the value is counted from; None where it takes index arithmetic."""
+        place = self.s.place(value)
+        if place == "column" or (self.flat and place == "row"):
+            return self.pointers[value]
+        return self.row_pointer(self.pointers[value], value.type.dtype) if place == "full" else None
+
+    def load_leaf(self, value: Value, position: Position) -> str:
+        pointer, dtype = self.leaf_pointer(value), value.type.dtype
+        if pointer is not None:
+            return self.text.load_vector(self.address(pointer, dtype, position), dtype, position.count)
+        return self.load_digits(value, position)
+
+    # -- vectors of elements that lie elsewhere
+
+    def vector_terms(self, terms: Sequence[Term], position: Position) -> tuple[Axis, Index, list[Term], Index]:
+        """Along what the terms run, the vector's position on it, the terms that depend on it, and what the others give."""
+        s, text = self.s, self.text
+        start = text.add(position.counter, position.offset)
+        if self.flat:
+            return Axis(s.rows), start, list(terms), 0
+        of_row = [term for term in terms if term[1] % s.columns == 0]
+        of_column = [term for term in terms if s.columns % (term[0] * term[1]) == 0]
+        if len(of_row) + len(of_column) == len(terms):
+            return Axis(s.columns), start, of_column, self.scalar_digits(of_row)
+        whole = text.add(text.multiply(self.row, s.columns), start)
+        return Axis(s.rows * s.columns, s.columns % self.lanes == 0), whole, list(terms), 0
+
+    def load_digits(self, value: Value, position: Position) -> str:
+        text, dtype = self.text, value.type.dtype
+        parts = split_at_rows(self.s.maps[value], self.s.columns) or self.s.maps[value]
+        axis, start, terms, base = self.vector_terms(weighted(parts), position)
+        pointer = text.at(self.pointers[value], dtype, base)
+        if axis.is_run(terms, self.lanes):
+            return text.load_vector(text.at(pointer, dtype, scalar_index(text, start, terms, axis.whole)), dtype, position.count)
+        if axis.is_one(terms, self.lanes):
+            one = text.load(text.at(pointer, dtype, scalar_index(text, start, terms, axis.whole)), dtype)
+            return text.splat(one, text.element(dtype))
+        return text.gather(pointer, dtype, vector_index(text, start, terms, axis.whole), position.count)
+
+    def iota(self, op: Op, position: Position) -> str:
+        terms = self.iota_terms(op)
+        axis, start, terms, base = self.vector_terms(terms, position)
+        if not terms:
+            return self.text.splat(self.converted(str(base), "u64", op.result, 1), self.text.element(op.result.type.dtype))
+        type, indices = vector_index(self.text, start, terms, axis.whole)
+        return self.converted(indices, short_name(U32 if "i32" in type else U64), op.result, self.lanes)
+
+    # -- reductions
+
+    def neutral(self, op: Op) -> bool | int | float:
+        """What changes no element it is combined with: for float sums -0.0, which keeps the sign of zeros."""
+        dtype = op.result.type.dtype
+        if op.name == "reduce_sum" and dtype.kind == "f":
+            return -0.0
+        assert op.definition.identity is not None
+        number: bool | int | float = dtype.type(op.definition.identity(dtype)).item()
+        return number
+
+    def start(self, op: Op, copies: int, width: int | None = None) -> list[str]:
+        return [self.text.literal(self.neutral(op), op.result.type.dtype, width or self.lanes)] * copies
+
+    def step(self, op: Op, accumulator: str, element: str, position: Position) -> str:
+        """The accumulator with one more vector; lanes that do not exist add nothing."""
+        if position.count is not None:
+            type, mask = self.text.element(op.result.type.dtype, self.lanes), self.text.mask(position.count)
+            neutral = self.text.literal(self.neutral(op), op.result.type.dtype, self.lanes)
+            element = self.text.let(f"select {mask[0]} {mask[1]}, {type} {element}, {type} {neutral}")
+        return self.text.apply(op, (accumulator, element), self.lanes)
+
+    def total(self, op: Op, accumulators: Sequence[str]) -> str:
+        """All lanes of all accumulators in one, as a tree."""
+        names = list(accumulators)
+        while len(names) > 1:
+            pairs = [self.text.apply(op, pair, self.lanes) for pair in zip(names[::2], names[1::2], strict=False)]
+            names = pairs + names[2 * len(pairs):]
+        return self.text.combine_lanes(op, names[0])
+
+    def carried(self, accumulators: Accumulators, widths: Mapping[Value, int] | None = None) -> list[Typed]:
+        width = widths or {}
+        return [(self.text.element(value.type.dtype, width.get(value, self.lanes)), name)
+                for value, names in accumulators.items() for name in names]
+
+    def renamed(self, accumulators: Accumulators, names: Sequence[str]) -> Accumulators:
+        """The same accumulators under the names of a loop."""
+        rest = iter(names)
+        return {value: [next(rest) for _ in old] for value, old in accumulators.items()}
+
+    def vectors(self, length: int, first: int = 0) -> list[Position]:
+        """The vectors of that many elements, from element `first` on."""
+        return [Position(first, offset, None if length - offset >= self.lanes else length - offset)
+                for offset in range(0, length, self.lanes)]

@@ -1,0 +1,76 @@
+"""Which elements of a value belong to the lanes of a vector: digits of positions, as numbers or vectors of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adjit.codegen.llvm_text import Typed
+from adjit.codegen.native.kernel_text import Index, KernelText
+
+Term = tuple[int, int, int]
+"""A digit of a position and its weight in an index: size, stride, weight. The digit is `(position // stride) % size`."""
+
+
+def weighted(parts: Sequence[tuple[int, int]]) -> list[Term]:
+    """The parts of an index map as terms of the index.
+
+    >>> weighted([(2, 12), (4, 1)])
+    [(2, 12, 4), (4, 1, 1)]
+    """
+    terms: list[Term] = []
+    weight = 1
+    for size, stride in reversed(parts):
+        terms.insert(0, (size, stride, weight))
+        weight *= size
+    return terms
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What vectors run along: `whole` positions, of which they start at multiples of the number of lanes, where `aligned`."""
+
+    whole: int
+    aligned: bool = True
+
+    def is_run(self, terms: Sequence[Term], lanes: int) -> bool:
+        """Whether the lanes of a vector are consecutive elements."""
+        if not terms or not self.aligned:
+            return False
+        size, stride, weight = terms[-1]
+        return (stride == weight == 1 and (size == self.whole or size % lanes == 0)
+                and all(other % lanes == 0 for _, other, _ in terms[:-1]))
+
+    def is_one(self, terms: Sequence[Term], lanes: int) -> bool:
+        """Whether all lanes of a vector are the same element."""
+        return self.aligned and all(stride % lanes == 0 for _, stride, _ in terms)
+
+
+def scalar_index(text: KernelText, position: Index, terms: Sequence[Term], whole: int) -> Index:
+    """The index of one position."""
+    total: Index = 0
+    for size, stride, weight in terms:
+        digit = position
+        if isinstance(digit, int):
+            digit = digit // stride % size
+        else:
+            digit = digit if stride == 1 else text.let(f"udiv i64 {digit}, {stride}")
+            digit = digit if size * stride == whole else text.let(f"urem i64 {digit}, {size}")
+        total = text.add(total, text.multiply(digit, weight))
+    return total
+
+
+def vector_index(text: KernelText, position: Index, terms: Sequence[Term], whole: int) -> Typed:
+    """The indices of the positions from `position` on, one a lane."""
+    integer = "i32" if whole < 1 << 31 else "i64"
+    type = f"<{text.lanes} x {integer}>"
+    first = str(position) if isinstance(position, int) or integer == "i64" else text.let(f"trunc i64 {position} to i32")
+    steps = f"<{', '.join(f'{integer} {lane}' for lane in range(text.lanes))}>"
+    lanes = text.let(f"add {type} {text.splat(first, integer)}, {steps}")
+    total = ""
+    for size, stride, weight in terms:
+        digit = lanes if stride == 1 else text.let(f"udiv {type} {lanes}, splat ({integer} {stride})")
+        digit = digit if size * stride == whole else text.let(f"urem {type} {digit}, splat ({integer} {size})")
+        digit = digit if weight == 1 else text.let(f"mul {type} {digit}, splat ({integer} {weight})")
+        total = digit if not total else text.let(f"add {type} {total}, {digit}")
+    return type, total or f"splat ({integer} 0)"

@@ -1,0 +1,103 @@
+"""The instructions of elementwise ops and of steps of reductions, on vectors of any width: printed once, then put in by text replacement.
+
+Kernels hold the same functions over and over, in every copy of a loop's body. A `Template` is the text that a definition of
+`codegen/vector_math/` prints, with marks for the operands and for what has to be named anew each time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+
+from adjit.codegen.vector_math import arithmetic
+from adjit.codegen.vector_math.functions import BINARY, UNARY
+from adjit.codegen.vector_math.language import Value, convert, select
+from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter
+from adjit.ir.definition import Kind
+from adjit.ir.graph import Op
+from adjit.ir.types import short_name
+
+NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05"
+"""Marks: of names, of the block before the instructions, of the operands."""
+
+_LOCAL = re.compile(r"%v(?=\d)|(?<=%)(?:rare|join)(?=\d)|^(?:rare|join)(?=\d)", re.MULTILINE)
+_MAY_CONTRACT = frozenset({"add", "subtract", "multiply", "square", "reduce_sum"})
+"""Ops whose product or sum may be rounded together with another op's."""
+
+_LONGEST_INLINED = 160
+"""Instructions of a function that is printed in place; a longer one is called."""
+
+_STEPS: dict[str, Callable[..., Value]] = {
+    "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": arithmetic.larger, "reduce_min": arithmetic.smaller,
+    "reduce_and": arithmetic.logical_and, "reduce_or": arithmetic.logical_or}
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Instructions with marks, and the name of what they give; `last_block`: the block in which they end, where it is another one."""
+
+    text: str
+    result: str
+    lines: int
+    last_block: str = ""
+    declarations: frozenset[str] = frozenset()
+    shared: dict[str, str] = field(default_factory=dict)
+
+
+def template_of(op: Op, width: int, fused: bool) -> Template:
+    """The template of an elementwise op, or of the step that takes one more element into a reduction (operands: so far, the element)."""
+    if op.definition.kind is Kind.REDUCTION:
+        return template(op.name, (short_name(op.result.type.dtype),) * 2, "", width, fused)
+    target = short_name(op.result.type.dtype) if op.name == "convert" else ""
+    return template(op.name, tuple([short_name(value.type.dtype) for value in op.operands]), target, width, fused)
+
+
+@cache
+def template(name: str, types: tuple[str, ...], target: str, width: int, fused: bool) -> Template:
+    """The template of the op with this name on operands of these dtypes; `target`: of a conversion."""
+    printer = LLVMPrinter(fused, width)
+    values = [Value(printer, f"%x{i}", type) for i, type in enumerate(types)]
+    result = _definition(name, target)(*values)
+    if len(printer.lines) > _LONGEST_INLINED:
+        return _call(name, types, result, printer)
+    text = "\n".join(printer.lines)
+    if name in _MAY_CONTRACT:
+        text = re.sub(r"= f(add|sub|mul) ", r"= f\1 contract ", text)
+    shared = dict(printer.tables)
+    if "!prof" in text:
+        shared["!0"] = UNLIKELY
+    last = printer.block if printer.block != "body" else ""
+    return Template(_marked(text), _marked(result.name), len(printer.lines), _marked(f"%{last}")[1:] if last else "",
+                    frozenset(printer.declarations), shared)
+
+
+def _definition(name: str, target: str) -> Callable[..., Value]:
+    if name == "convert":
+        return partial(convert, type=target)
+    if name == "select":
+        return select
+    if name == "stop_gradient":
+        return lambda x: x
+    return _STEPS.get(name) or UNARY.get(name) or BINARY[name]
+
+
+def _marked(text: str) -> str:
+    for i, mark in enumerate(OPERANDS):
+        text = text.replace(f"%x{i}", mark)
+    text = _LOCAL.sub(lambda match: f"%t{NUMBER}." if match[0] == "%v" else f"{match[0]}{NUMBER}.", text)
+    return text.replace("%body]", f"%{BLOCK}]")
+
+
+def _call(name: str, types: tuple[str, ...], result: Value, printer: LLVMPrinter) -> Template:
+    """A call of the function with these instructions."""
+    symbol = f"adjit_{name}_{types[0]}x{printer.width}" + ("" if printer.fused else "_unfused")
+    returned = printer.type_text(result.type)
+    operands = [printer.type_text(type) for type in types]
+    parameters = ", ".join(f"{operand} %x{i}" for i, operand in enumerate(operands))
+    function = "\n".join([f"define internal {returned} @{symbol}({parameters}) noinline nounwind willreturn memory(none) {{", "body:",
+                          *printer.lines, f"  ret {returned} {result.name}", "}"])
+    arguments = ", ".join(f"{operand} {OPERANDS[i]}" for i, operand in enumerate(operands))
+    return Template(f"  %t{NUMBER} = call {returned} @{symbol}({arguments})", f"%t{NUMBER}", 20,
+                    declarations=frozenset(printer.declarations), shared={**printer.tables, symbol: function, "!0": UNLIKELY})
