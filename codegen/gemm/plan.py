@@ -141,7 +141,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
         return Plan(p, lanes, swapped, True, tiles, groups, (p.inner,), False, "in place", _axis(p, len(tiles), len(groups), False))
     panels = _panels(p, lanes, target)
     widest = max(map(len, panels), default=1)
-    tiles = _tiles(p.rows, widest, target)
+    tiles = row_tiles(p.rows, widest, target)
     panel_bytes = p.inner * widest * target.vector_bytes
     b: Literal["in place", "copied", "transposed"] = "in place"
     if p.transpose_b:
@@ -167,7 +167,7 @@ def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ..
     return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))
 
 
-def _tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
+def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
     """Equal tiles: of 8 rows where 8 divides the rows, else of about as many as the registers hold."""
     spare = 1 if target.fma else 2      # for a splat of A; without fused operations, and for a product
     most = min((target.registers - spare - width) // width, 16)

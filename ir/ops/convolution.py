@@ -194,7 +194,7 @@ def _kernel_gradient_samples() -> Iterator[Sample]:
 
 
 convolution_kernel_gradient: OpDefinition = define(
-    "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int, "sizes": tuple, "scratch_bytes": int},
-    vjp=_kernel_gradient_vjp,
+    "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, vjp=_kernel_gradient_vjp,
+    attributes={**ATTRIBUTES, "groups": int, "sizes": tuple, "scratch_bytes": int},
     doc="The derivative of a convolution in its kernels [o, c / groups, *sizes], for images [n, c, ...] and the cotangent [n, o, ...].",
     infer=_infer_kernel_gradient, evaluate=_evaluate_kernel_gradient, samples=_kernel_gradient_samples)
