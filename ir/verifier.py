@@ -24,6 +24,7 @@ from enum import IntEnum
 from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.errors import AdjitError, VerificationError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
+from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.ir.printer import print_graph
 
 
@@ -45,7 +46,7 @@ def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) 
     check = _Check(stage)
     check.graph(graph)
     if stage is Stage.PLANNED:
-        check.found += _MemoryCheck(graph).run()
+        check.found += _check_memory(graph)
     if not check.found:
         return
     notes: dict[Op, str] = {}
@@ -57,6 +58,15 @@ def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) 
     raise VerificationError(
         (f"after pass '{after}': " if after else "") + summary + "\n" + print_graph(graph, notes=notes),
         first.loc if first else None, hint="this is a defect of adjit, unless the graph was written by hand")
+
+
+def _check_memory(graph: Graph) -> list[tuple[Op | None, str]]:
+    """V7 and V8, also of the regions of loops and branches."""
+    found = _MemoryCheck(graph).run()
+    for op in graph.ops:
+        if op.name in CONTROL_FLOW:
+            found += [(op, f"in region @{region.name}: {text}") for region in op.regions for _, text in _check_memory(region)]
+    return found
 
 
 class _Check:

@@ -99,7 +99,7 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
                 if op.name == "reshape":
                     origin[op.result] = origin[value]
     before: list[list[int]] = [[] for _ in range(count)]
-    failing = may_fail(graph) if matches else []
+    failing = may_fail(graph) if matches and "carried" not in graph.param_roles else []
     for index, result in matches.items():
         writer = producer[result]
         dependent = _reachable(after, writer)
@@ -113,7 +113,8 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
 def may_fail(graph: Graph) -> list[int]:
     """The ops that may raise while the program runs, by number: those that are the first to check certain indices.
 
-    Nothing is written into a donated buffer before them: a program that fails leaves its arguments as they were.
+    Nothing is written into a donated buffer before them: a program that fails leaves its arguments as they were. (What a loop carries is
+    the loop's own, and may be lost.)
     """
     origin: dict[Value, Value] = {}
     checked: set[tuple[Value, int]] = set()

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from adjit.ir import ops
 from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.region_memory import scratch_bytes
 from adjit.passes.liveness import working_blocks
 from adjit.passes.options import Options
 from adjit.passes.packing import pack
+from adjit.passes.regions import in_regions
 from adjit.passes.share_memory import share_memory
 
 
@@ -17,7 +20,7 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
 
     Results of the graph are written where they are to end: in the buffer of a donated parameter, else in a fresh one
     (`result+INDEX`). A result may take the memory of an operand that dies there, a reshape is an alias of its operand. All else lies in
-    one arena. A donated buffer is written when nothing reads its old content any more; a result that is made earlier is made in the
+    one arena. Regions of loops and branches are planned too, with an arena of their own in the scratch memory of the op. A donated buffer is written when nothing reads its old content any more; a result that is made earlier is made in the
     arena and copied: a `reshape` whose slot differs from its operand's is a copy.
 
     Before:
@@ -36,6 +39,8 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
           return %n
         }
     """
+    graph = in_regions(graph, lambda region: plan_memory(region, options))
+    graph = graph.with_ops([_with_scratch(op) if op.name in CONTROL_FLOW else op for op in graph.ops])
     sharing = share_memory(graph)
     offsets, _ = pack(working_blocks(sharing))
     places = iter(offsets)
@@ -53,3 +58,7 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
         if index in ends:
             planned.append(Op(ops.free, tuple(ends[index]), ()))
     return sharing.graph.with_ops(planned)
+
+
+def _with_scratch(op: Op) -> Op:
+    return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op)})

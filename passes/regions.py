@@ -11,7 +11,7 @@ from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 
 def in_regions(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
-    """`graph` with `run` applied to the regions of its loops and branches, innermost first; the same object where that changes nothing."""
+    """`graph` with `run` applied to the regions of its loops and branches; the same object where that changes nothing."""
     if not any(op.name in CONTROL_FLOW for op in graph.ops):
         return graph
     ops = [_in_op(op, run) if op.name in CONTROL_FLOW else op for op in graph.ops]
@@ -19,5 +19,5 @@ def in_regions(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
 
 
 def _in_op(op: Op, run: Callable[[Graph], Graph]) -> Op:
-    regions = tuple(run(in_regions(region, run)) for region in op.regions)
+    regions = tuple(run(region) for region in op.regions)
     return op if all(map(is_, regions, op.regions)) else replace(op, regions=regions)

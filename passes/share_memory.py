@@ -73,7 +73,7 @@ def share_memory(graph: Graph, donations: Donations | None = None) -> Sharing:
         goals = _goals(graph, matches)
         contents, content_of = _contents(graph, goals, separate)
         _write_in_place(graph, content_of, sources)
-        failing = max(may_fail(graph), default=-1) if matches else -1
+        failing = max(may_fail(graph), default=-1) if matches and "carried" not in graph.param_roles else -1
         late = _settle(contents, len(graph.ops), failing)
         if not late:
             return Sharing(graph, _buffers(contents))

@@ -17,6 +17,7 @@ import numpy as np
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
 from adjit.ir.layout import Handing, Layout
+from adjit.ir.ops.control_flow import CONTROL_FLOW, bind_control_flow
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.chain import join_steps
 from adjit.runtime.copy_step import CopyStep
@@ -40,6 +41,8 @@ class Executable:
         self.kernels = dict(kernels)
         self.threads = threads
         self.native = frozenset(op for op in self.layout.ops if op in self.kernels or op.name == "reshape")
+        self.regions = {op: [Executable(region, kernels, threads) for region in op.regions]
+                        for op in self.layout.ops if op.name in CONTROL_FLOW}
         self._homes = self.layout.homes
         self._frames: list[_Frame] = []
 
@@ -71,6 +74,10 @@ class Executable:
                 step()
                 times.append((op, begin, time.perf_counter_ns()))
         return self._finish(frame, leaves), times
+
+    def run_region(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        """The results for contiguous arrays, as arrays; those that are carried are written over where the plan says so."""
+        return [np.asarray(array) for array in self.run(arrays, arrays)]
 
     def _take(self) -> _Frame:
         try:
@@ -130,6 +137,8 @@ class _Frame:
 
     def _bind(self, executable: Executable, op: Op, cells: Mapping[Slot, ctypes.c_void_p], base: int) -> Step:
         layout = executable.layout
+        if op in executable.regions:
+            return _bind_control_flow(op, executable.regions[op], self.registers, layout)
         if op not in executable.native:
             return bind_step(op, self.registers, [layout.register(v) for v in op.operands], [layout.register(v) for v in op.results])
         operands, results = [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results]
@@ -169,6 +178,16 @@ class _Frame:
             registers[register] = None
         for register, _, _ in self.views:
             registers[register] = None
+
+
+def _bind_control_flow(op: Op, regions: Sequence[Executable], registers: Registers, layout: Layout) -> Step:
+    run = bind_control_flow(op, [region.run_region for region in regions])
+    operands, results = [layout.register(value) for value in op.operands], [layout.register(value) for value in op.results]
+
+    def step() -> None:
+        run([registers[i] for i in operands], [registers[i] for i in results])
+
+    return step
 
 
 class Interpretation:

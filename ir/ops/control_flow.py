@@ -168,6 +168,15 @@ cond: OpDefinition = define(
 CONTROL_FLOW = frozenset({"scan", "while_loop", "cond"})
 
 
+def nested_graphs(graph: Graph) -> Iterator[Graph]:
+    """The graph, and the regions of its loops and branches."""
+    yield graph
+    for op in graph.ops:
+        if op.name in CONTROL_FLOW:
+            for region in op.regions:
+                yield from nested_graphs(region)
+
+
 def _interpreted(region: Graph) -> Body:
     return lambda *arrays: interpret(region, arrays)
 

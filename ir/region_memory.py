@@ -1,0 +1,48 @@
+"""Where the regions of a planned loop or branch have their working memory: within the scratch memory of the op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adjit.ir.graph import Graph, Op, Slot
+from adjit.ir.layout import Handing, Layout, aligned
+
+
+@dataclass(frozen=True, slots=True)
+class RegionMemory:
+    """The memory of one region, in bytes from the start of the scratch memory.
+
+    `arena` is where its arena begins. `results` says for each of its results where it is handed over: None where that is the memory of
+    the parameter that it is the new content of.
+    """
+
+    arena: int
+    results: tuple[int | None, ...]
+
+
+def region_memory(regions: Sequence[Graph]) -> tuple[list[RegionMemory], int]:
+    """The memory of planned regions, which never run at the same time; and how many bytes that is."""
+    found: list[RegionMemory] = []
+    size = 0
+    for region in regions:
+        layout = Layout(region)
+        end = aligned(layout.arena_bytes)
+        places: list[int | None] = []
+        for index, (home, value) in enumerate(zip(layout.homes, region.results, strict=True)):
+            in_place = home.handing is Handing.DONATED and layout.places[value] == Slot("param", home.param)
+            places.append(None if in_place and _takes(region, home.param, index) else end)
+            end += 0 if places[-1] is None else aligned(value.type.nbytes)
+        found.append(RegionMemory(0, tuple(places)))
+        size = max(size, end)
+    return found, size
+
+
+def _takes(region: Graph, param: int, result: int) -> bool:
+    """Whether a result is the new content of a parameter: the first parameters are carried, and take the last results."""
+    return result == len(region.results) - region.param_roles.count("carried") + param
+
+
+def scratch_bytes(op: Op) -> int:
+    """How much scratch memory a planned loop or branch needs."""
+    return region_memory(op.regions)[1]
