@@ -9,6 +9,7 @@ from typing import Any
 from adjit.codegen.kernel_source import lower_fused
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
+from adjit.ir.ops.control_flow import nested_graphs
 from adjit.runtime.kernel_cache import obtain_kernel
 from adjit.runtime.kernel_step import Kernel
 from adjit.runtime.product_step import ProductKernel, obtain_product
@@ -19,17 +20,18 @@ Code = Kernel | ProductKernel
 
 def compile_kernels(planned: Graph) -> dict[Op, Code]:
     """The loaded code of every fused op, and of the products that are not left to NumPy."""
-    places = Layout(planned).places
     kernels: dict[Op, Code] = {}
-    for op in planned.ops:
-        if op.name == "fused":
-            operands = [places[value] for value in op.operands]
-            shared = {j: operands.index(slot) for j, slot in enumerate(op.slots[:len(op.results)]) if slot in operands}
-            kernels[op] = obtain_kernel(lower_fused(op, shared))
-        elif op.name == "matmul":
-            product = obtain_product(op)
-            if product is not None:
-                kernels[op] = product
+    for graph in nested_graphs(planned):
+        places = Layout(graph).places
+        for op in graph.ops:
+            if op.name == "fused":
+                operands = [places[value] for value in op.operands]
+                shared = {j: operands.index(slot) for j, slot in enumerate(op.slots[:len(op.results)]) if slot in operands}
+                kernels[op] = obtain_kernel(lower_fused(op, shared))
+            elif op.name == "matmul":
+                product = obtain_product(op)
+                if product is not None:
+                    kernels[op] = product
     return kernels
 
 
@@ -50,7 +52,7 @@ def kernel_uses(planned: Graph, kernels: Mapping[Op, Code]) -> list[KernelUse]:
     """The different kernels of fused ops in a program, in the order of their first use."""
     found: dict[tuple[Any, ...], KernelUse] = {}
     names: set[str] = set()
-    for op in planned.ops:
+    for op in (op for graph in nested_graphs(planned) for op in graph.ops):
         kernel = kernels.get(op)
         if not isinstance(kernel, Kernel):
             continue
