@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from native_steps import TARGET_CASES, CheckFailed, run_steps
-from op_cases import assert_identical, type_of
+from op_cases import assert_identical, for_each_op, type_of
 
 from adjit.codegen.native.lower_op import LOWERINGS, lower_op
-from adjit.codegen.target import Target
+from adjit.codegen.native.lower_step import lower_step
+from adjit.codegen.target import TARGETS, Target
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op, Value
 
 pytestmark = pytest.mark.skipif(not TARGET_CASES, reason="no x86-64 process")
-IN_ANY_ORDER = {"reduce_sum": 8, "reduce_prod": 8, "reduce_max": 0, "reduce_min": 0}
+IN_ANY_ORDER = {"reduce_sum": 8, "reduce_prod": 8, "reduce_max": 0, "reduce_min": 0, "matmul": 64}
 """Ops that combine in an order of their own, and by how many units in the last place they may differ; of two zeros either is an extremum."""
 
 for_each_target = pytest.mark.parametrize("target", TARGET_CASES)
@@ -52,6 +53,29 @@ def check(name: str, target: Target, *arrays: np.ndarray, in_place: bool = False
 def test_samples(name: str, target: Target) -> None:
     for sample in DEFINITIONS[name].samples():
         check(name, target, *sample.arrays, **sample.attrs)
+
+
+EXPANDED = {"vjp", "checkpoint", "custom_call", "stop_gradient"}
+"""Ops that passes take out of a graph before it is planned."""
+
+
+@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY)), where=lambda record: record.name not in EXPANDED)
+def test_every_op_has_machine_code(definition: OpDefinition) -> None:
+    for sample in definition.samples():
+        op = op_of(definition, sample.arrays, sample.attrs)
+        for target in TARGETS.values():
+            assert lower_step(op, {}, target) or not op.result.type.size
+
+
+@for_each_target
+def test_elementwise_ops_that_stand_alone(target: Target) -> None:
+    for sample in DEFINITIONS["multiply"].samples():
+        check("multiply", target, *sample.arrays)
+    x = np.linspace(-3.0, 3.0, 1000)
+    check("relu", target, x, in_place=True)
+    check("select", target, x > 1, x, -x)
+    check("multiply", target, x, x)
+    check("convert", target, x, dtype=np.dtype(np.int32))
 
 
 # -- indexing

@@ -1,4 +1,4 @@
-"""The steps of ops that stand outside of kernels: movement, indexing, reductions, scans and sorting."""
+"""The steps of ops that stand outside of kernels: movement, indexing, reductions, scans, sorting, and products of whole numbers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from adjit.codegen.native.creation import lower_iota
 from adjit.codegen.native.extremum_places import lower_extremum_place
 from adjit.codegen.native.indexing import lower_scatter, lower_scatter_along_axis, lower_take, lower_take_along_axis
 from adjit.codegen.native.movement import MOVES, lower_movement
+from adjit.codegen.native.one_op_kernels import lower_elementwise
+from adjit.codegen.native.plain_products import lower_plain_matmul
 from adjit.codegen.native.reductions import lower_reduction
 from adjit.codegen.native.scans import lower_cumulative
+from adjit.codegen.native.sorting import lower_argsort
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
+from adjit.ir.definition import Kind
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 
@@ -30,8 +34,10 @@ LOWERINGS: dict[str, Lowering] = {
     "cumprod": lower_cumulative,
     "argmax": lower_extremum_place,
     "argmin": lower_extremum_place,
+    "argsort": lower_argsort,
+    "matmul": lower_plain_matmul,
 }
-"""By the name of the op."""
+"""By the name of the op; all elementwise ops are lowered alike."""
 
 
 def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -40,7 +46,7 @@ def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCod
     `shared` has, for the number of each result that lies in the place of an operand, that operand's number. Raises `UnsupportedError` for
     an op without machine code.
     """
-    lowering = LOWERINGS.get(op.name)
+    lowering = lower_elementwise if op.definition.kind is Kind.ELEMENTWISE else LOWERINGS.get(op.name)
     if lowering is None:
         raise UnsupportedError(f"{op.name}: there is no native code for it", op.loc, hint="use backend='numba'")
     return lowering(op, shared, target)

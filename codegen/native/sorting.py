@@ -1,0 +1,135 @@
+"""`argsort` as a step: a stable merge sort of the places, which needs no memory but the result.
+
+A place of the result has 64 bits: its two halves are elements of two arrays of 32-bit places, between which the merges go back and
+forth, whatever the distance between places that follow each other. The last pass makes 64-bit places of the array that is sorted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_text import StepText, element_type, share_rounds
+from adjit.codegen.target import Target
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.graph import Op
+
+INDEX_BYTES = 8
+HALF = 4
+NANOSECONDS_A_COMPARISON = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines to sort: `count` elements of `size` bytes, `distance` elements from one to the next."""
+
+    element: str
+    kind: str
+    size: int
+    count: int
+    distance: int
+
+    @property
+    def passes(self) -> int:
+        """Merges until one sorted stretch is left."""
+        return (self.count - 1).bit_length()
+
+
+def lower_argsort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The step of `argsort`."""
+    type, axis = op.operands[0].type, op.attrs["axis"]
+    if not type.size:
+        return ()
+    if type.shape[axis] >= 1 << 31:
+        raise UnsupportedError(f"argsort: an axis of {type.shape[axis]} elements cannot be sorted", op.loc, hint="sort it in parts")
+    before, after = math.prod(type.shape[:axis]), math.prod(type.shape[axis + 1:])
+    lines = _Lines(element_type(type.dtype), type.dtype.kind, type.dtype.itemsize, type.shape[axis], after)
+    text, extents = StepText(target), (before, after)
+    work = type.size * (1.0 + lines.passes * NANOSECONDS_A_COMPARISON)
+    share = share_rounds(extents, work)
+    with text.step():
+        source, to = text.place(0), text.place(1)
+        for _, task in text.parts([share.tasks]):
+            with text.rounds(task, extents, share) as (outer, column):
+                keys = text.at(source, lines.size, (outer, lines.count * after), (column, 1))
+                places = text.at(to, INDEX_BYTES, (outer, lines.count * after), (column, 1))
+                _sort(text, lines, keys, places)
+    return (text.code(share.tasks, work),)
+
+
+def _sort(text: StepText, lines: _Lines, keys: str, places: str) -> None:
+    with text.loop(0, lines.count) as loop:
+        text.store("i64", loop.counter, _place(text, lines, places, loop.counter), INDEX_BYTES)
+    if lines.count == 1:
+        return
+    with text.loop(0, lines.passes) as merging:
+        forth = text.let(f"and i64 {merging.counter}, 1")
+        there = text.times(text.let(f"xor i64 {forth}, 1"), HALF)
+        source = text.let(f"getelementptr i8, ptr {places}, i64 {text.times(forth, HALF)}")
+        goal = text.let(f"getelementptr i8, ptr {places}, i64 {there}")
+        stretch = text.let(f"shl i64 1, {merging.counter}")
+        twice = text.let(f"shl i64 {stretch}, 1")
+        pairs = text.let(f"lshr i64 {text.let(f'add i64 {twice}, {lines.count - 1}')}, {text.plus(merging.counter, 1)}")
+        with text.loop(0, pairs) as pair:
+            low = text.let(f"mul i64 {pair.counter}, {twice}")
+            middle = text.smaller(text.let(f"add i64 {low}, {stretch}"), lines.count)
+            high = text.smaller(text.let(f"add i64 {low}, {twice}"), lines.count)
+            _merge(text, lines, keys, source, goal, (low, middle, high))
+    with text.loop(0, lines.count) as loop:
+        place = _place(text, lines, places, loop.counter)
+        half = text.load("i32", text.at(place, HALF, lines.passes % 2), HALF)
+        text.store("i64", text.let(f"zext i32 {half} to i64"), place, INDEX_BYTES)
+
+
+def _merge(text: StepText, lines: _Lines, keys: str, source: str, goal: str, bounds: tuple[str, str, str]) -> None:
+    """The sorted stretches from low to middle and from there to high, into one; of equal elements the left one comes first."""
+    low, middle, high = bounds
+    number = text.fresh()
+    left, right = f"%left{number}", f"%right{number}"
+    entry, body, rest = (f"{part}{number}" for part in ("merge", "both", "rest"))
+    text.do(f"br label %{entry}")
+    text.label(entry)
+    both = text.let(f"icmp slt i64 {middle}, {high}")
+    text.do(f"br i1 {both}, label %{body}, label %{rest}")
+    text.label(body)
+    text.do(f"{left} = phi i64 [{low}, %{entry}], [{left}.next, %{body}]")
+    text.do(f"{right} = phi i64 [{middle}, %{entry}], [{right}.next, %{body}]")
+    a, b = (text.load("i32", _place(text, lines, source, at), HALF) for at in (left, right))
+    x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {place} to i64"), lines.distance)), lines.size)
+            for place in (a, b))
+    later = _less(text, lines, y, x)
+    text.store("i32", text.let(f"select i1 {later}, i32 {b}, i32 {a}"), _place(text, lines, goal, _sum(text, left, right, middle)), HALF)
+    step = text.let(f"zext i1 {later} to i64")
+    text.do(f"{right}.next = add i64 {right}, {step}")
+    text.do(f"{left}.next = sub i64 {text.plus(left, 1)}, {step}")
+    both = text.let(f"and i1 {text.let(f'icmp slt i64 {left}.next, {middle}')}, {text.let(f'icmp slt i64 {right}.next, {high}')}")
+    text.do(f"br i1 {both}, label %{body}, label %{rest}")
+    text.label(rest)
+    text.do(f"{left}.end = phi i64 [{low}, %{entry}], [{left}.next, %{body}]")
+    text.do(f"{right}.end = phi i64 [{middle}, %{entry}], [{right}.next, %{body}]")
+    on_left = text.let(f"icmp slt i64 {left}.end, {middle}")
+    start = text.let(f"select i1 {on_left}, i64 {left}.end, i64 {right}.end")
+    stop = text.let(f"select i1 {on_left}, i64 {middle}, i64 {high}")
+    moved = text.let(f"sub i64 {_sum(text, f'{left}.end', f'{right}.end', middle)}, {start}")
+    with text.loop(start, stop) as loop:
+        value = text.load("i32", _place(text, lines, source, loop.counter), HALF)
+        text.store("i32", value, _place(text, lines, goal, text.let(f"add i64 {loop.counter}, {moved}")), HALF)
+
+
+def _sum(text: StepText, left: str, right: str, middle: str) -> str:
+    """How many are merged already, counted from the beginning of the line."""
+    return text.let(f"sub i64 {text.let(f'add i64 {left}, {right}')}, {middle}")
+
+
+def _place(text: StepText, lines: _Lines, places: str, number: str) -> str:
+    return text.at(places, INDEX_BYTES, (number, lines.distance))
+
+
+def _less(text: StepText, lines: _Lines, a: str, b: str) -> str:
+    """Whether `a` comes before `b`; NaN comes last."""
+    if lines.kind != "f":
+        return text.let(f"icmp {'slt' if lines.kind == 'i' else 'ult'} {lines.element} {a}, {b}")
+    below = text.let(f"fcmp ult {lines.element} {a}, {b}")
+    return text.let(f"and i1 {below}, {text.let(f'fcmp ord {lines.element} {a}, {a}')}")
