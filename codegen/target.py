@@ -1,4 +1,4 @@
-"""The processors that products are written for: width of a vector, number of registers, and whether products are fused with sums.
+"""The processors that machine code is written for: width of a vector, number of registers, and whether products are fused with sums.
 
     host_target().name          # "avx512", "avx2" or "sse2"
 
@@ -14,13 +14,27 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A kind of processor: bytes and number of its vector registers; without `fma`, products are rounded before they are added."""
+    """A kind of processor: bytes and number of its vector registers; without `fma`, products are rounded before they are added.
+
+    `triple` is LLVM's name of the system; empty for that of this process.
+    """
 
     name: str
     vector_bytes: int
     registers: int
     fma: bool
     features: tuple[str, ...]
+    triple: str = ""
+
+    @property
+    def cpu(self) -> str:
+        """LLVM's name of the processor that `features` are added to."""
+        return "generic" if self.triple.startswith("aarch64") else "x86-64"
+
+    @property
+    def feature_text(self) -> str:
+        """The features as LLVM takes them: `+avx2,+fma`."""
+        return ",".join(f"+{feature}" for feature in self.features)
 
     def lanes(self, element_bytes: int) -> int:
         """Elements of one vector."""
@@ -33,6 +47,14 @@ TARGETS: dict[str, Target] = {
         Target("avx2", 32, 16, True, ("avx2", "fma")),
         Target("sse2", 16, 16, False, ("sse2",)))}
 """By name, the best first."""
+
+LEVELS: dict[str, Target] = {
+    "x86-64-v4": TARGETS["avx512"], "x86-64-v3": TARGETS["avx2"],
+    "x86-64-v2": Target("sse4", 16, 16, False, ("sse2", "sse3", "ssse3", "sse4.1", "sse4.2"))}
+"""The levels of x86-64 that exported programs hold code for, the best first."""
+
+NEON = Target("neon", 16, 32, True, ("neon",), "aarch64-unknown-linux-gnu")
+"""64-bit ARM, for exports: this process runs no code for it."""
 
 
 @cache
@@ -56,8 +78,12 @@ def machine(target: Target) -> Any:
     """LLVM's code generator for the target."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = ",".join(f"+{feature}" for feature in target.features)
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu="x86-64", features=features, opt=2, reloc="pic", codemodel="small", jit=True)
+    if target.triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    triple = target.triple or llvm.get_process_triple()
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=target.cpu, features=target.feature_text, opt=2, reloc="pic", codemodel="small", jit=not target.triple)
