@@ -10,13 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CompiledObject:
-    """Object code of one kernel and the name of its entry.
+    """Object code of one kernel or program, the name of its entry, and what else is to be kept with it.
 
-    The entry is `int32 f(void* ret, void* excinfo, <pointers and int64 sizes>, int64 lo, int64 hi)`.
+    The entry of Numba's kernels is `int32 f(void* ret, void* excinfo, <pointers and int64 sizes>, int64 lo, int64 hi)`.
     """
 
     object_code: bytes
     symbol: str
+    data: str = ""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adjit.ir.errors import UnsupportedError
+from adjit.passes.options import Options
 from adjit.runtime import settings
 from adjit.runtime.native_code import native_is_supported
 from adjit.tracer.box import ByReference
@@ -26,6 +27,11 @@ class Choices:
     backend: str = "numba"
     threads: int | None = None
     memory_budget: int | float | None = None
+
+    @property
+    def options(self) -> Options:
+        """What the passes are told."""
+        return Options(self.memory_budget)
 
 
 def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,

@@ -13,10 +13,9 @@ import numpy as np
 from adjit.eager.operation import Operation
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
-from adjit.passes.options import Options
 from adjit.passes.pipeline import HALF, JOINT, PipelineResult, run_pipeline
-from adjit.runtime.backends import make_executable
 from adjit.runtime.choices import Choices
+from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.inputs import Inputs
 
 
@@ -24,11 +23,10 @@ class Half:
     """One half of an operation, compiled: a function of ndarrays, all of whose results are new arrays."""
 
     def __init__(self, graph: Graph, choices: Choices, verify: bool, threads: int):
-        self.pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, passes=HALF, stage=Stage.ADJOINT)
-        planned = self.pipeline.final
-        self.executable = make_executable(choices.backend, self.pipeline.graphs["optimized"], planned, threads)
-        self.inputs = Inputs(planned, [value.name or f"saved {index}" for index, value in enumerate(planned.params)])
-        self.fresh = (True,) * len(planned.results)
+        compiled = compile_graph(graph, choices.backend, choices.options, threads, verify, passes=HALF, stage=Stage.ADJOINT)
+        self.pipeline, self.executable = compiled.pipeline, compiled.executable
+        self.inputs = Inputs(graph, [value.name or f"saved {index}" for index, value in enumerate(graph.params)])
+        self.fresh = (True,) * len(graph.results)
 
     @property
     def planned(self) -> Graph:
@@ -59,7 +57,7 @@ class CompiledOperation(Operation):
         return half     # type: ignore[no-any-return]
 
     def optimize(self, joint: Graph) -> Graph:
-        self.joint = run_pipeline(joint, Options(self.choices.memory_budget), self.verify, passes=JOINT, stage=Stage.TRACED)
+        self.joint = run_pipeline(joint, self.choices.options, self.verify, passes=JOINT, stage=Stage.TRACED)
         return self.joint.final
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Half:

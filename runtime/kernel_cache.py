@@ -29,7 +29,7 @@ from adjit.codegen.python_kernels import load_python
 from adjit.runtime import settings
 from adjit.runtime.kernel_step import Kernel
 
-_MAGIC = b"adjit kernel 1\n"
+_MAGIC = b"adjit kernel 2\n"
 _SUFFIX = ".kernel"
 _UNFINISHED = ".new-"
 _COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO", "NUMBA_ENABLE_AVX", "NUMBA_LOOP_VECTORIZE", "NUMBA_OPT",
@@ -186,7 +186,7 @@ def _read_private(path: Path) -> tuple[bytes, str]:
 
 
 def _encode(compiled: CompiledObject, key: str) -> bytes:
-    header = json.dumps({"key": key, "symbol": compiled.symbol})
+    header = json.dumps({"key": key, "symbol": compiled.symbol, "data": compiled.data})
     body = header.encode() + b"\n" + compiled.object_code
     return _MAGIC + sha256(body).encode() + b"\n" + body
 
@@ -198,7 +198,7 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
         return None
     header, _, object_code = body.partition(b"\n")
     fields = json.loads(header)
-    return CompiledObject(object_code, fields["symbol"]) if fields["key"] == key else None
+    return CompiledObject(object_code, fields["symbol"], fields["data"]) if fields["key"] == key else None
 
 
 _loaded: weakref.WeakValueDictionary[str, LoadedKernel] = weakref.WeakValueDictionary()
@@ -214,12 +214,29 @@ def obtain_kernel(source: KernelSource) -> Kernel:
     return Kernel(source, *obtain_code(kernel_key(source), lambda: compile_source(source)))
 
 
+def disk_cache() -> DiskCache:
+    """The cache that the settings name."""
+    return DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get())
+
+
+def find_code(key: str) -> tuple[LoadedKernel, str] | None:
+    """The code that `key` names, of this process or from disk, and which of the two, in words; None where it would have to be compiled."""
+    loaded = _loaded.get(key)
+    if loaded is not None:
+        return loaded, "already loaded"
+    lookup = disk_cache().get(key)
+    if lookup.found is None:
+        return None
+    loaded = _loaded[key] = load(lookup.found)
+    return loaded, lookup.note
+
+
 def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[LoadedKernel, str]:
     """The code that `key` names, loaded, and where it came from, in words; compiled and kept on disk where it is found nowhere."""
     loaded = _loaded.get(key)
     if loaded is not None:
         return loaded, "already loaded"
-    disk = DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get())
+    disk = disk_cache()
     lookup = disk.get(key)
     compiled, origin = lookup.found, lookup.note
     if compiled is None:

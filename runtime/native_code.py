@@ -24,6 +24,7 @@ class NativeCode:
     loaded: LoadedKernel
     artifact: Artifact
     origin: str
+    key: str        # of the code in the disk cache
 
 
 def native_is_supported() -> bool:
@@ -55,7 +56,7 @@ def obtain_program(planned: Graph, target: Target, timed: bool = False) -> Nativ
     text = code.text
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
     loaded, origin = obtain_code(key, lambda: compile_program_text(text, target))
-    return NativeCode(loaded, make_artifact(planned, code, target), origin)
+    return NativeCode(loaded, make_artifact(planned, code, target), origin, key)
 
 
 @cache

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
-from adjit.passes.options import Options
-from adjit.passes.pipeline import PipelineResult, run_pipeline
 from adjit.runtime import settings
-from adjit.runtime.backends import AnyExecutable, make_executable
+from adjit.runtime.backends import AnyExecutable
 from adjit.runtime.choices import Choices
+from adjit.runtime.compile_graph import Pipeline, compile_graph
 from adjit.runtime.compiled_operation import Half
 from adjit.runtime.dump import dump_to
+from adjit.runtime.entry_records import ProgramRecord, make_program_record
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.kernel_texts import kernel_texts_of
 from adjit.runtime.kernels import Code
+from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.profile import Profile, make_profile
 from adjit.runtime.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.tracer.box import ArrayBox
@@ -52,7 +53,8 @@ class Program:
 
     signature: CallSignature
     trace: Trace
-    pipeline: PipelineResult
+    param_roles: tuple[str, ...]
+    pipeline: Pipeline
     executable: AnyExecutable
     inputs: Inputs
     backend: str
@@ -61,15 +63,35 @@ class Program:
     reason: str
     verified: bool
     tensors: TensorProgram | None = None
-    calls: int = 0
+    runs: int = 0           # calls by way of Python
+    used: int = 0           # when it was last called after another program, by the clock of its function
     number: int = 0         # of the trace, among those of its function
     owners: tuple[Any, ...] = ()        # weak references to what the signature names by identity
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # which leaves of a call are parameters
+    record: ProgramRecord | None = None             # what the native entry knows it by, if it does
+    is_recorded: bool = False
 
     def __post_init__(self) -> None:
-        self.donating = "donated" in self.planned.param_roles
+        self.donating = "donated" in self.param_roles
         self.traced = tuple(i for i in range(len(self.signature.leaf_keys)) if self.signature.is_traced(i))
+
+    @property
+    def calls(self) -> int:
+        """How often it ran."""
+        return self.runs + (0 if self.record is None else self.record.calls)
+
+    @property
+    def last_used(self) -> int:
+        """When it was last called after another program, by the clock of its function."""
+        return self.used if self.record is None else max(self.used, self.record.stamp)
+
+    def recorded(self) -> ProgramRecord | None:
+        """The record for the native entry, made when it is first asked for; None where all calls go through Python."""
+        if not self.is_recorded and self.tensors is None and isinstance(self.executable, NativeExecutable):
+            self.record = make_program_record(self, self.trace, self.executable)
+        self.is_recorded = True
+        return self.record
 
     @property
     def planned(self) -> Graph:
@@ -88,7 +110,7 @@ class Program:
     @property
     def updating(self) -> bool:
         """Whether it writes into the memory of tensors."""
-        return "updated" in self.planned.param_roles
+        return "updated" in self.param_roles
 
     def current(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
         """The arrays that the function would reach by itself in a call; None where the program does not hold any more."""
@@ -108,7 +130,7 @@ class Program:
 
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
         """The function's result for a call, with these arrays for those that it reaches by itself."""
-        self.calls += 1
+        self.runs += 1
         arrays, passed = self._everything(signature, captured)
         results = self.executable.run(self.inputs.prepare(arrays, passed), passed)
         if self.tensors is None:
@@ -118,10 +140,9 @@ class Program:
     def profile(self, signature: CallSignature, captured: Sequence[np.ndarray], calls: int) -> Profile:
         """Run `calls` times on copies of what is overwritten, after a first time that does not count."""
         runs = []
-        roles = self.planned.param_roles
         for _ in range(calls + 1):
             arrays, _ = self._everything(signature, captured)
-            arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, roles, strict=True)]
+            arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, self.param_roles, strict=True)]
             runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
         return make_profile(self.planned.name, runs[1:])
 
@@ -160,23 +181,21 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, ch
     on_pass = dump.graph if dump else None
     tensors = None
     if captured is None:
-        pipeline = run_pipeline(graph, Options(choices.memory_budget), verify, on_pass)
+        compiled = compile_graph(graph, choices.backend, choices.options, threads, verify, on_pass)
     else:
-        tensors, pipeline = lower_with_tensors(graph, captured, trace, choices, verify, threads, update_in_place, on_pass)
+        tensors, graph, compiled = lower_with_tensors(graph, captured, trace, choices, verify, threads, update_in_place, on_pass)
     signature = signature.without_arguments()
     trace = replace(trace, signature=signature)
-    optimized, planned = pipeline.graphs["optimized"], pipeline.graphs["planned"]
-    passed = time.perf_counter()
-    executable = make_executable(choices.backend, optimized, planned, threads)
     if dump:
-        dump.kernels(kernel_texts_of(executable), "ll" if choices.backend == "native" else "py")
-    done = time.perf_counter()
+        dump.kernels(kernel_texts_of(compiled.executable), "ll" if choices.backend == "native" else "py")
+    took = (time.perf_counter() - traced) * 1e3
     known = {index: source.path for index, source in trace.sources.captured}
     paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]
-    paths += [value.name or f"tensor {i}" for i, value in enumerate(planned.params[len(paths):])]
+    paths += [value.name or f"tensor {i}" for i, value in enumerate(graph.params[len(paths):])]
+    milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
     return Program(
-        signature, trace, pipeline, executable, Inputs(planned, paths), choices.backend, threads,
-        Milliseconds((traced - begin) * 1e3, (passed - traced) * 1e3, (done - passed) * 1e3), reason, verify, tensors)
+        signature, trace, graph.param_roles, compiled.pipeline, compiled.executable, Inputs(graph, paths), choices.backend, threads,
+        milliseconds, reason, verify, tensors)
 
 
 def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:

@@ -18,10 +18,10 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
-from adjit.passes.options import Options
-from adjit.passes.pipeline import HALF, PipelineResult, run_pipeline
+from adjit.passes.pipeline import HALF, PipelineResult
 from adjit.passes.split_joint import Saved
 from adjit.runtime.choices import Choices
+from adjit.runtime.compile_graph import CompiledGraph, DeferredPipeline, compile_graph
 from adjit.runtime.compiled_operation import CompiledOperation
 from adjit.runtime.snapshot import Snapshot, filled_later, stateful_in
 from adjit.runtime.tensor_effects import CapturedFunction, Effects, Place, make_effects, tensor_positions
@@ -157,12 +157,11 @@ def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
 
 
 def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, choices: Choices, verify: bool, threads: int,
-                       update_in_place: bool, on_pass: Callable[[str, Graph], None] | None) -> tuple[TensorProgram, PipelineResult]:
-    """Run the passes over a trace with tensors."""
+                       update_in_place: bool, on_pass: Callable[[str, Graph], None] | None) -> tuple[TensorProgram, Graph, CompiledGraph]:
+    """Compile a trace with tensors; and the graph that was compiled."""
     effects = captured.effects
     number = {value: index for index, value in enumerate(trace.graph.params)}
     updates = [(number[value], result) for _, value, result in effects.writes]
-    options = Options(choices.memory_budget)
     operation = _operation(graph, effects, number, choices, verify, threads)
     if operation is not None:
         kept = {place.index for place in operation.saved if not place.is_result}
@@ -171,12 +170,16 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, choices: 
     operands = tuple(effects.places.get(value) for value in trace.graph.params)
     tensors = TensorProgram(effects, operation, order, operands, captured.undo)
     if operation is None:
-        return tensors, run_pipeline(forward, options, verify, on_pass)
-    half = run_pipeline(forward, options, verify, on_pass, passes=HALF, stage=Stage.ADJOINT)
+        return tensors, forward, compile_graph(forward, choices.backend, choices.options, threads, verify, on_pass)
+    half = compile_graph(forward, choices.backend, choices.options, threads, verify, on_pass, HALF, Stage.ADJOINT)
     joint = operation.joint
     assert joint is not None
-    graphs = {**half.graphs, "traced": graph, "adjoint": joint.graphs["adjoint"]}
-    return tensors, PipelineResult(graphs, (*joint.records, *half.records))
+
+    def both() -> PipelineResult:
+        graphs = {**half.pipeline.graphs, "traced": graph, "adjoint": joint.graphs["adjoint"]}
+        return PipelineResult(graphs, (*joint.records, *half.pipeline.records))
+
+    return tensors, forward, replace(half, pipeline=DeferredPipeline(both))
 
 
 def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], choices: Choices, verify: bool,

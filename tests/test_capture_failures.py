@@ -13,7 +13,7 @@ import adjit as aj
 from adjit import nn, optim
 from adjit.eager.generator import default_generator
 from adjit.ir.errors import TraceError, UnsupportedError
-from adjit.runtime import program as program_module
+from adjit.runtime import compile_graph
 from adjit.runtime.executable import Executable
 
 
@@ -118,7 +118,7 @@ def test_interrupted(error: type[BaseException], where: str, monkeypatch: pytest
         if where == "run":
             patch.setattr(Executable, "run", interrupted)
         else:
-            patch.setattr(program_module, "make_executable", interrupted)
+            patch.setattr(compile_graph, "make_executable", interrupted)
         with pytest.raises(error):
             step(model, optimizer, x, y)
         assert everything(model, optimizer) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adjit.codegen.native.copies import lower_copy
+from adjit.codegen.native.fused import lower_fused
 from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.native.products import lower_matmul
 from adjit.codegen.native.step_code import StepCode
@@ -20,6 +21,8 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     """
     if op.name == "reshape":
         return (lower_copy(op.result.type.nbytes),)
+    if op.name == "fused":
+        return lower_fused(op, shared, target)
     if op.name == "matmul":
         product = lower_matmul(op, target)
         if product is not None:

@@ -1,0 +1,82 @@
+"""From a traced graph to what runs: the passes, then the backend; or neither, where the disk cache has the program already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from adjit.ir.graph import Graph
+from adjit.ir.verifier import Stage
+from adjit.passes.options import Options
+from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
+from adjit.runtime.backends import AnyExecutable, make_executable
+from adjit.runtime.native_code import native_target
+from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.warm_start import find_program, keep_program, program_key
+
+
+class DeferredPipeline:
+    """The passes of a program that runs without them, run when a report asks for a graph; as a `PipelineResult` otherwise."""
+
+    def __init__(self, run: Callable[[], PipelineResult]):
+        self._run = run
+
+    @cached_property
+    def _result(self) -> PipelineResult:
+        return self._run()
+
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        return self._result.graphs
+
+    @property
+    def records(self) -> tuple[PassRecord, ...]:
+        return self._result.records
+
+    @property
+    def final(self) -> Graph:
+        return self._result.final
+
+
+Pipeline = PipelineResult | DeferredPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGraph:
+    """A graph that can be run; milliseconds of the passes and of the backend."""
+
+    pipeline: Pipeline
+    executable: AnyExecutable
+    passes_milliseconds: float
+    backend_milliseconds: float
+
+
+def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
+                  on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = PIPELINE,
+                  stage: Stage = Stage.TRACED) -> CompiledGraph:
+    """Compile a graph that has come as far as `stage`. The arguments are those of `run_pipeline`.
+
+    A native program is looked for on disk by its graph, unless passes are to be checked or shown.
+    """
+    begin = time.perf_counter()
+
+    def run_passes() -> PipelineResult:
+        return run_pipeline(graph, options, verify, on_pass, passes, stage)
+
+    key = ""
+    if backend == "native" and not verify and on_pass is None:
+        target = native_target()
+        key = program_key(graph, [step.name for step in passes], options, target)
+        code = find_program(key)
+        if code is not None:
+            pipeline = DeferredPipeline(run_passes)
+            executable = NativeExecutable(code, lambda: pipeline.final, threads)
+            return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
+    result = run_passes()
+    passed = time.perf_counter()
+    made = make_executable(backend, result.graphs["optimized"], result.final, threads)
+    if key and isinstance(made, NativeExecutable):
+        keep_program(key, made.code)
+    return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)

@@ -1,0 +1,67 @@
+"""Native programs on disk by the graph that was traced: a new process that traces the same graph needs neither passes nor LLVM.
+
+What is kept under the hash of the traced graph's text is the program's data and the key of its object code. The hash covers the source of
+all passes and lowerings, so that a changed compiler finds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from adjit import codegen, ir, passes
+from adjit.codegen.link import CompiledObject
+from adjit.codegen.native.artifact import artifact_of_json
+from adjit.codegen.target import Target
+from adjit.ir.graph import Graph
+from adjit.ir.printer import print_graph
+from adjit.passes.options import Options
+from adjit.runtime.kernel_cache import disk_cache, find_code, sha256
+from adjit.runtime.native_code import NativeCode, compiler
+
+
+@cache
+def compiler_source() -> str:
+    """The hash of everything that a traced graph goes through."""
+    folders = [Path(module.__file__ or "").parent for module in (ir, passes, codegen)]
+    return sha256(b"".join(_read(path) for folder in folders for path in sorted(_sources(str(folder)))))
+
+
+def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target) -> str:
+    """The name of a traced graph's program in the cache."""
+    return sha256("\n".join([*compiler(), compiler_source(), target.name, repr(options), *pass_names, print_graph(graph)]).encode())
+
+
+def find_program(key: str) -> NativeCode | None:
+    """The program kept under `key`, loaded; None where it is not there any more, or never was."""
+    found = disk_cache().get(key).found
+    if found is None:
+        return None
+    fields = json.loads(found.data)
+    code = find_code(fields["code"])
+    if code is None:
+        return None
+    return NativeCode(code[0], artifact_of_json(fields["artifact"]), f"{code[1]}, found by the traced graph", fields["code"])
+
+
+def keep_program(key: str, code: NativeCode) -> None:
+    """Keep a program under `key`; its object code is in the cache already."""
+    disk_cache().put(key, CompiledObject(b"", "", json.dumps({"code": code.key, "artifact": code.artifact.as_json()})))
+
+
+def _sources(folder: str) -> list[str]:
+    found = []
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            found += _sources(entry.path)
+        elif entry.name.endswith(".py"):
+            found.append(entry.path)
+    return found
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
