@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.native.thread_pool import TEAM_BYTES, compile_pool, pool_text
-from adjit.runtime.kernel_cache import environment, obtain_code, sha256
+from adjit.runtime.kernel_cache import obtain_code, sha256
+from adjit.runtime.native_code import compiler
 
 _LINE = 64
 
@@ -73,7 +74,7 @@ def keep_forever(thing: object) -> None:
 
 
 def _code() -> LoadedKernel:
-    key = sha256(f"{environment()}\nthread pool\n{pool_text()}".encode())
+    key = sha256("\n".join([*compiler(), "thread pool", pool_text()]).encode())
     loaded, _ = obtain_code(key, compile_pool)
     keep_forever(loaded)
     return loaded
