@@ -29,6 +29,7 @@ from adjit.codegen.numpy_ops import (
 from adjit.ir.definition import Kind
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value, last_uses
+from adjit.ir.ops.control_flow import CONTROL_FLOW, run_control_flow
 from adjit.ir.ops.movement import inside, strided
 from adjit.ir.types import Shape, TensorType
 
@@ -51,7 +52,7 @@ class NumpyFunction:
 
 
 def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool = False) -> NumpyFunction:
-    """The function of a graph without region ops. The parameters `weak` (f64[]) are Python floats. With `views`, results that repeat
+    """The function of a graph without region ops other than loops and branches. The parameters `weak` (f64[]) are Python floats. With `views`, results that repeat
     elements are views of these, whatever their size.
 
     Results are those of `interpret`, bit for bit but for the signs of zeros of strong products, and for the last bits of sums and
@@ -94,7 +95,11 @@ class _Writer(FunctionText):
         last = last_uses(self.graph.with_ops(ops))
         for index, op in enumerate(ops):
             self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
-            self.forms[op.result] = self.op(op)
+            if op.name in CONTROL_FLOW:
+                self.write_control_flow(op)
+                self.clear([value for value in op.results if last[value] == index])
+            else:
+                self.forms[op.result] = self.op(op)
             self.clear(self.dying)
         while self.lines and self.lines[-1].endswith(" = None"):
             self.lines.pop()
@@ -130,6 +135,14 @@ class _Writer(FunctionText):
         if op.name not in MAKES_ARRAYS and op.operands:
             roots = self.elsewhere.union(*(self.forms[value].roots for value in op.operands))
         return self.assign(expression, op.result.type.shape, roots)
+
+    def write_control_flow(self, op: Op) -> None:
+        """A loop or a branch: a function of arrays, which calls those of its regions."""
+        function = self.constant(run_control_flow(op, [compile_graph(region).run for region in op.regions]))
+        arguments = ", ".join(self.array(value) for value in op.operands)
+        forms = [Form(self.new_name(), value.type.shape, self.new_root()) for value in op.results]
+        self.lines.append(f"{''.join(f'{form.text}, ' for form in forms)}= {function}({arguments})")
+        self.forms.update(zip(op.results, forms, strict=True))
 
     def elementwise(self, op: Op, name: str, function: Any) -> Form:
         """Operands that are repeated are left to NumPy's broadcasting; where all are, so is the result."""

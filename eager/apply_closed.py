@@ -17,7 +17,7 @@ from adjit.ir.errors import TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.scope import Scope, entered
+from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import flatten, unflatten
 
@@ -27,7 +27,9 @@ def apply_closed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
 
     The function is given the tensors themselves. It may reach others by itself, and write to them; it may not set gradients.
     """
-    builder = GraphBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
+    outer = active_scope()
+    parent = outer.builder if outer is not None and isinstance(outer.builder, GraphBuilder) else None
+    builder = GraphBuilder(getattr(function, "__name__", "function"), parent, locate=find_user_location)
     scope = Scope(builder)
     operands: dict[Value, Any] = {}
     leaves, tree = flatten((args, dict(kwargs)))
@@ -52,6 +54,7 @@ def apply_closed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
         graph = builder.build([array.value for array in (*arrays, *(entry.content for entry in written))])
         operands.update((entry.value, entry.tensor) for entry in entries if entry.shares is None)
         operands.update((known.value, known.array) for known in scope.captures.values())
+        operands.update((param, wrap(value)) for value, param in builder.lifted.items())
         numbers = list(capture.numbers.values())
     for number in numbers:
         raise TraceError(f"{number.name} of an optimiser is used within a function that is differentiated", find_user_location())

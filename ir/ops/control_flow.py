@@ -207,6 +207,18 @@ def bind_control_flow(op: Op, regions: Sequence[Body]) -> Callable[[Sequence[np.
     return loop
 
 
+def run_control_flow(op: Op, regions: Sequence[Body]) -> Callable[..., tuple[np.ndarray, ...]]:
+    """As `bind_control_flow`, for a function that takes the operands and gives new arrays."""
+    run, types = bind_control_flow(op, regions), [value.type for value in op.results]
+
+    def call(*operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        results = tuple(np.empty(type.shape, type.dtype) for type in types)
+        run(operands, results)
+        return results
+
+    return call
+
+
 def _copy(arrays: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> None:
     for array, target in zip(arrays, targets, strict=True):
         np.copyto(target, array)
