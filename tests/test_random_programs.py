@@ -23,6 +23,8 @@ from random_derivatives import Function, gradient, random_function, second, tang
 from random_functions import Source, random_source
 from random_programs import Program, random_program
 
+from adjit.codegen.native import program as native_program
+from adjit.codegen.target import Target, host_targets
 from adjit.ir import kernel_schedule
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
@@ -40,6 +42,8 @@ from adjit.runtime import kernel_step
 from adjit.runtime.compiled import compile
 from adjit.runtime.executable import Executable
 from adjit.runtime.kernels import compile_kernels
+from adjit.runtime.native_code import obtain_program
+from adjit.runtime.native_executable import NativeExecutable
 
 MORE = int(os.environ.get("ADJIT_RANDOM_EXAMPLES", "0"))
 
@@ -70,6 +74,7 @@ def machine(elements_per_block: int) -> Iterator[None]:
         patch.setenv("ADJIT_VERIFY", "1")
         patch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", elements_per_block)
         patch.setattr(kernel_step, "SPLIT_NANOSECONDS", 0.0)
+        patch.setattr(native_program, "PARALLEL_NANOSECONDS", 0.0)
         yield
 
 
@@ -114,6 +119,20 @@ def run_compiled(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]
     return results
 
 
+def run_native(graph: Graph, arrays: Sequence[np.ndarray], target: Target) -> list[np.ndarray]:
+    """The results of a planned graph as a native program, which have the same bits on one thread and on two; only donated arrays are
+    written."""
+    found = []
+    code = obtain_program(graph, target)
+    for threads in (1, 2):
+        copies = [array.copy() for array in arrays]
+        found.append([np.array(array) for array in NativeExecutable(code, lambda: graph, threads).run(copies, copies)])
+        for role, copy, array in zip(graph.param_roles, copies, arrays, strict=True):
+            assert role == "donated" or copy.tobytes() == array.tobytes()
+    assert all(map(same_bits, *found)), "bits on two threads"
+    return found[0]
+
+
 @examples(400)
 @given(PROGRAMS, BLOCKS)
 def test_every_pass_keeps_the_meaning(program: Program, elements_per_block: int) -> None:
@@ -129,6 +148,14 @@ def test_every_pass_keeps_the_meaning(program: Program, elements_per_block: int)
 def test_the_executable_computes_what_the_interpreter_does(program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
         program.check(run_compiled(run_passes(program)["plan_memory"], program.arrays), "of the executable")
+
+
+@pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
+@examples(50)
+@given(program=PROGRAMS, elements_per_block=BLOCKS)
+def test_native_programs_compute_what_the_interpreter_does(target: Target, program: Program, elements_per_block: int) -> None:
+    with machine(elements_per_block):
+        program.check(run_native(run_passes(program)["plan_memory"], program.arrays, target), f"on {target.name}")
 
 
 # -- derivatives
@@ -216,6 +243,9 @@ def test_compiled_derivatives(function: Function, elements_per_block: int) -> No
             graphs, wanted, errors = check_passes(graph, arrays, Options())
             for a, b, error in zip(run_compiled(graphs["plan_memory"], arrays), wanted, errors, strict=True):
                 close(a, b, error, "of the executable")
+            for target in host_targets():
+                for a, b, error in zip(run_native(graphs["plan_memory"], arrays, target), wanted, errors, strict=True):
+                    close(a, b, error, f"on {target.name}")
 
 
 def test_what_each_pass_does_for_the_arena() -> None:
@@ -274,8 +304,9 @@ def test_functions_give_what_numpy_gives(source: Source) -> None:
         check_source(source, "interpret")
 
 
+@pytest.mark.parametrize("backend", ["numba", *["native"] * bool(host_targets())])
 @examples(40)
-@given(SOURCES)
-def test_compiled_functions_give_what_numpy_gives(source: Source) -> None:
+@given(source=SOURCES)
+def test_compiled_functions_give_what_numpy_gives(backend: str, source: Source) -> None:
     with machine(8):
-        check_source(source, "numba")
+        check_source(source, backend)
