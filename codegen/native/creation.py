@@ -24,7 +24,7 @@ def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     extents = (before, max(count // BLOCK, 1)) if after == 1 else (before, count)
     share = share_rounds(extents, work := type.nbytes / BYTES_A_NANOSECOND)
     width = text.width(count if after == 1 else after, size)
-    vector = f"<{width} x {element}>"
+    vector, whole = f"<{width} x {element}>", "i32" if count < 1 << 31 else "i64"      # i32: all targets have vectors for converting it
     with text.step():
         to = text.place(0)
         for _, task in text.parts([share.tasks]):
@@ -37,16 +37,19 @@ def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
                     continue
                 with text.loop(text.times(place, BLOCK), text.ends_at(place, count, BLOCK), width) as loop:
                     start = loop.counter if count % width == 0 else text.smaller(loop.counter, count - width)
-                    first = text.splat("i64", start, width)
-                    lanes = f"<{', '.join(f'i64 {lane}' for lane in range(width))}>"
-                    numbers = text.let(f"add <{width} x i64> {first}, {lanes}")
-                    text.store(vector, _converted(text, numbers, f"<{width} x i64>", vector), text.at(row, size, (start, 1)), size)
+                    first = text.splat(whole, start if whole == "i64" else text.let(f"trunc i64 {start} to i32"), width)
+                    lanes = f"<{', '.join(f'{whole} {lane}' for lane in range(width))}>"
+                    numbers = text.let(f"add <{width} x {whole}> {first}, {lanes}")
+                    text.store(vector, _converted(text, numbers, f"<{width} x {whole}>", vector), text.at(row, size, (start, 1)), size)
     return (text.code(share.tasks, work),)
 
 
 def _converted(text: StepText, numbers: str, source: str, goal: str) -> str:
-    """Numbers from 0, as i64, in the type of the result."""
+    """Numbers from 0 in the type of the result."""
     if source == goal:
         return numbers
-    code = "sitofp" if "float" in goal or "double" in goal else "trunc"
+    if "float" in goal or "double" in goal:
+        code = "sitofp"
+    else:
+        code = "zext" if "i64" in goal else "trunc"
     return text.let(f"{code} {source} {numbers} to {goal}")

@@ -71,22 +71,35 @@ def _sort(text: StepText, lines: _Lines, keys: str, places: str) -> None:
         goal = text.let(f"getelementptr i8, ptr {places}, i64 {there}")
         stretch = text.let(f"shl i64 1, {merging.counter}")
         twice = text.let(f"shl i64 {stretch}, 1")
-        pairs = text.let(f"lshr i64 {text.let(f'add i64 {twice}, {lines.count - 1}')}, {text.plus(merging.counter, 1)}")
-        with text.loop(0, pairs) as pair:
+        pairs = text.let(f"udiv i64 {lines.count}, {twice}")
+        with text.loop(0, pairs, empty=True) as pair:
             low = text.let(f"mul i64 {pair.counter}, {twice}")
-            middle = text.smaller(text.let(f"add i64 {low}, {stretch}"), lines.count)
-            high = text.smaller(text.let(f"add i64 {low}, {twice}"), lines.count)
-            _merge(text, lines, keys, source, goal, (low, middle, high))
+            _merge_pair(text, lines, keys, source, goal, low, stretch)
+        low = text.let(f"mul i64 {pairs}, {twice}")
+        _merge_rest(text, lines, keys, source, goal, low, text.smaller(text.let(f"add i64 {low}, {stretch}"), lines.count))
     with text.loop(0, lines.count) as loop:
         place = _place(text, lines, places, loop.counter)
         half = text.load("i32", text.at(place, HALF, lines.passes % 2), HALF)
         text.store("i64", text.let(f"zext i32 {half} to i64"), place, INDEX_BYTES)
 
 
-def _merge(text: StepText, lines: _Lines, keys: str, source: str, goal: str, bounds: tuple[str, str, str]) -> None:
-    """The sorted stretches from low to middle and from there to high, into one; of equal elements the left one comes first."""
-    low, middle, high = bounds
-    number = text.fresh()
+def _merge_pair(text: StepText, lines: _Lines, keys: str, source: str, goal: str, low: str, stretch: str) -> None:
+    """Two sorted stretches of one length, from `low` on, into one: from both ends at once, neither of which can leave its half."""
+    middle = text.let(f"add i64 {low}, {stretch}")
+    end = text.let(f"add i64 {middle}, {stretch}")
+    ends = [low, middle, text.let(f"sub i64 {middle}, 1"), text.let(f"sub i64 {end}, 1")]
+    with text.loop(0, stretch, carried=[("i64", number) for number in ends]) as loop:
+        left, right, left_end, right_end = loop.values
+        later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, text.let(f"add i64 {low}, {loop.counter}")), False)
+        last = text.let(f"sub i64 {text.let(f'sub i64 {end}, 1')}, {loop.counter}")
+        sooner = _choose(text, lines, keys, source, left_end, right_end, _place(text, lines, goal, last), True)
+        loop.following = [text.let(f"sub i64 {text.plus(left, 1)}, {later}"), text.let(f"add i64 {right}, {later}"),
+                          text.let(f"sub i64 {left_end}, {sooner}"), text.let(f"add i64 {text.plus(right_end, -1)}, {sooner}")]
+
+
+def _merge_rest(text: StepText, lines: _Lines, keys: str, source: str, goal: str, low: str, middle: str) -> None:
+    """A sorted stretch from `low` to `middle`, and what follows it up to the end of the line, into one."""
+    high, number = lines.count, text.fresh()
     left, right = f"%left{number}", f"%right{number}"
     entry, body, rest = (f"{part}{number}" for part in ("merge", "both", "rest"))
     text.do(f"br label %{entry}")
@@ -96,14 +109,9 @@ def _merge(text: StepText, lines: _Lines, keys: str, source: str, goal: str, bou
     text.label(body)
     text.do(f"{left} = phi i64 [{low}, %{entry}], [{left}.next, %{body}]")
     text.do(f"{right} = phi i64 [{middle}, %{entry}], [{right}.next, %{body}]")
-    a, b = (text.load("i32", _place(text, lines, source, at), HALF) for at in (left, right))
-    x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {place} to i64"), lines.distance)), lines.size)
-            for place in (a, b))
-    later = _less(text, lines, y, x)
-    text.store("i32", text.let(f"select i1 {later}, i32 {b}, i32 {a}"), _place(text, lines, goal, _sum(text, left, right, middle)), HALF)
-    step = text.let(f"zext i1 {later} to i64")
-    text.do(f"{right}.next = add i64 {right}, {step}")
-    text.do(f"{left}.next = sub i64 {text.plus(left, 1)}, {step}")
+    later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, _merged(text, left, right, middle)), False)
+    text.do(f"{right}.next = add i64 {right}, {later}")
+    text.do(f"{left}.next = sub i64 {text.plus(left, 1)}, {later}")
     both = text.let(f"and i1 {text.let(f'icmp slt i64 {left}.next, {middle}')}, {text.let(f'icmp slt i64 {right}.next, {high}')}")
     text.do(f"br i1 {both}, label %{body}, label %{rest}")
     text.label(rest)
@@ -112,14 +120,26 @@ def _merge(text: StepText, lines: _Lines, keys: str, source: str, goal: str, bou
     on_left = text.let(f"icmp slt i64 {left}.end, {middle}")
     start = text.let(f"select i1 {on_left}, i64 {left}.end, i64 {right}.end")
     stop = text.let(f"select i1 {on_left}, i64 {middle}, i64 {high}")
-    moved = text.let(f"sub i64 {_sum(text, f'{left}.end', f'{right}.end', middle)}, {start}")
-    with text.loop(start, stop) as loop:
+    moved = text.let(f"sub i64 {_merged(text, f'{left}.end', f'{right}.end', middle)}, {start}")
+    with text.loop(start, stop, empty=True) as loop:
         value = text.load("i32", _place(text, lines, source, loop.counter), HALF)
         text.store("i32", value, _place(text, lines, goal, text.let(f"add i64 {loop.counter}, {moved}")), HALF)
 
 
-def _sum(text: StepText, left: str, right: str, middle: str) -> str:
-    """How many are merged already, counted from the beginning of the line."""
+def _choose(text: StepText, lines: _Lines, keys: str, source: str, left: str, right: str, goal: str, largest: bool) -> str:
+    """Write the place on the left or on the right, that of the smaller element, or of the larger; whether the right element is the
+    smaller one, as 0 or 1. Of equal elements the left one is the smaller."""
+    a, b = (text.load("i32", _place(text, lines, source, at), HALF) for at in (left, right))
+    x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {place} to i64"), lines.distance)), lines.size)
+            for place in (a, b))
+    swapped = _less(text, lines, y, x)
+    first, second = (a, b) if largest else (b, a)
+    text.store("i32", text.let(f"select i1 {swapped}, i32 {first}, i32 {second}"), goal, HALF)
+    return text.let(f"zext i1 {swapped} to i64")
+
+
+def _merged(text: StepText, left: str, right: str, middle: str) -> str:
+    """Where the next one goes: as many are merged as were taken on both sides."""
     return text.let(f"sub i64 {text.let(f'add i64 {left}, {right}')}, {middle}")
 
 

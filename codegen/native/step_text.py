@@ -16,9 +16,9 @@ from adjit.codegen.llvm_text import LLVMText
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
 
-NANOSECONDS_PER_TASK = 1 << 13
+NANOSECONDS_PER_TASK = 1 << 12
 MOST_TASKS = 64
-BYTES_A_NANOSECOND = 8
+BYTES_A_NANOSECOND = 24
 """How fast one thread reads or writes memory, roughly."""
 
 
@@ -72,7 +72,7 @@ class Share:
 def share_rounds(extents: Sequence[int], work: float) -> Share:
     """As many tasks as `work` nanoseconds are worth, from as few leading loops of these extents as give them.
 
-    >>> share_rounds((4, 100, 7), 80_000.0)
+    >>> share_rounds((4, 100, 7), 38_000.0)
     Share(loops=2, rounds=400, each=40)
     """
     wanted = max(1, min(MOST_TASKS, int(work / NANOSECONDS_PER_TASK) + 1))
@@ -147,11 +147,14 @@ class StepText(LLVMText):
 
     def split(self, number: str, extents: Sequence[int]) -> list[str]:
         """The counters of loops of these extents in round `number`, counted through all of them."""
-        counters: list[str] = []
-        for index in range(len(extents) - 1, 0, -1):
-            counters.append("0" if extents[index] == 1 else self.let(f"urem i64 {number}, {extents[index]}"))
-            number = number if extents[index] == 1 else self.let(f"udiv i64 {number}, {extents[index]}")
-        return [number, *reversed(counters)] if extents else []
+        counters = ["0"] * len(extents)
+        several = [index for index, extent in enumerate(extents) if extent > 1]
+        for index in reversed(several[1:]):
+            counters[index] = self.let(f"urem i64 {number}, {extents[index]}")
+            number = self.let(f"udiv i64 {number}, {extents[index]}")
+        if several:
+            counters[several[0]] = number
+        return counters
 
     @contextmanager
     def chunks(self, count: int, width: int) -> Iterator[str]:
