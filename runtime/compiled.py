@@ -15,6 +15,7 @@ from adjit.runtime import settings
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.explain import explain_program
 from adjit.runtime.memory_report import MemoryReport
+from adjit.runtime.native_entry import activate, callable_type
 from adjit.runtime.profile import Profile
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
@@ -48,7 +49,8 @@ class CompiledFunction:
     def __init__(self, fun: Callable[..., Any], choices: Choices):
         functools.update_wrapper(self, fun, updated=())
         self.choices = choices
-        self._cache = ProgramCache(settings.SIGNATURES.get())
+        self._cache = ProgramCache(settings.SIGNATURES.get(), CompiledFunction.__call__)
+        self._is_native = False                 # whether calls go to the native entry
         self._compiling = threading.RLock()     # one compilation at a time
         self.fun = fun
         if isinstance(fun, FunctionType):
@@ -66,6 +68,7 @@ class CompiledFunction:
         if found is None:
             return self._first_call(fun, args, kwargs, signature)
         program, captured = found
+        self._hand_over(program)
         try:
             return program.run(signature, captured)
         except DonationError:
@@ -146,6 +149,15 @@ class CompiledFunction:
     def clear_cache(self) -> None:
         """Forget all programs; the counts start anew. What is on disk stays."""
         self._cache.clear()
+
+    def _hand_over(self, program: Program) -> None:
+        """Have the native entry run a program from the next call on, if it can."""
+        record = program.recorded()
+        if record is not None:
+            self._cache.record.offer(record)
+            if not self._is_native:
+                self._is_native = True
+                activate(self, self._cache.record)
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                     update_in_place: bool = True) -> Any:
@@ -306,4 +318,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
         raise TypeError(f"compile takes a function, got {fun!r}")
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
-    return CompiledFunction(fun, make_choices(fun, static, donate, backend, device, threads, memory_budget))
+    return make_compiled(fun, make_choices(fun, static, donate, backend, device, threads, memory_budget))
+
+
+def make_compiled(fun: Callable[..., Any], choices: Choices) -> CompiledFunction:
+    """`fun` compiled, as an object whose calls may go to the native entry."""
+    kind: type[CompiledFunction] = callable_type(CompiledFunction) if choices.backend == "native" else CompiledFunction
+    return kind(fun, choices)

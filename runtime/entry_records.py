@@ -1,14 +1,15 @@
 """Records of the native entry, made in memory: of a program, what it expects and gives; of a function, its programs and what was counted.
 
-    record = make_program_record(program)       # None: its calls go through Python
+    record = make_program_record(program, trace, executable)       # None: its calls go through Python
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FunctionType, ModuleType, NoneType
 from typing import Any, NoReturn
@@ -16,10 +17,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adjit.codegen.native import object_layout as layout
+from adjit.codegen.native.artifact import Parameter, Result
 from adjit.codegen.native.entry_records import FUNCTION, GUARD, NODE, PROGRAM, RESULT, Guard, Handed, Node, Record
 from adjit.eager.modes import modes, switched
-from adjit.ir.graph import WRITABLE_ROLES, Graph
-from adjit.ir.types import TensorType
+from adjit.ir.graph import WRITABLE_ROLES
+from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.native_threads import pool_for
 from adjit.tracer.box import ByReference
@@ -62,21 +64,21 @@ class Memory:
         self._kept.append(value)
         return id(value)
 
-    def record(self, kind: Record, **fields: int) -> int:
-        """The address of a record; fields that are not given are 0."""
-        return self.words(record_words(kind, fields))
+    def node(self, kind: Node, **fields: int) -> int:
+        """The address of a record of a node."""
+        return self.words(record_words(NODE, {"kind": kind, **fields}))
 
 
-def record_words(kind: Record, fields: dict[str, int]) -> list[int]:
-    unknown = fields.keys() - kind.keys()
-    assert not unknown, unknown
-    return [fields.get(name, 0) for name in kind]
+def record_words(record: Record, fields: Mapping[str, int]) -> list[int]:
+    """The words of a record; fields that are not given are 0."""
+    assert fields.keys() <= record.keys(), fields.keys() - record.keys()
+    return [fields.get(name, 0) for name in record]
 
 
 class ProgramRecord:
     """A program as the entry sees it. What the record names lives as long as it does; the program itself may end before."""
 
-    def __init__(self, program: Any, fields: dict[str, int], memory: Memory):
+    def __init__(self, program: object, fields: dict[str, int], memory: Memory):
         self.program = weakref.ref(program)
         self._memory = memory
         self._words = (ctypes.c_int64 * len(PROGRAM))(*record_words(PROGRAM, {**fields, "owner": id(self)}))
@@ -164,23 +166,24 @@ _EMPTY = ctypes.c_int64(0)
 _NO_PROGRAMS = ctypes.addressof(_EMPTY)
 
 
-def make_program_record(program: Any, signature: CallSignature, trace: Trace, graph: Graph, executable: NativeExecutable) -> ProgramRecord | None:
-    """The record of a program without tensors; None where the entry does not know something about it."""
-    if len(signature.key) > 3 or len(graph.params) + len(graph.results) > MOST_VALUES:      # 3: no method of an object, no tensors
+def make_program_record(program: object, trace: Trace, executable: NativeExecutable) -> ProgramRecord | None:
+    """The record of a program without tensors; None where there is something about it that the entry does not know."""
+    signature, artifact = trace.signature, executable.code.artifact
+    if len(signature.key) > 3 or len(artifact.params) + len(artifact.results) > MOST_VALUES:      # 3: no method of an object, no tensors
         return None
     memory = Memory()
     try:
-        fields = {**_arguments(memory, signature, graph), **_surroundings(memory, signature, trace.sources, graph),
-                  **_results(memory, trace, graph, executable)}
+        fields = {**_arguments(memory, signature, artifact.params), **_surroundings(memory, signature, trace.sources, artifact.params),
+                  **_results(memory, trace, artifact.results)}
     except UnsuitedError:
         return None
     return ProgramRecord(program, {**fields, **_code(memory, executable)}, memory)
 
 
-def _arguments(memory: Memory, signature: CallSignature, graph: Graph) -> dict[str, int]:
+def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parameter]) -> dict[str, int]:
     positional, keywords = signature.tree.children()
-    params = itertools.count()
-    leaves = (_argument(memory, signature, index, params, graph) for index in range(len(signature.leaf_keys)))
+    numbers = itertools.count()
+    leaves = (_argument(memory, signature, index, numbers, params) for index in range(len(signature.leaf_keys)))
     nodes = [_tree(memory, child, leaves) for part in (positional, keywords) for child in part.children()]
     names = [memory.identity(name) for name in keywords.entries()]
     return {"positional": positional.num_children, "keywords": len(names), "names": memory.words(names), "arguments": memory.words(nodes)}
@@ -191,48 +194,48 @@ def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:
     if spec.is_leaf():
         return next(leaves)
     if spec.type is NoneType:
-        return memory.record(NODE, kind=Node.CONSTANT, object=id(None))
+        return memory.node(Node.CONSTANT, object=id(None))
     kind = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}.get(spec.type)
     if kind is None:
         raise UnsuitedError
     keys = [memory.identity(key) for key in spec.entries()] if kind is Node.DICT else []
     items = [_tree(memory, child, leaves) for child in spec.children()]
-    return memory.record(NODE, kind=kind, count=len(items), items=memory.words(items), keys=memory.words(keys))
+    return memory.node(kind, count=len(items), items=memory.words(items), keys=memory.words(keys))
 
 
-def _argument(memory: Memory, signature: CallSignature, index: int, params: Iterator[int], graph: Graph) -> int:
+def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Iterator[int], params: Sequence[Parameter]) -> int:
     key = signature.leaf_keys[index]
     if not signature.is_traced(index):
         kind, value = key[1]
         if len(key) > 2 or issubclass(kind, (float, complex, np.inexact, tuple, list, dict, ByReference)):
             raise UnsuitedError     # known by its text, or by what it holds now
-        return memory.record(NODE, kind=Node.CONSTANT, object=memory.identity(value))
-    param = next(params)
-    writes = graph.param_roles[param] in WRITABLE_ROLES
-    if len(key) > 2 or (writes and key == ("weak",)):
+        return memory.node(Node.CONSTANT, object=memory.identity(value))
+    number = next(numbers)
+    is_float, writes = key == ("weak",), params[number].role in WRITABLE_ROLES
+    if len(key) > 2 or (writes and is_float):
         raise UnsuitedError
-    if key == ("weak",):
-        return memory.record(NODE, kind=Node.FLOAT, index=param)
-    return _array_node(memory, graph.params[param].type, param, writes)
+    return memory.node(Node.FLOAT, index=number) if is_float else _array_node(memory, params[number], number)
 
 
-def _array_node(memory: Memory, type: TensorType, param: int, writes: bool) -> int:
-    scalar = type.dtype.type if type.rank == 0 and not writes else None
-    return memory.record(
-        NODE, kind=Node.ARRAY, object=0 if scalar is None else id(scalar), index=param, descr=memory.identity(type.dtype),
-        flags=layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes, rank=type.rank, shape=memory.words(type.shape))
+def _array_node(memory: Memory, param: Parameter, number: int) -> int:
+    dtype, writes = SHORT_NAMES[param.dtype], param.role in WRITABLE_ROLES
+    return memory.node(
+        Node.ARRAY, object=0 if param.shape or writes else id(dtype.type), index=number, descr=memory.identity(dtype),
+        flags=layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes, rank=len(param.shape), shape=memory.words(param.shape))
 
 
-def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, graph: Graph) -> dict[str, int]:
+def _bytes(array: Parameter | Result) -> int:
+    return math.prod(array.shape) * SHORT_NAMES[array.dtype].itemsize
+
+
+def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, params: Sequence[Parameter]) -> dict[str, int]:
     """What else than its arguments the program depends on."""
-    first = len(signature.traced_paths())
-    if len(graph.params) != first + len(sources.arrays):
-        raise UnsuitedError
+    first = len(params) - len(sources.arrays)
     captures: list[int] = []
     for index, array in enumerate(sources.arrays, first):
         if type(array) is not np.ndarray:
             raise UnsuitedError
-        captures += [_array_node(memory, graph.params[index].type, index, False), memory.identity(array)]
+        captures += [_array_node(memory, params[index], index), memory.identity(array)]
     guards: list[int] = []
     ask = bool(sources.frozen or sources.read)
     for source in (*sources.fixed, *(source for _, source in sources.captured)):
@@ -242,13 +245,12 @@ def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, gr
         else:
             guards += guard
     recording = signature.key[2]
-    sizes = [value.type.nbytes for value in graph.params]
-    donated = [int(role in WRITABLE_ROLES) for role in graph.param_roles]
+    donated = [int(param.role in WRITABLE_ROLES) for param in params]
     return {
         "captures": memory.words(captures), "capture_count": len(sources.arrays), "guards": memory.words(guards),
         "guard_count": len(guards) // len(GUARD), "ask": memory.identity(partial(_all_holds, sources)) if ask else 0,
         "recording": id(recording), "needs_mode": int(recording is not True), "params": len(donated), "donated_count": sum(donated),
-        "donated": memory.words(donated), "ranges": memory.words([word for size in sizes for word in (size, 0)])}
+        "donated": memory.words(donated), "ranges": memory.words([word for param in params for word in (_bytes(param), 0)])}
 
 
 def _all_holds(sources: Sources) -> bool:
@@ -281,22 +283,21 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
     return None
 
 
-def _results(memory: Memory, trace: Trace, graph: Graph, executable: NativeExecutable) -> dict[str, int]:
-    results: list[int] = []
-    for value, result in zip(graph.results, executable.code.artifact.results, strict=True):
-        type = value.type
-        handed = Handed.DONATED if result.param >= 0 else Handed.SCALAR if type.rank == 0 else \
-            Handed.BLOCK if type.nbytes >= BLOCK_BYTES else Handed.ARRAY
-        results += record_words(RESULT, {
-            "handed": handed, "descr": memory.identity(type.dtype), "rank": type.rank, "shape": memory.words(type.shape),
-            "bytes": type.nbytes, "param": max(result.param, 0)})
-    leaves = (memory.record(NODE, kind=Node.CONSTANT, object=memory.identity(leaf.value)) if isinstance(leaf, StaticLeaf) else
-              memory.record(NODE, kind=Node.RESULT, index=leaf) for leaf in trace.out_leaves)
+def _results(memory: Memory, trace: Trace, results: Sequence[Result]) -> dict[str, int]:
+    words: list[int] = []
+    for result in results:
+        handed = Handed.DONATED if result.param >= 0 else Handed.SCALAR if not result.shape else \
+            Handed.BLOCK if _bytes(result) >= BLOCK_BYTES else Handed.ARRAY
+        words += record_words(RESULT, {
+            "handed": handed, "descr": memory.identity(SHORT_NAMES[result.dtype]), "rank": len(result.shape),
+            "shape": memory.words(result.shape), "bytes": _bytes(result), "param": max(result.param, 0)})
+    leaves = (memory.node(Node.CONSTANT, object=memory.identity(leaf.value)) if isinstance(leaf, StaticLeaf) else
+              memory.node(Node.RESULT, index=leaf) for leaf in trace.out_leaves)
     try:
         tree = _tree(memory, trace.out_tree, leaves)
     except UnsuitedError:
-        tree = memory.record(NODE, kind=Node.BUILT, object=memory.identity(trace.rebuild))
-    return {"results": memory.words(results), "result_count": len(graph.results), "tree": tree}
+        tree = memory.node(Node.BUILT, object=memory.identity(trace.rebuild))
+    return {"results": memory.words(words), "result_count": len(results), "tree": tree}
 
 
 def _code(memory: Memory, executable: NativeExecutable) -> dict[str, int]:

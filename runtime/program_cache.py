@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjit.runtime.entry_records import FunctionRecord
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature, describe_difference
 
@@ -33,22 +34,34 @@ class CacheInfo(NamedTuple):
 class ProgramCache:
     """Programs by the key of their signature. Any thread may use it at any time.
 
-    `last` is the program that was called last.
+    `record` is what the native entry knows of the function; `slow` is called by it as `slow(self, *args, **kwargs)`.
     """
 
-    def __init__(self, limit: int):
+    def __init__(self, limit: int, slow: Callable[..., Any]):
         self.limit = limit
-        self.hits = 0
         self.traces = 0
-        self.last: Program | None = None
-        self._programs: OrderedDict[Any, tuple[Program, ...]] = OrderedDict()       # the one used last is the first
+        self.record = FunctionRecord(slow)
+        self._hits = 0
+        self._last: Program | None = None
+        self._programs: dict[Any, tuple[Program, ...]] = {}       # of each signature, the one used last is the first
         self._ended: deque[tuple[Any, Program]] = deque()       # whose module or optimiser is gone, not yet taken out
         self._lock = threading.Lock()       # held for moments
+
+    @property
+    def last(self) -> Program | None:
+        """The program that was called last, in Python or by the native entry."""
+        record = self.record.last
+        return self._last if record is None else record.program()       # type: ignore[return-value]
+
+    @last.setter
+    def last(self, program: Program | None) -> None:
+        self._last = program
+        self.record.called_in_python()
 
     def info(self) -> CacheInfo:
         """The counts."""
         with self._lock:
-            return CacheInfo(self.hits, self.traces, sum(map(len, self._programs.values())), self.limit)
+            return CacheInfo(self._hits + self.record.hits, self.traces, sum(map(len, self._programs.values())), self.limit)
 
     def programs(self) -> list[Program]:
         """All programs, in the order in which they were made."""
@@ -59,7 +72,8 @@ class ProgramCache:
         """Forget everything."""
         with self._lock:
             self._programs.clear()
-            self.hits = self.traces = 0
+            self.record.clear()
+            self._hits = self.traces = 0
             self.last = None
 
     def find(self, signature: CallSignature, count: bool = False) -> Found | None:
@@ -74,9 +88,9 @@ class ProgramCache:
         else:
             return None
         with self._lock:
-            self.hits += count
+            self._hits += count
             if program is not self.last and signature.key in self._programs:
-                self._programs.move_to_end(signature.key)
+                program.used = self.record.tick()
                 if program is not programs[0]:
                     self._programs[signature.key] = (program, *(other for other in programs if other is not program))
             self.last = program
@@ -101,9 +115,10 @@ class ProgramCache:
             others = [other for other in self._programs.get(key, ()) if program.tensors is not None and other.may_hold_again()]
             self._programs[key] = (program, *others[:VARIANTS - 1])
             self.last = program
-            self._programs.move_to_end(key)
+            program.used = self.record.tick()
             while len(self._programs) > 1 and sum(map(len, self._programs.values())) > self.limit:
-                self._programs.popitem(last=False)
+                for ended in self._programs.pop(min(self._programs, key=self._last_used)):
+                    self._withdraw(ended)
 
     def forget(self, key: Any, program: Program) -> bool:
         """Take a program out; whether it was there."""
@@ -126,7 +141,15 @@ class ProgramCache:
             finally:
                 self._lock.release()
 
+    def _last_used(self, key: Any) -> int:
+        return max(program.last_used for program in self._programs[key])
+
+    def _withdraw(self, program: Program) -> None:
+        if program.record is not None:
+            self.record.withdraw(program.record)
+
     def _remove(self, key: Any, program: Program) -> bool:
+        self._withdraw(program)
         programs = self._programs.get(key, ())
         left = tuple(other for other in programs if other is not program)
         if left:

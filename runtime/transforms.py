@@ -19,7 +19,7 @@ from adjit.ir import ops
 from adjit.ir.errors import NonDifferentiableError, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, I64, TensorType
-from adjit.runtime.compiled import BoundCompiledFunction, CompiledFunction, compile
+from adjit.runtime.compiled import BoundCompiledFunction, CompiledFunction, compile, make_compiled
 from adjit.runtime.derivatives import Primal, trace_primal, traced_values
 from adjit.runtime.transform_arguments import choose_arguments, describe, match_leaves
 from adjit.runtime.transform_cache import kept
@@ -234,7 +234,7 @@ def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> Compi
     if not isinstance(fun, (CompiledFunction, BoundCompiledFunction)):
         return compile(named)
     static = fun.choices.static if like_fun else frozenset[str]()
-    return CompiledFunction(named, replace(fun.choices, static=static, donate=frozenset()))
+    return make_compiled(named, replace(fun.choices, static=static, donate=frozenset()))
 
 
 def _named(fun: Function, name: str, function: Function, like_fun: bool = True) -> Function:

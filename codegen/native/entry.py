@@ -180,9 +180,8 @@ def _write_attempt(text: RoutineText) -> None:
         objects, targets = (text.let(f"alloca i64, i64 {results}") for _ in range(2))
         scalars = text.let(f"alloca i8, i64 {text.let(f'mul i64 {results}, {entry_results.SCALAR_BYTES}')}, align 16")
         done = text.call("ptr", "@execute", "ptr %function", "ptr %program", *lists, f"ptr {objects}", f"ptr {targets}", f"ptr {scalars}")
-        with text.when(text.compare("ne", text.load("%program", PROGRAM["release"]), 0)):
-            with text.when(text.differ(done, _SLOW)):
-                text.call("void", "@drop", f"ptr {given}", f"i64 {params}")
+        with text.when(text.compare("ne", text.load("%program", PROGRAM["release"]), 0)), text.when(text.differ(done, _SLOW)):
+            text.call("void", "@drop", f"ptr {given}", f"i64 {params}")
         text.give(f"ptr {done}")
 
 
@@ -248,5 +247,5 @@ def _call_slow(text: RoutineText, function: str, positional: str) -> None:
     with text.times(total.now) as index:
         argument = text.load(text.element("%args", index), kind="ptr")
         text.store(f"ptr {argument}", text.element(everything, text.add(index, 1)))
-    slow = text.load(function, FUNCTION["slow"], "ptr")
-    text.give(f"ptr {text.call('ptr', '@PyObject_Vectorcall', f'ptr {slow}', f'ptr {everything}', f'i64 {text.add(positional, 1)}', 'ptr %names')}")
+    slow, count = text.load(function, FUNCTION["slow"], "ptr"), text.add(positional, 1)
+    text.give(f"ptr {text.call('ptr', '@PyObject_Vectorcall', f'ptr {slow}', f'ptr {everything}', f'i64 {count}', 'ptr %names')}")

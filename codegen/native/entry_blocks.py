@@ -3,9 +3,9 @@
     ptr @take(i64 bytes)        a block, aligned to 64, or null
     void @give(ptr block)
 
-A block is of the smallest class that it fits: four to each power of two. It begins with a head of 64 bytes: its class, its size, and the next free
-one of its class. The interpreter's lock guards the pool, also across a fork. What is kept is bounded; beyond, blocks of the classes
-that come round are freed.
+A block is of the smallest class that it fits: four to each power of two. It begins with a head of 64
+bytes: its class, its size, and the next free one of its class. The interpreter's lock guards the pool, also across a fork. What is kept
+is bounded; beyond, blocks of the classes that come round are freed.
 """
 
 from __future__ import annotations
@@ -69,20 +69,19 @@ def _write_take(text: RoutineText) -> None:
 
 def _write_trim(text: RoutineText) -> None:
     """Free blocks until not more than `%most` bytes are kept."""
-    with text.routine("void", "trim", "i64 %most"):
-        with text.loop():
-            with text.when(text.compare("ule", text.load("@pool.kept"), "%most")):
-                text.give()
-            number = text.let(f"and i64 {text.load('@pool.round')}, {_CLASSES - 1}")
-            head = text.element("@pool.free", number)
-            block = text.load(head, kind="ptr")
-            with text.when(text.same(block, "null")):
-                text.increase("@pool.round", 0)
-                text.again()
-            text.store(f"ptr {text.load(block, _NEXT - HEAD, 'ptr')}", head)
-            size = text.load(block, _BYTES - HEAD)
-            text.increase("@pool.kept", 0, text.let(f"sub i64 0, {size}"))
-            text.call("void", "@free", f"ptr {text.at(block, -HEAD)}")
+    with text.routine("void", "trim", "i64 %most"), text.loop():
+        with text.when(text.compare("ule", text.load("@pool.kept"), "%most")):
+            text.give()
+        number = text.let(f"and i64 {text.load('@pool.round')}, {_CLASSES - 1}")
+        head = text.element("@pool.free", number)
+        block = text.load(head, kind="ptr")
+        with text.when(text.same(block, "null")):
+            text.increase("@pool.round", 0)
+            text.again()
+        text.store(f"ptr {text.load(block, _NEXT - HEAD, 'ptr')}", head)
+        size = text.load(block, _BYTES - HEAD)
+        text.increase("@pool.kept", 0, text.let(f"sub i64 0, {size}"))
+        text.call("void", "@free", f"ptr {text.at(block, -HEAD)}")
 
 
 def _write_give(text: RoutineText) -> None:

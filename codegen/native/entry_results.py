@@ -36,11 +36,10 @@ def write_results(text: RoutineText) -> None:
 
 def _write_drop(text: RoutineText) -> None:
     """Let go of those objects of a list that are not null."""
-    with text.routine("void", "drop", "ptr %objects", "i64 %count"):
-        with text.times("%count") as index:
-            found = text.load(text.element("%objects", index), kind="ptr")
-            with text.when(text.differ(found, "null")):
-                text.call("void", "@Py_DecRef", f"ptr {found}")
+    with text.routine("void", "drop", "ptr %objects", "i64 %count"), text.times("%count") as index:
+        found = text.load(text.element("%objects", index), kind="ptr")
+        with text.when(text.differ(found, "null")):
+            text.call("void", "@Py_DecRef", f"ptr {found}")
 
 
 def _write_new_array(text: RoutineText) -> None:

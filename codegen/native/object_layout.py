@@ -74,7 +74,8 @@ def _containers() -> bool:
 
 
 def _numbers() -> bool:
-    values = [kind(3) for kind in (np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint64, np.bool_)]
+    kinds = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint8, np.bool_)
+    values: list[np.generic] = [kind(3) for kind in kinds]
     return ctypes.c_double.from_address(id(0.1) + NUMBER).value == 0.1 and all(
         ctypes.string_at(id(value) + NUMBER, value.nbytes) == value.tobytes() for value in values)
 
@@ -92,7 +93,8 @@ def _array(array: np.ndarray) -> bool:
     rank, shape = ctypes.c_int32.from_address(place + RANK).value, _word(place + SHAPE)
     number = ctypes.c_int32.from_address(id(array.dtype) + TYPE_NUMBER).value
     order = ctypes.string_at(id(array.dtype) + NATIVE_ORDER, 1).decode()
-    set_flags = flags.c_contiguous * CONTIGUOUS | flags.aligned * ALIGNED | flags.writeable * WRITEABLE
+    wanted = flags.c_contiguous * CONTIGUOUS | flags.aligned * ALIGNED | flags.writeable * WRITEABLE
+    found = ctypes.c_int32.from_address(place + FLAGS).value & (CONTIGUOUS | ALIGNED | WRITEABLE)
     return (_word(place + TYPE), _word(place + DATA), _word(place + DESCR)) == (id(np.ndarray), array.ctypes.data, id(array.dtype)) and \
-        tuple(_word(shape + 8 * i) for i in range(rank)) == array.shape and (number, order) == (array.dtype.num, array.dtype.byteorder) and \
-        ctypes.c_int32.from_address(place + FLAGS).value & (CONTIGUOUS | ALIGNED | WRITEABLE) == set_flags
+        tuple(_word(shape + 8 * i) for i in range(rank)) == array.shape and found == wanted and \
+        (number, order) == (array.dtype.num, array.dtype.byteorder)
