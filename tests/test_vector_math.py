@@ -236,11 +236,10 @@ def called(name: str, type: str) -> list[str]:
     return re.findall(r"^\s+(?:callq?|jmpq?|bl?)\s+(?!function_v)([A-Za-z_]\w*)", assembly, re.MULTILINE)
 
 
-@pytest.mark.skipif(not processor_has_fma(), reason="older processors round by a call, too")
 @pytest.mark.parametrize("type", DTYPES)
 def test_nothing_is_called(type: str) -> None:
-    assert {name: called(name, type) for name in (*RANGES, *PAIRED)} == {name: [] for name in (*RANGES, *PAIRED)}
-    assert called("remainder", type) == ["fmodf" if type == "f32" else "fmod"]
+    names = (*RANGES, *PAIRED, "remainder", "floor", "rint")
+    assert {name: called(name, type) for name in names} == {name: [] for name in names}
 
 
 def test_equal_instructions_are_emitted_once() -> None:

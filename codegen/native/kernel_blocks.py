@@ -194,7 +194,6 @@ class BlockWriter(KernelWriter):
         return body
 
     def write_row(self, accumulators: Accumulators) -> None:
-        s = self.s
         self.vector_scopes: list[dict[Hashable, str]] = [{} for _ in self.positions]
         for stage, plan in enumerate(self.plans):
             self.stage = stage

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from adjit.codegen.vector_math import powers
-from adjit.codegen.vector_math.language import Value, c_remainder, convert, copysign, floor, like, maximum, minimum, select
+from adjit.codegen.vector_math.language import Value, convert, copysign, floor, like, maximum, minimum, select
+from adjit.codegen.vector_math.remainder import c_remainder
 
 
 def negative(x: Value) -> Value: return -x

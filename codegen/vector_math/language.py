@@ -182,11 +182,6 @@ def fma(a: Value, b: Value | Number, c: Value | Number) -> Value:
 
 
 def sqrt(x: Value) -> Value: return x.emitter.emit("sqrt", x.type, x)
-def floor(x: Value) -> Value: return x.emitter.emit("floor", x.type, x)
-def ceil(x: Value) -> Value: return x.emitter.emit("ceil", x.type, x)
-def trunc(x: Value) -> Value: return x.emitter.emit("trunc", x.type, x)
-def rint(x: Value) -> Value: return x.emitter.emit("rint", x.type, x)
-def c_remainder(a: Value, b: Value) -> Value: return a.emitter.emit("remainder", a.type, a, b)   # with the sign of a
 def copysign(x: Value | Number, sign: Value) -> Value: return sign.emitter.emit("copysign", sign.type, like(sign, x), sign)
 def maximum(a: Value, b: Value) -> Value: return a.emitter.emit("maximum", a.type, a, b)         # NaN if either is
 def minimum(a: Value, b: Value) -> Value: return a.emitter.emit("minimum", a.type, a, b)
@@ -194,6 +189,31 @@ def add_in_any_order(a: Value, b: Value) -> Value: return a.emitter.emit("add_in
 def multiply_in_any_order(a: Value, b: Value) -> Value: return a.emitter.emit("multiply_in_any_order", a.type, a, b)
 def to_bits(x: Value) -> Value: return x.emitter.emit("bitcast", f"u{x.bits}", x)
 def to_float(bits: Value) -> Value: return bits.emitter.emit("bitcast", f"f{bits.bits}", bits)
+
+
+def rint(x: Value) -> Value:
+    """The nearest whole number, the even one of two. Processors that do not fuse products cannot round either: they add a large number."""
+    if x.emitter.fused:
+        return x.emitter.emit("rint", x.type, x)
+    a = abs(x)
+    return copysign(select(a < x.format.unit, (a + x.format.unit) - x.format.unit, a), x)
+
+
+def _rounded(code: str, x: Value, passed: Callable[[Value], Value], step: float) -> Value:
+    """A whole number next to x: the nearest, or one `step` further, where that `passed` x."""
+    if x.emitter.fused:
+        return x.emitter.emit(code, x.type, x)
+    nearest = rint(x)
+    return copysign(select(passed(nearest), nearest + step, nearest), x)
+
+
+def floor(x: Value) -> Value: return _rounded("floor", x, lambda nearest: nearest > x, -1.0)
+def ceil(x: Value) -> Value: return _rounded("ceil", x, lambda nearest: nearest < x, 1.0)
+
+
+def trunc(x: Value) -> Value:
+    a = abs(x)
+    return x.emitter.emit("trunc", x.type, x) if x.emitter.fused else copysign(floor(a), x)
 
 
 def convert(x: Value, type: str) -> Value:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from adjit.codegen.vector_math.language import Emitter, Number, Value, bits_of, like, select
 
 _FLOAT = {
-    "add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv", "remainder": "frem",
+    "add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv",
     # reassoc: a sum over a loop may be split into lanes; contract: and its products be fused
     "add_in_any_order": "fadd reassoc contract", "multiply_in_any_order": "fmul reassoc",
     "less": "fcmp olt", "less_equal": "fcmp ole", "greater": "fcmp ogt", "greater_equal": "fcmp oge",
