@@ -141,7 +141,8 @@ def test_a_loop_becomes_vector_code(expression: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "expression"), [
-    ("sin_f32", "sin_f32(a[i])"), ("cos_f64", "cos_f64(a[i])"), ("tan_f32", "tan_f32(a[i])"), ("remainder_f32", "remainder_f32(a[i], b[i])")])
+    ("sin_f32", "sin_f32(a[i])"), ("cos_f64", "cos_f64(a[i])"), ("tan_f32", "tan_f32(a[i])"),
+    ("remainder_f32", "remainder_f32(a[i], b[i])")])
 def test_a_function_with_a_long_branch_is_called_for_vectors(name: str, expression: str) -> None:
     code = kernel_code(f"""for i in range(lo, hi):
         out[i] = {expression}""", name)
