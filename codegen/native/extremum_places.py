@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, share_rounds
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 
 INDEX_BYTES = 8
+VECTORS = 4
+"""Vectors that are worked on side by side, at most: each waits for the comparison before."""
+
+Best = tuple[str, str]
+"""A vector of elements and one of their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +37,27 @@ class _Order:
         beyond = text.let(f"fcmp u{side} {type} {x}, {best}")
         return text.let(f"and <{lanes} x i1> {beyond}, {text.let(f'fcmp ord {type} {best}, {best}')}")
 
-    def choose(self, text: StepText, lanes: int, taken: str, new: tuple[str, str], old: tuple[str, str]) -> tuple[str, str]:
+    def choose(self, text: StepText, lanes: int, taken: str, new: Best, old: Best) -> Best:
         """The element and the place, both new or both old."""
         value = text.let(f"select <{lanes} x i1> {taken}, <{lanes} x {self.element}> {new[0]}, <{lanes} x {self.element}> {old[0]}")
         place = text.let(f"select <{lanes} x i1> {taken}, <{lanes} x {self.place}> {new[1]}, <{lanes} x {self.place}> {old[1]}")
         return value, place
 
-    def across(self, text: StepText, lanes: int, best: tuple[str, str]) -> tuple[str, str]:
+    def first_of(self, text: StepText, lanes: int, low: Best, high: Best) -> Best:
+        """The better one of two; of equal ones that with the smaller place."""
+        better, worse = self.better(text, lanes, high[0], low[0]), self.better(text, lanes, low[0], high[0])
+        mask = f"<{lanes} x i1>"
+        either = text.let(f"or {mask} {better}, {worse}")
+        earlier = text.let(f"icmp ult <{lanes} x {self.place}> {high[1]}, {low[1]}")
+        return self.choose(text, lanes, text.let(f"select {mask} {either}, {mask} {better}, {mask} {earlier}"), high, low)
+
+    def across(self, text: StepText, lanes: int, best: Best) -> Best:
         """The best of all lanes; of equal ones the first."""
         while lanes > 1:
             half, types = lanes // 2, (f"<{lanes} x {self.element}>", f"<{lanes} x {self.place}>")
-            low, high = (tuple(text.shuffle(type, vector, "poison", range(first, first + half))
-                               for type, vector in zip(types, best, strict=True)) for first in (0, half))
-            better, worse = self.better(text, half, high[0], low[0]), self.better(text, half, low[0], high[0])
-            either = text.let(f"or <{half} x i1> {better}, {worse}")
-            earlier = text.let(f"icmp ult <{half} x {self.place}> {high[1]}, {low[1]}")
-            taken = text.let(f"select <{half} x i1> {either}, <{half} x i1> {better}, <{half} x i1> {earlier}")
-            best, lanes = self.choose(text, half, taken, (high[0], high[1]), (low[0], low[1])), half
+            (x, i), (y, j) = ([text.shuffle(type, vector, "poison", range(first, first + half))
+                               for type, vector in zip(types, best, strict=True)] for first in (0, half))
+            best, lanes = self.first_of(text, half, (x, i), (y, j)), half
         return best
 
 
@@ -61,9 +70,12 @@ def lower_extremum_place(op: Op, shared: Mapping[int, int], target: Target) -> t
     text, size = StepText(target), type.dtype.itemsize
     order = _Order(element_type(type.dtype), type.dtype.kind, op.name == "argmax", "i32" if size < 8 and count < 1 << 31 else "i64")
     along_axis = after == 1
-    lanes = text.width(count if along_axis else after, size)
-    extents = (before, max(after // lanes, 1))
-    work = type.size * max(size / BYTES_A_NANOSECOND, 1.5 / lanes)
+    line = count if along_axis else after
+    lanes = text.width(line, size)
+    vectors = min(VECTORS, power_of_two_below(line // lanes))
+    chunk = lanes * vectors
+    extents = (before, 1 if along_axis else max(after // chunk, 1))
+    work = type.size * max(size / BYTES_A_NANOSECOND, 1.0 / chunk) + 5.0 * op.result.type.size / (1 if along_axis else lanes)
     share = share_rounds(extents, work)
     with text.step():
         source, to = text.place(0), text.place(1)
@@ -71,35 +83,49 @@ def lower_extremum_place(op: Op, shared: Mapping[int, int], target: Target) -> t
             with text.rounds(task, extents, share) as (outer, block):
                 if along_axis:
                     row = text.at(source, size, (outer, count))
-                    numbers = f"<{', '.join(f'{order.place} {lane}' for lane in range(lanes))}>"
-                    best = _best(text, order, lanes, row, numbers, count, lanes, 1, size)
-                    _, place = order.across(text, lanes, best)
+                    best = _best(text, order, lanes, vectors, row, count, chunk, 1, size)
+                    while len(best) > 1:
+                        best = [order.first_of(text, lanes, *pair) for pair in zip(best[::2], best[1::2], strict=True)]
+                    place = order.across(text, lanes, best[0])[1]
                     text.store("<1 x i64>", _as_i64(text, place, 1, order.place), text.at(to, INDEX_BYTES, (outer, 1)), INDEX_BYTES)
                     continue
-                with text.loop(text.times(block, lanes), text.ends_at(block, after, lanes), lanes) as loop:
-                    column = loop.counter if after % lanes == 0 else text.smaller(loop.counter, after - lanes)
+                with text.loop(text.times(block, chunk), text.ends_at(block, after, chunk), chunk) as loop:
+                    column = loop.counter if after % chunk == 0 else text.smaller(loop.counter, after - chunk)
                     first = text.at(source, size, (outer, count * after), (column, 1))
-                    _, place = _best(text, order, lanes, first, "zeroinitializer", count, 1, after, size)
                     goal = text.at(to, INDEX_BYTES, (outer, after), (column, 1))
-                    text.store(f"<{lanes} x i64>", _as_i64(text, place, lanes, order.place), goal, INDEX_BYTES)
+                    for k, (_, place) in enumerate(_best(text, order, lanes, vectors, first, count, 1, after, size)):
+                        at = text.at(goal, INDEX_BYTES, k * lanes)
+                        text.store(f"<{lanes} x i64>", _as_i64(text, place, lanes, order.place), at, INDEX_BYTES)
     return (text.code(share.tasks, work),)
 
 
-def _best(text: StepText, order: _Order, lanes: int, first: str, numbers: str, count: int, step: int, stride: int,
-          size: int) -> tuple[str, str]:
-    """The best of `count` places and where it is, in each lane; `step` places go by with each vector, the first ones are `numbers`."""
+def _best(text: StepText, order: _Order, lanes: int, vectors: int, first: str, count: int, step: int, stride: int,
+          size: int) -> list[Best]:
+    """The best of `count` places and where it is, in each lane of vectors that lie side by side. `step` places go by with each round: 1,
+    or as many as there are lanes in all, which then lie along the axis."""
     vector, places = f"<{lanes} x {order.element}>", f"<{lanes} x {order.place}>"
-    start = (text.load(vector, first, size), numbers)
+
+    def load(number: str) -> list[str]:
+        at = text.at(first, size, (number, stride))
+        return [text.load(vector, text.at(at, size, k * lanes), size) for k in range(vectors)]
+
+    def numbers(k: int) -> str:
+        return f"<{', '.join(f'{order.place} {k * lanes + lane if step > 1 else 0}' for lane in range(lanes))}>"
+
+    start = [(x, numbers(k)) for k, x in enumerate(load("0"))]
     if count <= step:
         return start
-    with text.loop(step, count, step, carried=[(vector, start[0]), (places, start[1])]) as loop:
+    carried = [(type, value) for pair in start for type, value in zip((vector, places), pair, strict=True)]
+    with text.loop(step, count, step, carried=carried) as loop:
         number = loop.counter if count % step == 0 else text.smaller(loop.counter, count - step)
-        line = text.load(vector, text.at(first, size, (number, stride)), size)
-        short = number if order.place == "i64" else text.let(f"trunc i64 {number} to i32")
-        here = text.let(f"add {places} {text.splat(order.place, short, lanes)}, {numbers}")
-        best = (loop.values[0], loop.values[1])
-        loop.following = order.choose(text, lanes, order.better(text, lanes, line, best[0]), (line, here), best)
-    return loop.following[0], loop.following[1]
+        short = text.splat(order.place, number if order.place == "i64" else text.let(f"trunc i64 {number} to i32"), lanes)
+        following: list[str] = []
+        for k, x in enumerate(load(number)):
+            old = (loop.values[2 * k], loop.values[2 * k + 1])
+            here = text.let(f"add {places} {short}, {numbers(k)}")
+            following += order.choose(text, lanes, order.better(text, lanes, x, old[0]), (x, here), old)
+        loop.following = following
+    return [(following[2 * k], following[2 * k + 1]) for k in range(vectors)]
 
 
 def _as_i64(text: StepText, place: str, lanes: int, type: str) -> str:
