@@ -1,0 +1,1 @@
+"""Programs as libraries for C: one module with the code for several processors, its C functions, and the header."""

@@ -1,0 +1,100 @@
+"""What a C program is told of an exported program: its arrays, by name, and what they are for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from adjit.ir.types import SHORT_NAMES
+
+C_TYPES = {"f32": "float", "f64": "double", "bool": "uint8_t", **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
+           **{f"u{n}": f"uint{n}_t" for n in (8, 16, 32, 64)}}
+"""The C type of an element, by dtype."""
+
+KEYWORDS = frozenset((      # noqa: SIM905
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict return "
+    "short signed sizeof static struct switch typedef union unsigned void volatile while class new delete this template").split())
+
+
+@dataclass(frozen=True, slots=True)
+class CArray:
+    """One array: row by row, without gaps, aligned as its elements are.
+
+    `name` is how Python reaches it (`params.w1`), `identifier` the same for C (`params_w1`). An input that is `written` is also an
+    output: it holds the new content after a run. `input` is, for an output, the number of that input, else -1.
+    """
+
+    name: str
+    identifier: str
+    dtype: str
+    shape: tuple[int, ...]
+    written: bool = False
+    input: int = -1
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.elements * SHORT_NAMES[self.dtype].itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class CProgram:
+    """A program for C: the prefix of its names, what it is in words, its arrays, its working memory, the levels there is code for.
+
+    `constants` are arrays that are part of the library; `order` says of each parameter of `adjit_run` which input it is, or, below 0,
+    which constant (-1 is the first).
+    """
+
+    prefix: str
+    title: str
+    inputs: tuple[CArray, ...]
+    outputs: tuple[CArray, ...]
+    arena_bytes: int
+    alignment: int
+    levels: tuple[str, ...]
+    constants: tuple[bytes, ...] = ()
+    order: tuple[int, ...] = ()
+
+
+def identifiers(names: Iterable[str]) -> list[str]:
+    """C identifiers for names, all different.
+
+    >>> identifiers(["params.w1", "params['w1']", "double", "0"])
+    ['params_w1', 'params_w1_2', 'double_', 'n0']
+    """
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "value"
+        plain = f"n{plain}" if plain[0].isdigit() else f"{plain}_" if plain in KEYWORDS else plain
+        unique = plain
+        number = 1
+        while unique in taken:
+            number += 1
+            unique = f"{plain}_{number}"
+        taken.add(unique)
+        found.append(unique)
+    return found
+
+
+def prefix_of(stem: str) -> str:
+    """The prefix of a library's C names, from the name of its file.
+
+    >>> prefix_of("train-step.v2")
+    'train_step_v2'
+    """
+    return identifiers([stem])[0]
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """`[784][512]`, or "a number".
+
+    >>> shape_text((784, 512)), shape_text(())
+    ('[784][512]', 'a number')
+    """
+    return "".join(f"[{size}]" for size in shape) or "a number"

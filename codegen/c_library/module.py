@@ -1,0 +1,56 @@
+"""The whole of a library as one LLVM module: the program for each level of processor, and the functions that C calls.
+
+Code for different levels lies in one module: every function says which features it is for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from adjit.codegen.c_library.description import CProgram
+from adjit.codegen.c_library.interface import interface_text
+from adjit.codegen.native.program import lower_program
+from adjit.codegen.target import Target, machine
+from adjit.ir.graph import Graph
+
+_DEFINED = re.compile(r"^(?:define [^@\n]*)?@([\w.$-]+)(?= =|\()", re.MULTILINE)
+_DEFINE = re.compile(r"^(define .*) \{$", re.MULTILINE)
+_METADATA = re.compile(r"^!\w+ = .*$", re.MULTILINE)
+
+
+def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -> str:
+    """The module of a planned graph for `targets`, the best first. Raises `UnsupportedError` where an op has no machine code."""
+    declarations: dict[str, None] = {}
+    metadata: dict[str, None] = {}
+    parts, entries = [], []
+    for number, target in enumerate(targets):
+        prefix = f"level{number}."
+        code = lower_program(planned, target, prefix)
+        shared = "\n".join(code.shared[name] for name in sorted(code.shared))
+        text = "\n".join([_with_prefix(shared, shared, prefix), *(_with_prefix(function, shared, prefix) for function in code.functions)])
+        metadata.update(dict.fromkeys(_METADATA.findall(text)))
+        attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.feature_text}"'
+        parts.append(_DEFINE.sub(lambda match, extra=attributes: f"{match[1]} {extra} {{", _METADATA.sub("", text)))
+        declarations.update(dict.fromkeys(sorted(code.declarations)))
+        entries.append(code.entry)
+    interface = interface_text(program, targets, entries)
+    return "\n".join([*declarations, *parts, interface, *metadata, ""])
+
+
+def _with_prefix(text: str, shared: str, prefix: str) -> str:
+    """`text`, with `prefix` before the names that `shared` defines: other levels have code of their own under them."""
+    names = set(_DEFINED.findall(shared))
+    return re.sub(r"@([\w.$-]+)", lambda match: f"@{prefix if match[1] in names else ''}{match[1]}", text)
+
+
+def compile_library(text: str, target: Target) -> bytes:
+    """The object file, position-independent; `target` is the lowest level, which all that belongs to no level is for."""
+    import llvmlite.binding as llvm
+
+    target_machine = machine(target)
+    llvm.initialize_native_asmparser()      # for the instructions that ask the processor
+    module = llvm.parse_assembly(f'target triple = "{target_machine.triple}"\n{text}')
+    module.verify()
+    code: bytes = target_machine.emit_object(module)
+    return code
