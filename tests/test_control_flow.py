@@ -1,0 +1,455 @@
+"""Loops and branches: values and derivatives against Python's own, in every backend, at once and captured; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.errors import ArgumentError, DTypeError, ShapeError, TraceError, UnsupportedError
+
+BACKENDS = ("interpret", "numba")
+both = pytest.mark.parametrize("backend", BACKENDS)
+
+RNG = np.random.default_rng(7)
+X = RNG.standard_normal((5, 3))
+H = RNG.standard_normal(3)
+W = RNG.standard_normal((3, 3)) * 0.5
+
+
+@pytest.fixture(autouse=True)
+def _verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_VERIFY", "1")
+
+
+def close(found: Any, expected: Any, tolerance: float = 1e-10) -> None:
+    found, expected = (np.concatenate([np.ravel(leaf) for leaf in leaves(tree)]) for tree in (found, expected))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, dict):
+        return [leaf for key in sorted(tree) for leaf in leaves(tree[key])]
+    if isinstance(tree, (tuple, list)):
+        return [leaf for item in tree for leaf in leaves(item)]
+    return [tree]
+
+
+def python_scan(f: Callable[..., Any], init: Any, xs: Any) -> tuple[Any, Any]:
+    """What `scan` means, unrolled: for one array of slices, and rows that are one array."""
+    carry, rows = init, []
+    for i in range(xs.shape[0]):
+        carry, row = f(carry, xs[i])
+        rows.append(row)
+    return carry, np.stack(rows)
+
+
+def recurrent(run: Callable[..., Any]) -> Callable[..., Any]:
+    def loss(params: dict[str, Any], h: Any, xs: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            h = np.tanh(h @ params["w"] + x * params["b"])
+            return h, h * x
+        last, rows = run(step, h, xs)
+        return np.sum(last ** 2) + np.sum(np.sin(rows))
+    return loss
+
+
+PARAMS = {"w": W, "b": RNG.standard_normal(3)}
+
+
+@both
+def test_scan_is_the_unrolled_loop_with_its_gradient(backend: str) -> None:
+    loop, unrolled = (aj.compile(recurrent(run), backend=backend) for run in (aj.scan, python_scan))
+    close(loop(PARAMS, H, X), unrolled(PARAMS, H, X))
+    close(aj.grad(loop, (0, 1, 2))(PARAMS, H, X), aj.grad(unrolled, (0, 1, 2))(PARAMS, H, X))
+
+
+@both
+def test_second_order_and_forward_mode_of_a_scan(backend: str) -> None:
+    loop, unrolled = (aj.compile(recurrent(run), backend=backend) for run in (aj.scan, python_scan))
+    tangents = ({"w": W[::-1].copy(), "b": H}, H * 0.3, X[::-1].copy())
+    close(aj.jvp(loop, (PARAMS, H, X), tangents), aj.jvp(unrolled, (PARAMS, H, X), tangents))
+    close(aj.hvp(loop, (PARAMS, H, X), tangents), aj.hvp(unrolled, (PARAMS, H, X), tangents))
+    close(aj.hessian(lambda h: loop(PARAMS, h, X))(H), aj.hessian(lambda h: unrolled(PARAMS, h, X))(H))
+
+
+@both
+def test_third_derivative(backend: str) -> None:
+    def loop(x: Any) -> Any:
+        return aj.fori_loop(0, 4, lambda i, c: np.sin(c * x) + 0.1 * i, x)
+
+    def unrolled(x: Any) -> Any:
+        c = x
+        for i in range(4):
+            c = np.sin(c * x) + 0.1 * i
+        return c
+
+    third = [aj.compile(aj.grad(aj.grad(aj.grad(f))), backend=backend)(0.7) for f in (loop, unrolled)]
+    close(*third, 1e-8)
+
+
+@both
+def test_reverse_scan_and_slices_of_trees(backend: str) -> None:
+    @aj.compile(backend=backend)
+    def suffix_sums(xs: dict[str, Any]) -> Any:
+        return aj.scan(lambda c, x: ((c[0] + x["a"], c[1] + 1), {"sum": c[0] + x["a"], "n": c[1]}), (np.zeros(3), 0), xs, reverse=True)
+
+    (total, count), rows = suffix_sums({"a": X})
+    close(total, X.sum(0))
+    assert count == 5
+    assert rows["n"].dtype == np.int64
+    np.testing.assert_array_equal(rows["n"], [4, 3, 2, 1, 0])
+    close(rows["sum"], np.cumsum(X[::-1], 0)[::-1])
+    gradient = aj.grad(lambda x: np.sum(suffix_sums({"a": x})[1]["sum"] * X))(X)
+    close(gradient, np.cumsum(X, 0))
+
+
+@both
+@pytest.mark.parametrize("trips", [0, 1, 7, 200])
+def test_while_loop_and_its_gradient(backend: str, trips: int) -> None:
+    def loop(x: Any, w: Any, n: Any) -> Any:
+        state = aj.while_loop(lambda s: s["i"] < n, lambda s: {"i": s["i"] + 1, "x": np.sin(s["x"] * w) + s["x"] * 0.3}, {"i": 0, "x": x})
+        return np.sum(state["x"] ** 2)
+
+    def unrolled(x: Any, w: Any) -> Any:
+        for _ in range(trips):
+            x = np.sin(x * w) + x * 0.3
+        return np.sum(x ** 2)
+
+    f = aj.compile(loop, backend=backend)
+    close(f(H, W[0], np.asarray(trips)), unrolled(H, W[0]))
+    close(aj.grad(f, (0, 1))(H, W[0], np.asarray(trips)), aj.grad(aj.compile(unrolled, backend="interpret"), (0, 1))(H, W[0]))
+
+
+@pytest.mark.parametrize("trips", [1, 8, 9, 30, 64, 65, 150])
+def test_checkpoints_that_do_not_hold_every_run(trips: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adjit.passes.reverse_control_flow.FEWEST_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.reverse_control_flow.MOST_CHECKPOINTS", 8)
+
+    def loop(x: Any, n: Any) -> Any:
+        return aj.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1] * 1.3) + 0.01 * s[0]), (0, x))[1]
+
+    def unrolled(x: Any) -> Any:
+        for i in range(trips):
+            x = np.sin(x * 1.3) + 0.01 * i
+        return x
+
+    n = np.asarray(trips)
+    gradient = aj.compile(lambda x, n: aj.grad(loop)(x, n), backend="interpret")
+    close(gradient(0.4, n), aj.grad(unrolled)(0.4), 1e-9)
+    second = aj.compile(lambda x, n: aj.grad(aj.grad(loop))(x, n), backend="interpret")
+    close(second(0.4, n), aj.grad(aj.grad(unrolled))(0.4), 1e-7)
+
+
+def test_forward_mode_and_second_order_of_a_while_loop() -> None:
+    def loop(x: Any, n: Any) -> Any:
+        return np.sum(aj.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1] * x) + 0.2), (0, x))[1])
+
+    def unrolled(x: Any) -> Any:
+        c = x
+        for _ in range(6):
+            c = np.sin(c * x) + 0.2
+        return np.sum(c)
+
+    n = np.asarray(6)
+    close(aj.jvp(lambda x: loop(x, n), (H,), (X[0],)), aj.jvp(unrolled, (H,), (X[0],)))
+    close(aj.hvp(lambda x: loop(x, n), (H,), (X[0],)), aj.hvp(unrolled, (H,), (X[0],)))
+    close(aj.hessian(lambda x: loop(x, n))(H), aj.hessian(unrolled)(H))
+
+
+@both
+def test_while_loop_until_something_converges(backend: str) -> None:
+    def root(a: Any) -> Any:
+        return aj.while_loop(lambda x: np.abs(x * x - a) > 1e-12, lambda x: 0.5 * (x + a / x), a)
+
+    f = aj.compile(root, backend=backend)
+    for a in (2.0, 50.0, 1e4):
+        close(f(a), np.sqrt(a))
+        close(aj.grad(f)(a), 0.5 / np.sqrt(a), 1e-6)
+
+
+@both
+def test_fori_loop_with_static_and_traced_bounds(backend: str) -> None:
+    def powers(x: Any, lo: Any, hi: Any) -> Any:
+        return aj.fori_loop(lo, hi, lambda i, c: c * x + i, np.ones_like(x))
+
+    expected = np.ones(3)
+    for i in range(2, 6):
+        expected = expected * H + i
+    static = aj.compile(powers, backend=backend)
+    traced = aj.compile(lambda x, lo, hi: powers(x, lo[()], hi[()]), backend=backend)
+    assert "scan" in static.ir("traced", H, 2, 6)
+    assert "while_loop" in traced.ir("traced", H, np.asarray(2), np.asarray(6))
+    for f, lo, hi in ((static, 2, 6), (traced, np.asarray(2), np.asarray(6))):
+        close(f(H, lo, hi), expected)
+        close(f(H, lo, lo), np.ones(3))
+    close(aj.grad(lambda x: np.sum(static(x, 2, 6)))(H), aj.grad(lambda x: np.sum(traced(x, np.asarray(2), np.asarray(6))))(H))
+
+
+@both
+def test_cond_takes_one_branch_and_its_gradient(backend: str) -> None:
+    @aj.compile(backend=backend)
+    def f(flag: Any, x: Any, y: Any) -> Any:
+        return np.sum(aj.cond(flag[()], lambda x: np.sqrt(x) * y, lambda x: x * x, x))
+
+    x, y = np.array([4.0, 0.0]), np.array([1.0, 2.0])
+    yes, no = np.asarray(True), np.asarray(False)
+    close(f(yes, x, y), 2.0)
+    close(f(no, x, y), 16.0)
+    close(aj.grad(f, (1, 2))(no, x, y), [[8.0, 0.0], [0.0, 0.0]])
+    close(aj.grad(f, (1, 2))(yes, np.array([4.0, 1.0]), y), [[0.25, 1.0], [2.0, 1.0]])
+    twice = aj.grad(lambda x: np.sum(aj.grad(f, 1)(no, x, y) * y))
+    close(twice(x), 2 * y)
+
+
+def test_branch_that_is_not_taken_gives_no_nan() -> None:
+    def f(x: Any) -> Any:
+        return aj.cond(x > 0, np.log, lambda x: x * 3.0, x)
+
+    for backend in BACKENDS:
+        gradient = aj.compile(aj.grad(f), backend=backend)
+        close([gradient(-1.0), gradient(0.0), gradient(2.0)], [3.0, 3.0, 0.5])
+        close(aj.jvp(aj.compile(f, backend=backend), (0.0,), (1.0,)), (0.0, 3.0))
+
+
+@both
+def test_loops_within_loops(backend: str) -> None:
+    def loss(run_scan: Callable[..., Any], run_for: Callable[..., Any], x: Any, w: Any) -> Any:
+        def outer(c: Any, row: Any) -> Any:
+            inner = run_for(0, 3, lambda i, d: np.sin(d * w) + row * i, c)
+            return inner * 0.5 + c, np.sum(inner)
+        last, rows = run_scan(outer, np.ones_like(x[0]), x)
+        return np.sum(last) + np.sum(rows ** 2)
+
+    def python_for(lo: int, hi: int, f: Callable[..., Any], c: Any) -> Any:
+        for i in range(lo, hi):
+            c = f(i, c)
+        return c
+
+    def traced_for(lo: int, hi: int, f: Callable[..., Any], c: Any) -> Any:
+        return aj.fori_loop(lo, np.asarray(hi)[()] + (c[0] * 0).astype(int), f, c)
+
+    expected = aj.compile(lambda x, w: loss(python_scan, python_for, x, w), backend="interpret")
+    for loop in (aj.fori_loop, traced_for):
+        f = aj.compile(lambda x, w, loop=loop: loss(aj.scan, loop, x, w), backend=backend)
+        close(f(X, H), expected(X, H))
+        close(aj.grad(f, (0, 1))(X, H), aj.grad(expected, (0, 1))(X, H))
+    close(aj.hvp(f, (X, H), (X, H)), aj.hvp(expected, (X, H), (X, H)))
+
+
+@both
+def test_gradients_within_a_loop(backend: str) -> None:
+    def descend(x: Any, rate: Any, run: Callable[..., Any]) -> Any:
+        return run(0, 4, lambda i, x: x - rate * aj.grad(lambda x: np.sum(x ** 4))(x), x)
+
+    def python_for(lo: int, hi: int, f: Callable[..., Any], c: Any) -> Any:
+        for i in range(lo, hi):
+            c = f(i, c)
+        return c
+
+    loop, unrolled = (aj.compile(lambda x, rate, run=run: np.sum(descend(x, rate, run)), backend=backend)
+                      for run in (aj.fori_loop, python_for))
+    close(loop(H, 0.01), unrolled(H, 0.01))
+    close(aj.grad(loop, (0, 1))(H, 0.01), aj.grad(unrolled, (0, 1))(H, 0.01))
+
+
+@both
+def test_arrays_that_are_written_to_in_a_loop(backend: str) -> None:
+    @aj.compile(backend=backend)
+    def fibonacci(start: Any) -> Any:
+        def step(i: Any, a: Any) -> Any:
+            a = a.copy()
+            a[i] = a[i - 1] + a[i - 2]
+            return a
+        return aj.fori_loop(2, 10, step, start)
+
+    start = np.zeros(10)
+    start[:2] = 1.0
+    close(fibonacci(start), [1, 1, 2, 3, 5, 8, 13, 21, 34, 55])
+    np.testing.assert_array_equal(start[2:], 0)
+    close(aj.grad(lambda s: fibonacci(s)[9])(start)[:2], [21, 34])
+
+
+@both
+def test_values_that_change_places(backend: str) -> None:
+    f = aj.compile(lambda a, b: aj.fori_loop(0, 3, lambda i, s: (s[1], s[0], s[1]), (a, b, b)), backend=backend)
+    a, b = np.ones(2), np.arange(2.0)
+    close(f(a, b), (b, a, b))
+
+
+@both
+def test_random_keys_in_a_loop(backend: str) -> None:
+    def walk(key: Any, run: Callable[..., Any]) -> Any:
+        def step(key: Any, _: Any) -> Any:
+            key, use = aj.random.split(key)
+            return key, aj.random.normal(use, (2,))
+        return run(step, key, np.arange(4))
+
+    key = aj.random.key(3)
+    loop, unrolled = (aj.compile(lambda key, run=run: walk(key, run)[1], backend=backend) for run in (aj.scan, python_scan))
+    np.testing.assert_array_equal(loop(key), unrolled(key))
+
+
+@both
+def test_no_slices(backend: str) -> None:
+    f = aj.compile(lambda h, xs: aj.scan(lambda h, x: (h * x, h + x), h, xs), backend=backend)
+    last, rows = f(H, np.zeros((0, 3)))
+    close(last, H)
+    assert rows.shape == (0, 3)
+    gradient = aj.grad(lambda h, xs: np.sum(f(h, xs)[0]) + np.sum(f(h, xs)[1]), (0, 1))(H, np.zeros((0, 3)))
+    close(gradient[0], np.ones(3))
+    assert gradient[1].shape == (0, 3)
+
+
+def test_length_without_slices_and_rows_of_nothing() -> None:
+    last, rows = aj.compile(lambda h: aj.scan(lambda h, _: (h * 2.0, None), h, None, length=3))(H)
+    close(last, 8 * H)
+    assert rows is None
+
+
+def test_plain_arrays_outside_of_a_trace() -> None:
+    last, rows = aj.scan(lambda h, x: (h + x, h), H, X)
+    assert type(last) is np.ndarray
+    close(last, H + X.sum(0))
+    assert rows.shape == (5, 3)
+    count = aj.while_loop(lambda n: n < 100, lambda n: n * 3, 1)
+    assert count == 243
+    close(aj.fori_loop(0, np.int64(3), lambda i, x: x + i, 0.0), 3.0)
+    assert aj.cond(True, lambda: 1, lambda: 2) == 1
+    close(aj.cond(np.sum(H) > 1e9, np.sin, np.cos, H), np.cos(H))
+
+
+def test_new_numbers_need_no_new_program() -> None:
+    traced = []
+
+    def step(h: Any, x: Any) -> Any:
+        traced.append(1)
+        return h + x, h
+
+    for start in (0, 5, 9):
+        assert aj.scan(step, start, np.arange(4))[0] == start + 6
+    assert len(traced) == 1
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_tensors(backend: str | None) -> None:
+    def run(loop: Callable[..., Any]) -> Any:
+        w, h = (aj.tensor(array, requires_grad=True) for array in (W, H))
+
+        def forward(h: Any, xs: Any) -> Any:
+            def step(h: Any, x: Any) -> Any:
+                h = aj.tanh(h @ w + x)
+                return h, h * 2
+            last, rows = loop(step, h, xs)
+            return (last ** 2).sum() + aj.sin(rows).sum()
+
+        f = forward if backend is None or loop is not aj.scan else aj.compile(forward, backend=backend)
+        loss = f(h, aj.tensor(X))
+        assert isinstance(loss, aj.Tensor)
+        loss.backward()
+        return loss.item(), w.grad.numpy(), h.grad.numpy()
+
+    def python_loop(f: Callable[..., Any], c: Any, xs: Any) -> Any:
+        rows = []
+        for i in range(5):
+            c, row = f(c, xs[i])
+            rows.append(row)
+        return c, aj.stack(rows)
+
+    close(run(aj.scan), run(python_loop))
+
+
+@both
+def test_training_step_with_a_loop(backend: str) -> None:
+    def step(w: Any, xs: Any) -> Any:
+        last = aj.while_loop(lambda s: s[0].sum() < 3.0, lambda s: (s[0] + aj.sigmoid(s[1] @ w), s[1] * 0.9), (xs[0] * 0.0, xs[0]))[0]
+        chosen = aj.cond(last[0] > 0.0, lambda x: x * x, lambda x: -x, last)
+        loss = chosen.sum()
+        loss.backward()
+        return loss
+
+    found = []
+    for f in (step, aj.compile(step, backend=backend)):
+        w = aj.tensor(W, requires_grad=True)
+        loss = f(w, aj.tensor(X))
+        found.append((loss.item(), w.grad.numpy()))
+    close(*found)
+    small = 1e-6
+    moved = W.copy()
+    moved[1, 2] += small
+    w = aj.tensor(moved, requires_grad=True)
+    close((step(w, aj.tensor(X)).item() - found[0][0]) / small, found[0][1][1, 2], 1e-4)
+
+
+@both
+def test_float32_stays_and_python_numbers_adapt(backend: str) -> None:
+    xs = X.astype(np.float32)
+    f = aj.compile(lambda xs: aj.scan(lambda c, x: (c + np.sum(x), c * 2.0), 0.0, xs), backend=backend)
+    total, rows = f(xs)
+    assert total.dtype == rows.dtype == np.float32
+    close(total, xs.sum(), 1e-5)
+    assert aj.compile(lambda x: aj.fori_loop(0, 2, lambda i, c: c * 2.0, x))(np.float32(1.5)).dtype == np.float32
+    weak = aj.compile(lambda x: x * aj.fori_loop(0, 3, lambda i, c: c * 2.0, 1.0), backend=backend)(np.ones(2, np.float32))
+    assert weak.dtype == np.float32
+    assert aj.compile(lambda p, x: aj.cond(p[()], lambda x: x, lambda x: 0.0, x))(np.asarray(False), np.float32(2)).dtype == np.float32
+
+
+# -- what is refused
+
+
+def refused(kind: type[Exception], f: Callable[..., Any], *args: Any) -> str:
+    with pytest.raises(kind) as caught:
+        aj.compile(f)(*args)
+    text = str(caught.value)
+    assert "test_control_flow.py" in text
+    return text
+
+
+def test_carry_of_another_structure() -> None:
+    text = refused(TraceError, lambda x: aj.scan(lambda c, x: ((c, c), x), x[0], x), X)
+    assert "(*, *)" in text
+    text = refused(TraceError, lambda x: aj.while_loop(lambda s: s["n"] < 3, lambda s: {"n": s["n"] + 1}, {"n": 0, "x": x}), X)
+    assert "{'n': *, 'x': *}" in text
+    assert "{'n': *}" in text
+
+
+def test_carry_of_another_shape_or_dtype() -> None:
+    text = refused(ShapeError, lambda x: aj.scan(lambda c, x: ({"h": np.outer(c["h"], x)}, x), {"h": x[0]}, x), X)
+    assert "['h'] is f64[3,3]" in text
+    assert "['h'] is f64[3]" in text
+    assert "made by" in text
+    text = refused(DTypeError, lambda x: aj.fori_loop(0, 3, lambda i, c: c.astype(np.float32), x), X)
+    assert "f32[5,3]" in text
+    assert "f64[5,3]" in text
+    assert ".astype" in text
+
+
+def test_what_a_scan_runs_over() -> None:
+    text = refused(ShapeError, lambda x: aj.scan(lambda c, x: (c, x), 0.0, {"a": x, "b": x[:4]}), X)
+    assert "xs['a'] of 5" in text
+    assert "xs['b'] of 4" in text
+    assert "length" in refused(ShapeError, lambda x: aj.scan(lambda c, x: (c, x), 0.0, x, length=4), X)
+    assert "length=" in refused(ShapeError, lambda x: aj.scan(lambda c, _: (c, x), 0.0), X)
+    assert "no slices" in refused(ShapeError, lambda x: aj.scan(lambda c, x: (c, x), 0.0, x[0, 0]), X)
+    assert "pair" in refused(TraceError, lambda x: aj.scan(lambda c, x: c, 0.0, x), X)
+    assert "no array" in refused(UnsupportedError, lambda x: aj.scan(lambda c, x: (c, "row"), 0.0, x), X)
+
+
+def test_conditions_and_branches() -> None:
+    assert "bool scalar" in refused(DTypeError, lambda x: aj.while_loop(lambda x: x > 0, lambda x: x, x), X)
+    assert "bool scalar" in refused(DTypeError, lambda x: aj.cond(x > 0, np.sin, np.cos, x), X)
+    text = refused(ShapeError, lambda x: aj.cond(x[0, 0] > 0, np.sum, np.sin, x), X)
+    assert "f64[]" in text
+    assert "f64[5,3]" in text
+    assert "structure" in refused(TraceError, lambda x: aj.cond(x[0, 0] > 0, lambda x: (x, x), np.sin, x), X)
+    assert "integer" in refused(DTypeError, lambda x: aj.fori_loop(0, x[0, 0], lambda i, x: x, x), X)
+
+
+def test_index_out_of_range_in_a_loop() -> None:
+    f = aj.compile(lambda x, n: aj.fori_loop(0, 3, lambda i, c: c + np.take(x, n + i, axis=0), np.zeros(3)))
+    close(f(X, np.asarray(2)), X[2:].sum(0))
+    with pytest.raises((IndexError, ArgumentError)):
+        f(X, np.asarray(3))
