@@ -56,12 +56,12 @@ def _emit_turn(text: VectorText, plan: Plan, prologue: Prologue | None) -> str:
             square = [text.load(text.at(source, row), width) for row in ("0", *rows)]
             if prologue is not None:
                 square = [prologue(text, vector) for vector in square]
-            for k_in_square, vector in enumerate(_turned(text, square)[:width]):
+            for k_in_square, vector in enumerate(turned(text, square)[:width]):
                 text.store(vector, text.at(panel, k_in_square * plan.panel_columns), aligned=True)
     return name
 
 
-def _turned(text: VectorText, square: list[str]) -> list[str]:
+def turned(text: VectorText, square: list[str]) -> list[str]:
     """The square transposed, by rounds of interleaving its halves."""
     half = text.lanes // 2
     for _ in range(text.lanes.bit_length() - 1):
