@@ -6,9 +6,11 @@ analysis computes uses when it needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from adjit.ir.errors import Location, Role
 from adjit.ir.types import TensorType
@@ -72,8 +74,10 @@ class Op:
         (value,) = self.results
         return value
 
-    def with_operands(self, operands: Sequence[Value]) -> Op:
-        return replace(self, operands=tuple(operands))
+    def with_operands(self, operands: Iterable[Value], results: tuple[Value, ...] | None = None, role: Role | None = None) -> Op:
+        """The same op on other values. Passes make thousands of these, and `dataclasses.replace` takes twice as long."""
+        return Op(self.definition, tuple(operands), self.results if results is None else results, self.attrs, self.regions, self.loc,
+                  role or self.role, self.slots)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,9 +169,14 @@ def last_uses(graph: Graph) -> dict[Value, int]:
     return last
 
 
-def attribute_text(value: Any) -> str:
-    """A form of an attribute in which equal means identical: NaN equals NaN, -0.0 differs from 0.0."""
-    return f"{type(value).__name__}:{value!r}"
+def attribute_key(value: Any) -> tuple[type, Any]:
+    """A form of an attribute in which equal means identical: NaN equals NaN, -0.0 differs from 0.0, True from 1."""
+    return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
+
+
+def attributes_key(attrs: Attributes) -> tuple[tuple[str, tuple[type, Any]], ...]:
+    """`attribute_key` of all, in the order of their names."""
+    return tuple((name, attribute_key(attrs[name])) for name in sorted(attrs))
 
 
 def _structure(graph: Graph) -> tuple[Any, ...]:
@@ -179,7 +188,7 @@ def _structure(graph: Graph) -> tuple[Any, ...]:
     params = tuple(number(value) for value in graph.params)
     ops = tuple(
         (op.name, tuple(number(v) for v in op.operands), tuple(number(v) for v in op.results),
-         tuple(sorted((key, attribute_text(v)) for key, v in op.attrs.items())),
+         attributes_key(op.attrs),
          tuple(_structure(region) for region in op.regions), op.loc, op.role, op.slots)
         for op in graph.ops)
     return graph.name, params, graph.param_roles, ops, tuple(number(v) for v in graph.results)

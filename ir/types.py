@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -74,15 +74,15 @@ class TensorType:
 
     dtype: np.dtype
     shape: Shape
+    size: int = field(init=False, compare=False, repr=False)
+    """Number of elements."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", math.prod(self.shape))     # asked for far more often than types are made
 
     @property
     def rank(self) -> int:
         return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:

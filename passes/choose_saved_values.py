@@ -28,7 +28,7 @@ cheap op that is run again in the kernel of its first run costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from operator import is_
 
@@ -323,8 +323,8 @@ def _compute_again(graph: Graph, halves: _Halves, values: Container[Value]) -> G
                 waiting.extend(reversed(missing))
                 continue
             copies[op.result] = Value(op.result.type, op.result.name and f"{op.result.name}_again")
-            ops.append(replace(op, operands=tuple(copies.get(operand, operand) for operand in op.operands),
-                               results=(copies[op.result],), role=Role.RECOMPUTE))
+            operands = [copies.get(operand, operand) for operand in op.operands]
+            ops.append(op.with_operands(operands, (copies[op.result],), Role.RECOMPUTE))
             waiting.pop()
         return copies[value]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, attribute_text
+from adjit.ir.graph import Graph, Op, Value, attributes_key
 from adjit.passes.options import Options
 
 COMMUTATIVE = frozenset({
@@ -57,5 +57,5 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
 
 def _key(op: Op, operands: list[int]) -> Hashable:
     """What an op does, and to which values."""
-    attrs = tuple((name, attribute_text(value)) for name, value in sorted(op.attrs.items()))
-    return (op.name, tuple(sorted(operands) if op.name in COMMUTATIVE else operands), attrs, op.regions, op.role is Role.RECOMPUTE)
+    places = tuple(sorted(operands) if op.name in COMMUTATIVE else operands)
+    return op.name, places, attributes_key(op.attrs), op.regions, op.role is Role.RECOMPUTE

@@ -37,12 +37,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.graph import Graph, Op, Value, attributes_key, producers
 from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_map
 from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
 from adjit.ir.ops.region import fused
@@ -187,12 +186,9 @@ class _Fusion:
         return self.graph.with_ops([(fused_ops.get(unit) or single[unit]) for unit in units if unit in fused_ops or unit in single])
 
     def fused_op(self, group: Group, members: list[int], demanded: set[Value]) -> Op:
-        ops = _without_duplicates(group.ops)
         outputs = [self.graph.ops[index].result for index in members if self.graph.ops[index].result in demanded]
         mapping: dict[Value, Value] = {value: Value(value.type, value.name) for value in group.loads}
-        for op in ops:
-            mapping[op.result] = Value(op.result.type, op.result.name)
-        region_ops = tuple(replace(op, operands=tuple(mapping[v] for v in op.operands), results=(mapping[op.result],)) for op in ops)
+        region_ops = tuple(_copies(group.ops, mapping))
         used = {value for op in region_ops for value in op.operands}
         loads = [value for value in group.loads if mapping[value] in used]
         last = self.graph.ops[members[-1]]
@@ -200,7 +196,7 @@ class _Fusion:
         schedule = schedule_kernel(region, group.rows, group.columns)
         operands = tuple(group.origin.get(value, value) for value in loads)
         in_place = tuple(i for i in schedule.in_place if operands.count(operands[i]) == 1)
-        role = Counter(op.role for op in ops if op.name not in VIEWS).most_common(1)[0][0]
+        role = Counter(op.role for op in region_ops if op.name not in VIEWS).most_common(1)[0][0]
         attrs = {"rows": group.rows, "columns": group.columns, "in_place": in_place, "scratch_bytes": schedule.scratch_bytes}
         return Op(fused, operands, tuple(outputs), attrs, (region,), last.loc, role)
 
@@ -242,7 +238,7 @@ def _copy_views(value: Value, index_map: IndexMap, group: Group, copies: dict[tu
         if source is not None:
             operands = [_copy_views(v, source, group, copies, producer) for v in op.operands]
             copy = copies[value, index_map] = Value(value.type, value.name)
-            group.ops.append(replace(op, operands=tuple(operands), results=(copy,)))
+            group.ops.append(op.with_operands(operands, (copy,)))
             group.maps[copy] = index_map
             return copy
     if group.loads.setdefault(value, index_map) == index_map:
@@ -263,18 +259,18 @@ def _is_worth_a_kernel(group: Group) -> bool:
     return len(real) > 1 or real[0].name in WITHOUT_NUMPY or len(group.ops) > 1
 
 
-def _without_duplicates(ops: Iterable[Op]) -> list[Op]:
-    """The ops with equal views (each op brought its own) merged."""
-    known: dict[tuple[object, ...], Value] = {}
-    mapping: dict[Value, Value] = {}
-    kept: list[Op] = []
+def _copies(ops: Iterable[Op], values: dict[Value, Value]) -> list[Op]:
+    """Copies of `ops` that read what `values` says, and enter there what they make; equal views (each op brought its own) are one."""
+    known: dict[Hashable, Value] = {}
+    copies: list[Op] = []
     for op in ops:
-        renamed = op.with_operands([mapping.get(v, v) for v in op.operands])
+        operands = tuple(values[value] for value in op.operands)
+        result = op.result
         if op.name in VIEWS:
-            key = (op.name, renamed.operands, tuple(sorted((k, repr(v)) for k, v in op.attrs.items())))
-            if key in known:
-                mapping[op.result] = known[key]
+            first = known.setdefault((op.name, operands, attributes_key(op.attrs)), result)
+            if first is not result:
+                values[result] = values[first]
                 continue
-            known[key] = op.result
-        kept.append(renamed)
-    return kept
+        values[result] = Value(result.type, result.name)
+        copies.append(op.with_operands(operands, (values[result],)))
+    return copies

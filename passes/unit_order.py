@@ -29,7 +29,7 @@ class UnitOrder:
     """
 
     def __init__(self, operands: Sequence[Sequence[int]]):
-        self.owner = list(range(len(operands)))
+        self.owner = {op: op for op in range(len(operands))}
         self.members: dict[int, list[int]] = {}
         self.reads: dict[int, list[int]] = {}
         self._readers: dict[int, list[int]] = {}          # units when they were entered; `owner` says what they are now
@@ -82,9 +82,9 @@ class UnitOrder:
 
     def merge(self, earlier: int, later: int, between: set[int], reads: Sequence[int]) -> None:
         """Take `earlier` into `later`, which then reads `reads`; `between`, the units that need the earlier one, move behind."""
-        self.members[later] = sorted(self.members[later] + self.members.pop(earlier))
-        for index in self.members[later]:
-            self.owner[index] = later
+        taken = self.members.pop(earlier)
+        self.owner.update(dict.fromkeys(taken, later))
+        self.members[later] = sorted(taken + self.members[later])
         del self.reads[earlier], self._labels[earlier]
         self.reads[later] = list(reads)
         readers = dict.fromkeys(self.owner[unit] for unit in self._readers.pop(earlier) + self._readers[later])

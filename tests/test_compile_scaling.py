@@ -1,0 +1,221 @@
+"""Programs that a Python loop makes long: the compiler's work grows in proportion, and fusion computes nothing twice.
+
+Work is counted, not timed: lines of the compiler that are executed. The programs are those of `benchmarks/unrolled.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pytest
+from test_fuse_kernels import CASES
+
+from adjit.ir.graph import Graph, Op, walk
+from adjit.ir.parser import parse
+from adjit.passes import fusion_groups, unit_order
+from adjit.passes.fuse_kernels import fuse_kernels
+from adjit.passes.fusion_groups import MAX_OPS, VIEWS
+from adjit.passes.options import Options
+from adjit.passes.pipeline import PIPELINE, run_pipeline
+from adjit.passes.unit_order import UnitOrder
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+from unrolled import PROGRAMS, traced
+
+STEPS = {"stencil": 12, "ring": 12, "orbit": 4, "sensitivity": 4, "oscillators": 4, "recurrent": 24, "optimizer": 12, "chain": 60,
+         "residual_layers": 4}
+"""Of the shorter of two programs; the longer one has twice as many."""
+
+FIXED = 3000
+"""Lines that a stage may take whatever the length of the program."""
+
+
+class Lines:
+    """Counts the lines of adjit that run within the block."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._ours = {str(Path(room.__file__ or "").parent) for room in sys.modules.copy().values()
+                      if getattr(room, "__name__", "").partition(".")[0] == "adjit" and getattr(room, "__file__", None)}
+
+    def __enter__(self) -> Lines:
+        self._before = sys.gettrace()
+        sys.settrace(self._enter_frame)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        sys.settrace(self._before)
+
+    def _enter_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
+        return self._line if os.path.dirname(frame.f_code.co_filename) in self._ours else None
+
+    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        self.count += event == "line"
+        return self._line
+
+
+def work(name: str, steps: int) -> Counter[str]:
+    """Lines that the trace and each pass execute."""
+    lines: Counter[str] = Counter()
+    with Lines() as counter:
+        graph = traced(name, steps)
+    lines["trace"] = counter.count
+    for step in PIPELINE:
+        with Lines() as counter:
+            graph = step.run(graph, Options())
+        lines[step.name] = counter.count
+    return lines
+
+
+def stages(name: str, steps: int) -> dict[str, Graph]:
+    return run_pipeline(traced(name, steps), Options(), verify=False).graphs
+
+
+def computing(graph: Graph) -> Counter[str]:
+    """How often each kind of op that costs something is in the graph, kernels taken apart."""
+    return Counter(op.name for op in walk(graph) if op.name not in VIEWS | {"fused"})
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_work_grows_in_proportion(name: str) -> None:
+    traced(name, 1)       # what is made once in a process
+    short, long = work(name, STEPS[name]), work(name, 2 * STEPS[name])
+    superlinear = {stage: (short[stage], long[stage]) for stage in long if long[stage] > 2.3 * short[stage] + FIXED}
+    assert not superlinear
+    assert sum(long.values()) < 2.3 * sum(short.values())
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_fusion_computes_nothing_twice(name: str) -> None:
+    graphs = stages(name, 2 * STEPS[name])
+    assert computing(graphs["fused"]) == computing(graphs["optimized"])
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_each_op_runs_again_at_most_once(name: str) -> None:
+    graphs = stages(name, 2 * STEPS[name])
+    ops = [op for op in graphs["optimized"].ops if op.name not in VIEWS]
+    again = Counter(op.name for op in ops if op.role.name == "RECOMPUTE")
+    first = Counter(op.name for op in stages(name, 2 * STEPS[name])["adjoint"].ops if op.role.name == "PRIMAL")
+    assert again <= first
+
+
+def test_a_long_chain_of_stencils_is_one_kernel_a_step() -> None:
+    def kernels(steps: int) -> list[Op]:
+        return [op for op in stages("stencil", steps)["fused"].ops if op.name == "fused"]
+
+    sizes = [len([op for op in kernel.regions[0].ops if op.name not in VIEWS]) for kernel in kernels(40)]
+    assert len(kernels(40)) - len(kernels(20)) == 40       # a step forward and one backward
+    assert max(sizes) <= 12
+
+
+def test_an_unrolled_program_of_numbers_is_few_kernels() -> None:
+    graph = stages("orbit", 24)["fused"]
+    kernels = [op for op in graph.ops if op.name == "fused"]
+    count = sum(computing(graph).values())
+    assert count > 1500
+    assert len(kernels) <= 2 * count / MAX_OPS + 1
+    assert all(len(kernel.regions[0].ops) <= MAX_OPS for kernel in kernels)
+
+
+def test_a_question_about_paths_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few looks a merge is given up where a path cannot be excluded; what comes out is another program that means the same."""
+    graph = stages("ring", 12)["optimized"]
+    monkeypatch.setattr(unit_order, "MAX_VISITS", 1)
+    few = fuse_kernels(graph, Options())
+    monkeypatch.undo()
+    assert computing(few) == computing(graph)
+    assert len(few.ops) > len(fuse_kernels(graph, Options()).ops)
+
+
+def test_what_a_growing_group_knows_of_itself_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group made of parts is legal over the same rows and columns as one whose ops are all looked at."""
+    made = []
+    choose = fusion_groups.choose_space
+
+    def both(group: fusion_groups.Group, parts: Any = ()) -> bool:
+        anew = fusion_groups.Group(group.size, group.ops, group.maps, group.loads, group.origin)
+        legal, found = choose(group, parts), choose(anew)
+        made.append(legal)
+        assert legal == found
+        assert not legal or (group.rows, group.columns, group.lengths, group.late) == (anew.rows, anew.columns, anew.lengths, anew.late)
+        return legal
+
+    monkeypatch.setattr(fusion_groups, "choose_space", both)
+    for graph in (*(stages(name, 4)["optimized"] for name in PROGRAMS), *(parse(text) for text, _ in CASES.values())):
+        fuse_kernels(graph, Options())
+    assert set(made) == {True, False}
+
+
+def test_a_path_through_others_is_found() -> None:
+    """0 -> 1 -> 2, 0 -> 2, and 3 on its own."""
+    units = UnitOrder([[], [0], [0, 1], []])
+    for unit, reads in enumerate([[], [0], [0, 1], []]):
+        units.add(unit, reads)
+    assert units.dependants(0, 2) is None
+    assert units.dependants(0, 2, without=1) == set()
+    assert units.dependants(0, 3) == {1, 2}
+    assert units.dependants(1, 3) == {2}
+
+
+def test_what_needs_the_earlier_unit_moves_behind_the_later() -> None:
+    """1 and 2 read 0; 3 is on its own, then made one with 0."""
+    reads: list[list[int]] = [[], [0], [1], []]
+    units = UnitOrder(reads)
+    for unit, read in enumerate(reads):
+        units.add(unit, read)
+    between = units.dependants(0, 3)
+    assert between == {1, 2}
+    units.merge(0, 3, between, [])
+    assert list(units) == [3, 1, 2]
+    assert units.members[3] == [0, 3]
+    assert units.producers(1) == [3]
+    assert units.dependants(3, 2) is None
+
+
+def test_the_order_survives_any_merges() -> None:
+    """Of random graphs; what may be merged is found by looking at all paths."""
+    for seed in range(30):
+        dice = Random(seed)
+        count = 14
+        reads = [sorted({dice.randrange(op) for _ in range(dice.randrange(3))}) if op else [] for op in range(count)]
+        units = UnitOrder(reads)
+        for unit, read in enumerate(reads):
+            units.add(unit, read)
+        while len(order := list(units)) > 3 and dice.random() < 0.98:
+            first, second = dice.sample(order, 2)
+            if units.comes_before(second, first):
+                first, second = second, first
+            between = units.dependants(first, second)
+            assert (between is None) == leads_through_others(reads, units, first, second)
+            if between is not None:
+                merged = {units.owner[op] for unit in (first, second) for op in units.members[unit]}
+                read = {source for unit in (first, second) for source in units.reads[unit] if units.owner[source] not in merged}
+                units.merge(first, second, between, sorted(read))
+            order = list(units)
+            for unit in order:
+                assert all(order.index(units.owner[source]) < order.index(unit) for source in units.reads[unit])
+
+
+def leads_through_others(reads: list[list[int]], units: UnitOrder, first: int, second: int) -> bool:
+    """Whether a way from unit `first` to `second` passes another unit."""
+    def needs(unit: int) -> set[int]:
+        return {units.owner[source] for op in units.members[unit] for source in reads[op]} - {unit}
+
+    reached: set[int] = set()
+    waiting = [unit for unit in needs(second) if unit != first]
+    while waiting:
+        unit = waiting.pop()
+        if unit not in reached:
+            reached.add(unit)
+            waiting += needs(unit)
+    return first in reached
+
+
