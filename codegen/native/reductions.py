@@ -107,7 +107,8 @@ class _Reduction:
                         first = loop.counter if line.size % chunk == 0 else text.smaller(loop.counter, line.size - chunk)
                         start = [c.neutrals(lanes)] * vectors
                         corner = text.at(source, c.size, (first, line.stride))
-                        totals = self._over(self.reduced, corner, start, lanes, lambda at, sums: self._add_columns(at, sums, lanes))
+                        totals = self._over(self.reduced, corner, start, lanes, self.window,
+                                            lambda at, sums: self._add_columns(at, sums, lanes))
                         for k, total in enumerate(totals):
                             text.store(c.type(lanes), total, text.at(to, c.size, (first, 1), k * lanes), c.size)
         return text.code(share.tasks, work)
@@ -149,7 +150,8 @@ class _Reduction:
                     source = text.at(source, c.size, *((i, d.stride) for i, d in zip(counters, self.kept, strict=True)))
                     to = text.at(to, c.size, *((i, d.result) for i, d in zip(counters, self.kept, strict=True)))
                     start = [c.neutrals(lanes)] * vectors
-                    sums = self._over(self.reduced[:-1], source, start, lanes, lambda at, sums: self._add_row(at, sums, lanes, row.size))
+                    sums = self._over(self.reduced[:-1], source, start, lanes, row.size // (lanes * vectors),
+                                      lambda at, sums: self._add_row(at, sums, lanes, row.size))
                     text.store(c.element, c.across(text, lanes, c.together(text, lanes, sums)), to, c.size)
         return text.code(share.tasks, work)
 
@@ -163,7 +165,7 @@ class _Reduction:
             return [c.combine(text, lanes, total, line) for total, line in zip(sums, lines, strict=True)]
 
         chunks = size // chunk
-        sums = self._over([_Dimension(chunks, chunk, 0, True)], pointer, sums, lanes, add)
+        sums = self._over([_Dimension(chunks, chunk, 0, True)], pointer, sums, lanes, 1, add)
         rest = text.at(pointer, c.size, chunks * chunk)
         left, tail = divmod(size - chunks * chunk, lanes)
         for k in range(left):
@@ -182,8 +184,8 @@ class _Reduction:
 
     # -- loops over what is reduced
 
-    def _over(self, dimensions: Sequence[_Dimension], pointer: str, sums: Values, lanes: int, inner: Inner) -> Values:
-        """`inner`, which takes a place and sums and gives sums, at every place of these dimensions."""
+    def _over(self, dimensions: Sequence[_Dimension], pointer: str, sums: Values, lanes: int, each: int, inner: Inner) -> Values:
+        """`inner`, which takes a place and sums and gives sums after `each` additions, at every place of these dimensions."""
         if not dimensions:
             return inner(pointer, sums)
         text, c, (first, *rest) = self.text, self.c, dimensions
@@ -191,18 +193,19 @@ class _Reduction:
 
         def deeper(number: str | int, sums: Values) -> Values:
             at = text.at(pointer, c.size, number * first.stride if isinstance(number, int) else (number, first.stride))
-            return self._over(rest, at, sums, lanes, inner)
+            return self._over(rest, at, sums, lanes, each, inner)
 
         if first.size <= UNROLLED:
             for number in range(first.size):
                 sums = deeper(number, sums)
             return sums
         carried = [(c.type(lanes), total) for total in sums]
-        if not c.rounds or first.size < 2 * STRETCH and math.prod(d.size for d in rest) < STRETCH:
+        additions = each * math.prod(dimension.size for dimension in rest)
+        step = max(STRETCH // additions, 1)
+        if not c.rounds or first.size < 2 * step:
             with text.loop(0, first.size, carried=carried) as loop:
                 loop.following = deeper(loop.counter, list(loop.values))
             return list(loop.following)
-        step = STRETCH if first.size >= 2 * STRETCH else 1
         with text.loop(0, first.size, step, carried=carried) as stretches:
             end = text.smaller(text.plus(stretches.counter, step), first.size)
             with text.loop(stretches.counter, end, carried=neutral) as loop:
