@@ -218,9 +218,18 @@ class PanelText(VectorText):
             mask = self.let(f"and {bools} {mask}, {whole}")
             position = self.let(f"udiv {kind} {position}, {steps}")
         wide = self.let(f"sext {kind} {position} to <{self.lanes} x i64>")
-        places = self.let(f"getelementptr {self.scalar}, ptr {row}, <{self.lanes} x i64> {wide}")
+        places = self._addresses(row, wide)
         return self.call(self.vector, f"llvm.masked.gather.{self._suffix(self.lanes)}.v{self.lanes}p0", (f"<{self.lanes} x ptr>", places),
                          ("i32", str(self.bytes)), (bools, mask), (self.vector, "zeroinitializer"))
+
+    def scatter(self, value: str, pointer: str, stride: int, mask: str) -> None:
+        """Store the lanes in the mask `stride` elements apart."""
+        numbers = f"<{', '.join(f'i64 {lane * stride}' for lane in range(self.lanes))}>"
+        self.call("void", f"llvm.masked.scatter.{self._suffix(self.lanes)}.v{self.lanes}p0", (self.vector, value),
+                  (f"<{self.lanes} x ptr>", self._addresses(pointer, numbers)), ("i32", str(self.bytes)), (f"<{self.lanes} x i1>", mask))
+
+    def _addresses(self, pointer: str, numbers: str) -> str:
+        return self.let(f"getelementptr {self.scalar}, ptr {pointer}, <{self.lanes} x i64> {numbers}")
 
     def _lane_numbers(self, stride: int = 1) -> str:
         return self._constants([lane * stride for lane in range(self.lanes)])

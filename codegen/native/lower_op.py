@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from adjit.codegen.native.convolution import lower_convolution
+from adjit.codegen.native.convolution_gradient import lower_kernel_gradient
 from adjit.codegen.native.creation import lower_iota
 from adjit.codegen.native.extremum_places import lower_extremum_place
 from adjit.codegen.native.indexing import lower_scatter, lower_scatter_along_axis, lower_take, lower_take_along_axis
@@ -25,6 +26,7 @@ Lowering = Callable[[Op, Mapping[int, int], Target], tuple[StepCode, ...]]
 LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(MOVES, lower_movement),
     "convolution": lower_convolution,
+    "convolution_kernel_gradient": lower_kernel_gradient,
     "iota": lower_iota,
     "take": lower_take,
     "take_along_axis": lower_take_along_axis,

@@ -1,0 +1,252 @@
+"""The derivative of a convolution in its kernels, as an implicit product: cotangents, turned so that outputs lie together, times panels of windows.
+
+A part of the images is summed up by tasks of its own, into a part of the scratch memory: for each kernel element a row of outputs. In a task, a
+block of windows is staged as for the convolution, and the block of the cotangent turned; a tile of some kernel elements by some
+vectors of outputs then stays in registers while the windows of the block run. The parts are added in order at the end. How images are cut into
+parts follows from shapes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from adjit.codegen.gemm.panels import turned
+from adjit.codegen.gemm.plan import equal_parts, runs
+from adjit.codegen.native.convolution_panels import STAGE, Block, Geometry, PanelText, choose_block, emit_staging, geometry_of, zeros
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op
+from adjit.ir.ops.convolution import sum_parts
+
+NANOSECONDS_A_VECTOR = 0.18
+WINDOWS = 1024
+"""The most windows of a block: so many products are summed in one chain."""
+
+COLUMNS = 64
+"""The most outputs that are turned at once."""
+
+ROW = 16
+"""Rows of partial sums are multiples of it."""
+
+TASKS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GradientPlan:
+    """`parts` of the images, `inputs` the channels of each chunk of them, `columns` the outputs that a task has, in whole vectors.
+
+    A tile is some of the kernel elements: those of `tiles` channels, of each the ones in `taps`, a pair of first and last for every tile.
+    """
+
+    block: Block
+    parts: int
+    inputs: tuple[int, ...]
+    columns: tuple[int, ...]
+    taps: tuple[tuple[int, int], ...]
+    channels: int
+
+    @property
+    def tasks(self) -> int:
+        return self.parts * self.block.geometry.groups * len(self.columns) * len(self.inputs)
+
+
+def plan_gradient(geometry: Geometry, parts: int, target: Target) -> GradientPlan:
+    """Decides by shapes and target only."""
+    lanes = target.lanes(4 if geometry.dtype == "f32" else 8)
+    vectors = equal_parts(-(-geometry.outputs // lanes), max(COLUMNS // lanes, 1))
+    columns = tuple(count * lanes for count in vectors)
+    width = max(width for count in vectors for width in panel_vectors(count, target))
+    most = (target.registers - 2 - width) // width
+    taps = equal_parts(geometry.taps, most)
+    starts = [sum(taps[:index]) for index in range(len(taps))]
+    channels = max(most // geometry.taps, 1)
+    wanted = max(TASKS // (parts * geometry.groups * len(columns)), 1)
+    inputs = equal_parts(geometry.inputs, max(-(-geometry.inputs // wanted), 1))
+    block = choose_block(geometry, max(inputs) * geometry.sliding.sizes[0], WINDOWS, 1)
+    return GradientPlan(block, parts, inputs, columns, tuple((start, start + count) for start, count in zip(starts, taps, strict=True)), channels)
+
+
+def panel_vectors(vectors: int, target: Target) -> tuple[int, ...]:
+    """The vectors of each tile across outputs."""
+    return equal_parts(vectors, 3 if target.registers >= 32 else 2)
+
+
+def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The steps of the derivative in the kernels: the partial sums, and their sum."""
+    x, ct = op.operands
+    sizes = op.attrs["sizes"]
+    geometry = geometry_of(x.type, ct.type.shape[1], sizes, op.attrs)
+    if not op.result.type.size:
+        return ()
+    text = PanelText(target, geometry.dtype)
+    if not ct.type.size:
+        return (zeros(text, 2, op.result.type.size),)
+    parts, _ = sum_parts(x.type, ct.type, sizes, op.attrs["groups"])
+    plan = plan_gradient(geometry, parts, target)
+    _Writer(text, plan).write()
+    work = geometry.products / text.lanes * NANOSECONDS_A_VECTOR + ct.type.nbytes / 8
+    return text.code(plan.tasks, work), _sum_of_parts(geometry, parts, target)
+
+
+def row_of(geometry: Geometry) -> int:
+    """Elements of a row of partial sums."""
+    return -(-geometry.outputs // ROW) * ROW
+
+
+class _Writer:
+    """Writes the partial sums of a plan."""
+
+    def __init__(self, text: PanelText, plan: GradientPlan):
+        self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
+        self.row = row_of(self.geometry)
+
+    def write(self) -> None:
+        text, plan, g, block = self.text, self.plan, self.geometry, self.block
+        s = g.sliding
+        emit_staging(text, block)
+        self.emit_turning()
+        panel_size = max(plan.inputs) * s.sizes[0] * block.channel
+        with text.step():
+            x, ct, _, scratch = (text.place(number) for number in range(4))
+            panel = text.array(panel_size + text.lanes)
+            cotangent = text.array((block.rows * block.columns + text.lanes) * max(plan.columns))
+            with text.loop("%low", "%high", empty=True) as task:
+                part, group, columns, inputs = text.split(task.counter, g.groups, len(plan.columns), len(plan.inputs))
+                bounds = [text.let(f"udiv i64 {text.linear((at, g.images))}, {plan.parts}") for at in (part, text.linear(part, 1))]
+                sums = text.at(scratch, (text.linear((part, g.groups), group), g.channels * g.taps * self.row))
+                for first_output, count in self.chosen(columns, plan.columns):
+                    for first_input, some in self.chosen(inputs, plan.inputs):
+                        source = text.at(x, (text.linear((group, g.inputs), first_input), s.lengths[0] * g.plane))
+                        target = text.at(sums, (first_input, s.sizes[0] * g.taps * self.row), first_output)
+                        given = text.at(ct, (text.linear((group, g.outputs), first_output), g.places))
+                        with text.loop(bounds[0], bounds[1], empty=True) as image:
+                            at_x = text.at(source, (image.counter, g.groups * g.inputs * s.lengths[0] * g.plane))
+                            at_ct = text.at(given, (image.counter, g.groups * g.outputs * g.places))
+                            new = text.let(f"icmp eq i64 {image.counter}, {bounds[0]}")
+                            rest = text.linear(-1, g.outputs, (first_output, -1))
+                            self.blocks(at_x, at_ct, panel, cotangent, target, new, rest, count, some)
+
+    def chosen(self, number: str, sizes: Sequence[int]) -> Iterator[tuple[str, int]]:
+        """Writes code for each size there is, of which the one of part `number` runs; yields where the part begins, and its size."""
+        text = self.text
+        for index, start, size, times in runs(sizes):
+            own = text.linear(number, -index)
+            with text.loop(text.larger(own, 0), text.smaller(text.linear(own, 1), times), empty=True) as once:
+                yield text.linear((once.counter, size), start), size
+
+    def blocks(self, x: str, ct: str, panel: str, cotangent: str, sums: str, new: str, rest: str, columns: int, inputs: int) -> None:
+        """Adds what one image gives, block by block."""
+        text, g, block = self.text, self.geometry, self.block
+        s = g.sliding
+        down, along = block.counts
+        depth_count, high, wide = s.counts
+        with text.loop(0, depth_count * down * along) as loop:
+            depth, tall, across = text.split(loop.counter, down, along)
+            row, column = text.linear((tall, block.rows)), text.linear((across, block.columns))
+            rows = text.smaller(text.linear(high, (row, -1)), block.rows)
+            width = text.smaller(text.linear(wide, (column, -1)), block.columns)
+            text.do(f"call void @{STAGE}(ptr {x}, ptr {panel}, i64 {inputs}, i64 {depth}, i64 {row}, i64 {column})")
+            source = text.at(ct, (depth, high * wide), (row, wide), column)
+            if along == 1:
+                length = text.linear((rows, wide))
+                text.do(f"call void @step.turn(ptr {source}, ptr {cotangent}, i64 {columns}, i64 {length}, i64 {rest})")
+            else:
+                with text.loop(0, rows) as line:
+                    done = text.let(f"mul i64 {text.let(f'mul i64 {line.counter}, {width}')}, {columns}")
+                    target = text.at(cotangent, done)
+                    text.do(f"call void @step.turn(ptr {text.at(source, (line.counter, wide))}, ptr {target}, i64 {columns}, "
+                            f"i64 {width}, i64 {rest})")
+            first = text.let(f"icmp eq i64 {loop.counter}, 0")
+            fresh = text.let(f"and i1 {new}, {first}")
+            self.tiles(panel, cotangent, sums, rows, width, fresh, columns, inputs)
+
+    def tiles(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, columns: int, inputs: int) -> None:
+        """All kernel elements of these channels by all vectors of these outputs."""
+        text, g, plan = self.text, self.geometry, self.plan
+        planes = inputs * g.sliding.sizes[0]
+        for _, start, channels, times in runs(equal_parts(planes, plan.channels)):
+            with text.loop(0, times) as many:
+                plane = text.linear((many.counter, channels), start)
+                for first, last in plan.taps:
+                    for _, vector, vectors, count in runs(panel_vectors(columns // text.lanes, text.target)):
+                        with text.loop(0, count) as across:
+                            column = text.linear((across.counter, vectors * text.lanes), vector * text.lanes)
+                            target = text.at(sums, (plane, g.taps * self.row), first * self.row, column)
+                            name = self.tile(channels, first, last, vectors, columns)
+                            text.do(f"call void @{name}(ptr {text.at(panel, (plane, self.block.channel))}, "
+                                    f"ptr {text.at(cotangent, column)}, ptr {target}, i64 {rows}, i64 {width}, i1 {fresh})")
+
+    def tile(self, channels: int, first: int, last: int, vectors: int, columns: int) -> str:
+        """The name of the function of a tile: sums over the windows of a block."""
+        name, text = f"step.tile_{channels}_{first}_{last}_{vectors}_{columns}", self.text
+        if name in text.functions:
+            return name
+        text.functions[name] = ""
+        places = [channel * self.block.channel + offset for channel in range(channels) for offset in self.block.offsets[first:last]]
+        rows = [channel * self.geometry.taps + tap for channel in range(channels) for tap in range(last - first)]
+        cells = [(i, j) for i in range(len(places)) for j in range(vectors)]
+        with text.function(name, "ptr noalias %panel, ptr noalias %cotangent, ptr noalias %sums, i64 %rows, i64 %width, i1 %fresh"):
+            start = [("ptr", "%cotangent"), *[(text.vector, "zeroinitializer")] * len(cells)]
+            with text.loop(0, "%rows", 1, start) as line:
+                begin = text.at("%panel", (line.counter, self.block.width))
+                carried = [("ptr", begin), ("ptr", line.values[0]), *((text.vector, value) for value in line.values[1:])]
+                with text.loop(0, "%width", 1, carried) as loop:
+                    panel, cotangent, *now = loop.values
+                    given = [text.load(text.at(cotangent, j * text.lanes), aligned=True) for j in range(vectors)]
+                    factors = [text.splat(text.at(panel, place)) for place in places]
+                    sums = [text.multiply_add(factors[i], given[j], value) for (i, j), value in zip(cells, now, strict=True)]
+                    loop.following = [text.at(panel, 1), text.at(cotangent, columns), *sums]
+                line.following = list(loop.following[1:])
+            self.finish([text.at("%sums", rows[i] * self.row + j * text.lanes) for i, j in cells], list(line.following[1:]))
+        return name
+
+    def finish(self, places: list[str], sums: list[str]) -> None:
+        """Store the sums, or add them to what is there."""
+        text = self.text
+        text.do("br i1 %fresh, label %new, label %add")
+        text.label("new")
+        for value, place in zip(sums, places, strict=True):
+            text.store(value, place)
+        text.do("ret void")
+        text.label("add")
+        for value, place in zip(sums, places, strict=True):
+            text.store(text.add(text.load(place), value), place)
+
+    def emit_turning(self) -> None:
+        """Writes the function that turns `length` windows of `columns` outputs, so that those of one window lie together; where there are
+        only `rest` + 1 outputs, the last is repeated."""
+        text, places = self.text, self.geometry.places
+        with text.function("step.turn", "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest"), \
+                text.loop(0, "%columns", text.lanes) as column:
+            sources = [text.at("%from", (text.smaller(text.linear(column.counter, lane), "%rest"), places)) for lane in range(text.lanes)]
+            with text.loop(0, "%length", text.lanes) as window:
+                mask = text.mask_below(text.linear("%length", (window.counter, -1)))
+                square = [text.masked_load(text.at(source, window.counter), mask) for source in sources]
+                for lane, vector in enumerate(turned(text, square)):
+                    index = text.let(f"mul i64 {text.linear(window.counter, lane)}, %columns")
+                    text.store(vector, text.at("%to", index, column.counter), aligned=True)
+
+
+def _sum_of_parts(geometry: Geometry, parts: int, target: Target) -> StepCode:
+    """The step that adds the parts in order, and turns rows of outputs into kernels."""
+    text, g = PanelText(target, geometry.dtype), geometry
+    row, rows = row_of(g), g.channels * g.taps
+    vectors = -(-g.outputs // text.lanes)
+    with text.step():
+        result, scratch = text.place(2), text.place(3)
+        with text.loop("%low", "%high", empty=True) as task:
+            group, vector = text.split(task.counter, vectors)
+            column = text.linear((vector, text.lanes))
+            mask = text.mask_below(text.linear(g.outputs, (column, -1)))
+            source = text.at(scratch, (group, rows * row), column)
+            target_ = text.at(result, (text.linear((group, g.outputs), column), rows))
+            with text.loop(0, rows) as line:
+                place = text.at(source, (line.counter, row))
+                total = text.load(place)
+                if parts > 1:
+                    with text.loop(1, parts, 1, [(text.vector, total)]) as part:
+                        part.following = [text.add(part.values[0], text.load(text.at(place, (part.counter, g.groups * rows * row))))]
+                    total = part.following[0]
+                text.scatter(total, text.at(target_, line.counter), rows, mask)
+    return text.code(g.groups * vectors, parts * g.groups * rows * row * text.bytes / 8)
