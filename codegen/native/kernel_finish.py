@@ -17,7 +17,8 @@ class FinishWriter(BlockWriter):
     """Writes what is done once, after `blocks` blocks."""
 
     def is_vector(self, value: Value) -> bool:
-        return not self.flat and self.s.place(value) == "column"
+        level = self.s.level[value]
+        return not self.flat and (level == "element" or (level == "late" and self.s.place(value) == "column"))
 
     def is_loaded(self, value: Value) -> bool:
         return self.s.scope.get(value) == "columns"
