@@ -29,11 +29,14 @@ class LoadedKernel:
     nbytes: int = 0     # of the object code
 
 
+LIBRARIES = 16
+"""Libraries of one linker. Of each that it ever linked it keeps some 9 kB, until it goes itself, with the last of their code."""
+
 _numbers = itertools.count()
 
 
-@functools.cache
-def _linker() -> Any:
+@functools.lru_cache(maxsize=1)
+def _linker(number: int) -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -47,5 +50,6 @@ def load(compiled: CompiledObject) -> LoadedKernel:
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder().add_object_img(compiled.object_code).add_current_process()
-    library = builder.export_symbol(compiled.symbol).link(_linker(), f"adjit_{next(_numbers)}")
+    number = next(_numbers)
+    library = builder.export_symbol(compiled.symbol).link(_linker(number // LIBRARIES), f"adjit_{number}")
     return LoadedKernel(library[compiled.symbol], library, len(compiled.object_code))
