@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, failed_check
-from adjit.codegen.native.program import ProgramCode, lower_program
+from adjit.codegen.native.program import lower_program
+from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.target import TARGETS
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjit.codegen.native.program import Call
+from adjit.codegen.native.program_code import Call
 from adjit.runtime.memory_blocks import format_bytes
 from adjit.runtime.native_executable import NativeExecutable
 

@@ -23,7 +23,7 @@ from random_derivatives import Function, gradient, random_function, second, tang
 from random_functions import Source, random_source
 from random_programs import Program, random_program
 
-from adjit.codegen.native import program as native_program
+from adjit.codegen.native import program_code
 from adjit.codegen.target import Target, host_targets
 from adjit.ir import kernel_schedule
 from adjit.ir.errors import TraceError
@@ -74,7 +74,7 @@ def machine(elements_per_block: int) -> Iterator[None]:
         patch.setenv("ADJIT_VERIFY", "1")
         patch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", elements_per_block)
         patch.setattr(kernel_step, "SPLIT_NANOSECONDS", 0.0)
-        patch.setattr(native_program, "PARALLEL_NANOSECONDS", 0.0)
+        patch.setattr(program_code, "PARALLEL_NANOSECONDS", 0.0)
         yield
 
 

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.native.program import ENTRY, OP_SHIFT, ProgramCode
+from adjit.codegen.native.program import ENTRY, OP_SHIFT
+from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.target import Target, machine
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Location

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.lower_step import lower_step
+from adjit.codegen.native.program_code import Call, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Slot
@@ -27,9 +28,6 @@ from adjit.ir.layout import Handing, Layout
 ENTRY = "adjit_run"
 OP_SHIFT = 40
 """Bits of a returned number below that of the op."""
-
-PARALLEL_NANOSECONDS = 15_000.0
-"""Estimated work from which a step is given to the threads; about what waking one takes, which then joins in where it can."""
 
 CALLS = 128
 """Calls of steps in one function: longer ones take LLVM more than linear time."""
@@ -51,49 +49,6 @@ together:
 }"""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of a step: `code` under the name `function`, for op number `number` of the layout (-1: a copy of a result at the end).
-
-    `places` has a slot, or None for null, for each operand and result of the op, and its scratch memory.
-    """
-
-    function: str
-    code: StepCode
-    places: tuple[Slot | None, ...]
-    number: int
-    name: str
-
-    @property
-    def parallel(self) -> bool:
-        return self.code.tasks > 1 and self.code.work >= PARALLEL_NANOSECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramCode:
-    """The text of a program, in parts that can become part of another one's.
-
-    `functions` has everything of its own, `shared` and `declarations` what other steps may bring along too.
-    """
-
-    entry: str
-    functions: tuple[str, ...]
-    shared: dict[str, str]
-    declarations: frozenset[str]
-    calls: tuple[Call, ...]
-
-    @property
-    def work(self) -> float:
-        """Estimated nanoseconds on one thread."""
-        return sum(call.code.work for call in self.calls)
-
-    @property
-    def text(self) -> str:
-        """The module."""
-        shared = [self.shared[name] for name in sorted(self.shared)]
-        return "\n".join([*sorted(self.declarations), *shared, *self.functions, ""])
-
-
 @dataclass(slots=True)
 class _Steps:
     """Functions of steps, one for equal texts."""
@@ -111,7 +66,8 @@ class _Steps:
 
 
 def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False) -> ProgramCode:
-    """The program of a planned graph. All its names begin with `prefix`; where there is one, its entry is internal.
+    """The program of a planned graph. All its names begin with `prefix`; where there is one, as in a step that runs a graph of its own,
+    the entry is internal.
 
     A `timed` program takes one argument more, a pointer to two int64 for each op that does something, and leaves there what the
     processor's clock said before and after it. Raises `UnsupportedError` for an op without machine code.
@@ -140,7 +96,8 @@ def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps, target: Target
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
     name = op.regions[0].name if op.regions else op.name
-    return [Call(steps.name(code), code, (*operands, *results, scratch), number, name) for code in lower_step(op, shared, target)]
+    codes = lower_step(op, shared, target, lambda graph, prefix: lower_program(graph, target, prefix))
+    return [Call(steps.name(code), code, (*operands, *results, scratch), number, name) for code in codes]
 
 
 def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:

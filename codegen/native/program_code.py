@@ -1,0 +1,59 @@
+"""What a planned graph is lowered to: functions in LLVM text, and the calls of steps that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from adjit.codegen.native.step_code import StepCode
+from adjit.ir.graph import Graph, Slot
+
+PARALLEL_NANOSECONDS = 15_000.0
+"""Estimated work from which a step is given to the threads; about what waking one takes, which then joins in where it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a step: `code` under the name `function`, for op number `number` of the layout (-1: a copy of a result at the end).
+
+    `places` has a slot, or None for null, for each operand and result of the op, and its scratch memory.
+    """
+
+    function: str
+    code: StepCode
+    places: tuple[Slot | None, ...]
+    number: int
+    name: str
+
+    @property
+    def parallel(self) -> bool:
+        return self.code.tasks > 1 and self.code.work >= PARALLEL_NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCode:
+    """The text of a program, in parts that can become part of another one's.
+
+    `functions` has everything of its own, `shared` and `declarations` what other steps may bring along too.
+    """
+
+    entry: str
+    functions: tuple[str, ...]
+    shared: dict[str, str]
+    declarations: frozenset[str]
+    calls: tuple[Call, ...]
+
+    @property
+    def work(self) -> float:
+        """Estimated nanoseconds on one thread."""
+        return sum(call.code.work for call in self.calls)
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        shared = [self.shared[name] for name in sorted(self.shared)]
+        return "\n".join([*sorted(self.declarations), *shared, *self.functions, ""])
+
+
+LowerGraph = Callable[[Graph, str], ProgramCode]
+"""Lowers a planned graph that an op owns; all its names begin with the prefix that is given."""
