@@ -14,14 +14,14 @@ from op_cases import assert_identical, for_each_op, type_of
 from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.target import TARGETS, Target
-from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
+from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import SHORT_NAMES
 
 pytestmark = pytest.mark.skipif(not TARGET_CASES, reason="no x86-64 process")
 IN_ANY_ORDER = {"reduce_sum": 8, "reduce_prod": 8, "reduce_max": 0, "reduce_min": 0, "matmul": 64}
-"""Ops that combine in an order of their own, and by how many units in the last place they may differ; of two zeros either is an extremum."""
+"""Ops that combine in an order of their own, and by how many last units they may differ; either of two zeros is an extremum."""
 
 for_each_target = pytest.mark.parametrize("target", TARGET_CASES)
 

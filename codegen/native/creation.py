@@ -48,8 +48,5 @@ def _converted(text: StepText, numbers: str, source: str, goal: str) -> str:
     """Numbers from 0 in the type of the result."""
     if source == goal:
         return numbers
-    if "float" in goal or "double" in goal:
-        code = "sitofp"
-    else:
-        code = "zext" if "i64" in goal else "trunc"
-    return text.let(f"{code} {source} {numbers} to {goal}")
+    whole = "zext" if "i64" in goal else "trunc"
+    return text.let(f"{'sitofp' if 'float' in goal or 'double' in goal else whole} {source} {numbers} to {goal}")

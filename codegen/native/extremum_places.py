@@ -62,7 +62,7 @@ class _Order:
 
 
 def lower_extremum_place(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The step of `argmax` or `argmin`. Vectors lie along what follows the axis, each lane a result; or, where nothing does, along the axis."""
+    """The step of `argmax` or `argmin`. Vectors lie along what follows the axis, each lane a result; where nothing does, along the axis."""
     type, axis = op.operands[0].type, op.attrs["axis"]
     if not op.result.type.size:
         return ()

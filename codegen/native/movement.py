@@ -20,7 +20,8 @@ def lower_movement(op: Op, shared: Mapping[int, int], target: Target) -> tuple[S
         copied = () if shared.get(0) == 0 else lower_moves([copy_of(op, 0)], result, target)
         return copied + lower_moves([_update(op)], result, target)
     if op.name == "pad" and any(op.attrs["interior"]):
-        return lower_moves([_filled(op, op.attrs["value"], op.result.type.shape)], result, target) + lower_moves([_inner(op)], result, target)
+        filled = lower_moves([_filled(op, op.attrs["value"], op.result.type.shape)], result, target)
+        return filled + lower_moves([_inner(op)], result, target)
     return lower_moves(MOVES[op.name](op), result, target)
 
 

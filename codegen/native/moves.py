@@ -11,13 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import (
-    BYTES_A_NANOSECOND,
-    Share,
-    StepText,
-    power_of_two_below,
-    share_rounds,
-)
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, Share, StepText, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
 
 LONG = 1 << 15
@@ -178,7 +172,8 @@ class _Tiles(_Rows):
         self.strip = 32 * self.block                                  # of the row
         super().__init__(move, target)
         self.outer = (*move.axes[:turned], *move.axes[turned + 1:-1])
-        self.extents = (move.operands, *(axis.size for axis in self.outer), max(column.size // self.block, 1), max(row.size // self.strip, 1))
+        blocks, strips = max(column.size // self.block, 1), max(row.size // self.strip, 1)
+        self.extents = (move.operands, *(axis.size for axis in self.outer), blocks, strips)
         self.share = share_rounds(self.extents, self.work)
 
     @property
@@ -226,10 +221,7 @@ def _fill(text: StepText, size: int, source: str, to: str, count: int, bits: int
     """`count` times the number with these bits, or the one at `source`."""
     element, width = f"i{8 * size}", text.width(count, size)
     vector = f"<{width} x {element}>"
-    if bits is None:
-        value = text.splat(element, text.load(element, source, size), width)
-    else:
-        value = f"splat ({element} {bits})"
+    value = f"splat ({element} {bits})" if bits is not None else text.splat(element, text.load(element, source, size), width)
     with text.chunks(count, width) as start:
         text.store(vector, value, text.at(to, size, (start, 1)), size)
 

@@ -38,19 +38,19 @@ def lower_plain_matmul(op: Op, shared: Mapping[int, int], target: Target) -> tup
     work = type.size * inner * 1.0 / lanes
     share = share_rounds(extents, work)
     with text.step():
-        a, b, to = text.place(0), text.place(1), text.place(2)
+        from_a, from_b, to = text.place(0), text.place(1), text.place(2)
         for _, task in text.parts([share.tasks]):
             with (text.rounds(task, extents, share) as (product, row, block),
                   text.loop(text.times(block, chunk), text.ends_at(block, columns, chunk), chunk) as loop):
                 column = loop.counter if columns % chunk == 0 else text.smaller(loop.counter, columns - chunk)
-                left = text.at(a, size, (product, rows * inner), (row, row_a))
-                right = text.at(b, size, (product, inner * columns), (column, column_b))
+                left = text.at(from_a, size, (product, rows * inner), (row, row_a))
+                right = text.at(from_b, size, (product, inner * columns), (column, column_b))
                 with text.loop(0, inner, carried=[(vector, "zeroinitializer")] * vectors) as along:
                     factor = text.splat(element, text.load(element, text.at(left, size, (along.counter, inner_a)), size), lanes)
                     line = text.at(right, size, (along.counter, inner_b))
                     others = [text.load(vector, text.at(line, size, k * lanes * column_b), size) for k in range(vectors)]
-                    products = [text.let(f"{times} {vector} {factor}, {other}") for other in others]
-                    along.following = [text.let(f"{plus} {vector} {total}, {term}") for total, term in zip(along.values, products, strict=True)]
+                    terms = [text.let(f"{times} {vector} {factor}, {other}") for other in others]
+                    along.following = [text.let(f"{plus} {vector} {a}, {b}") for a, b in zip(along.values, terms, strict=True)]
                 goal = text.at(to, size, (product, rows * columns), (row, columns), (column, 1))
                 for k, total in enumerate(along.following):
                     text.store(vector, total, text.at(goal, size, k * lanes), size)

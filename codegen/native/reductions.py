@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from adjit.codegen.native.combining import Combination
-from adjit.codegen.native.moves import Axis, Move, lower_moves
 from adjit.codegen.native.movement import copy_of
+from adjit.codegen.native.moves import Axis, Move, lower_moves
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_bits, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
@@ -128,11 +128,10 @@ class _Reduction:
         places = [divmod(lane * self.window + position, lanes) for lane in range(lanes)]
         found = lines[0]
         for number, line in enumerate(lines):
-            if number == 0:
-                order = [place if vector == 0 else -1 for vector, place in places]
-            else:
-                order = [lanes + place if vector == number else (lane if vector < number else -1) for lane, (vector, place) in enumerate(places)]
-            found = self.text.shuffle(self.c.type(lanes), found, "poison" if number == 0 else line, order)
+            # Lane by lane: found before (in the first round: in this line), in this line, or still to come.
+            order = [(lane if number else place) if vector < max(number, 1) else lanes + place if vector == number else -1
+                     for lane, (vector, place) in enumerate(places)]
+            found = self.text.shuffle(self.c.type(lanes), found, line if number else "poison", order)
         return found
 
     # -- lanes of one result

@@ -31,7 +31,7 @@ def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple
         c = replace(c, neutral=literal(-0.0, type.dtype))      # leaves a first element of -0.0 as it is
     # The lines: vectors side by side along what follows the axis; or, where nothing does, single elements of rows.
     lanes = text.width(after, c.size) if after > 1 else 1
-    units, unit_step, rows = (after, lanes, 1) if after > 1 else (before, 1, before)
+    units, unit_step = (after, lanes) if after > 1 else (before, 1)
     lines = min(LINES, power_of_two_below(units // unit_step))
     chunk = lines * unit_step
     extents = ((before if after > 1 else 1), max(units // chunk, 1))

@@ -90,7 +90,8 @@ def _merge_pair(text: StepText, lines: _Lines, keys: str, source: str, goal: str
     ends = [low, middle, text.let(f"sub i64 {middle}, 1"), text.let(f"sub i64 {end}, 1")]
     with text.loop(0, stretch, carried=[("i64", number) for number in ends]) as loop:
         left, right, left_end, right_end = loop.values
-        later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, text.let(f"add i64 {low}, {loop.counter}")), False)
+        first = text.let(f"add i64 {low}, {loop.counter}")
+        later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, first), False)
         last = text.let(f"sub i64 {text.let(f'sub i64 {end}, 1')}, {loop.counter}")
         sooner = _choose(text, lines, keys, source, left_end, right_end, _place(text, lines, goal, last), True)
         loop.following = [text.let(f"sub i64 {text.plus(left, 1)}, {later}"), text.let(f"add i64 {right}, {later}"),

@@ -111,7 +111,7 @@ class StepText(LLVMText):
         return self.let(f"load ptr, ptr {slot}, align 8")
 
     def parts(self, counts: Sequence[int]) -> Iterator[tuple[int, str]]:
-        """Writes the parts of a step one after the other, each with so many tasks; yields where one begins, with the task's number in it."""
+        """Writes the parts of a step one after the other, each with so many tasks; yields where one begins, with a task's number in it."""
         start = 0
         for part, count in enumerate(counts):
             low, high = "%low", "%high"
