@@ -15,7 +15,11 @@ from adjit.codegen.native.routine_text import RoutineText
 KEPT_BYTES = 256 << 20
 """Most that is kept for later."""
 
+MAPPED_BYTES = 1 << 18
+"""Size from which blocks are the system's own pages, which go back to it when they are freed."""
+
 HEAD = 64
+_READ_WRITE, _PRIVATE_ANONYMOUS, _FAILED = 3, 0x22, "inttoptr (i64 -1 to ptr)"
 _CLASSES = 256
 _CLASS, _BYTES, _NEXT = 0, 8, 16
 CAPSULE = "adjit.block"
@@ -27,6 +31,8 @@ DECLARATIONS = f"""
 @pool.name = private constant [{len(CAPSULE) + 1} x i8] c"{CAPSULE}\\00"
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
+declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
+declare i32 @munmap(ptr, i64)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.umax.i64(i64, i64)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
@@ -35,11 +41,29 @@ declare ptr @PyCapsule_GetPointer(ptr, ptr)
 
 def write_blocks(text: RoutineText) -> None:
     """`take`, `give`, and `give_back`: the destructor of a capsule that holds a block."""
+    _write_system(text)
     _write_take(text)
     _write_trim(text)
     _write_give(text)
     with text.routine("void", "give_back", "ptr %capsule"):
         text.call("void", "@give", f"ptr {text.call('ptr', '@PyCapsule_GetPointer', 'ptr %capsule', 'ptr @pool.name')}")
+
+
+def _write_system(text: RoutineText) -> None:
+    """Memory of the system's for a block of a size, head included; and how it goes back."""
+    with text.routine("ptr", "obtain", "i64 %size"):
+        whole = text.add("%size", HEAD)
+        with text.when(text.compare("ult", "%size", MAPPED_BYTES)):
+            text.give(f"ptr {text.call('ptr', '@aligned_alloc', f'i64 {HEAD}', f'i64 {whole}')}")
+        pages = text.call("ptr", "@mmap", "ptr null", f"i64 {whole}", f"i32 {_READ_WRITE}", f"i32 {_PRIVATE_ANONYMOUS}", "i32 -1", "i64 0")
+        failed = text.same(pages, _FAILED)
+        text.give(f"ptr {text.let(f'select i1 {failed}, ptr null, ptr {pages}')}")
+    with text.routine("void", "release", "ptr %block"):
+        size, memory = text.load("%block", _BYTES - HEAD), text.at("%block", -HEAD)
+        with text.when(text.compare("ult", size, MAPPED_BYTES)):
+            text.call("void", "@free", f"ptr {memory}")
+            text.give()
+        text.call("i32", "@munmap", f"ptr {memory}", f"i64 {text.add(size, HEAD)}")
 
 
 def _write_take(text: RoutineText) -> None:
@@ -59,7 +83,7 @@ def _write_take(text: RoutineText) -> None:
             text.give(f"ptr {block}")
         with text.when(text.compare("ugt", wanted, 1 << 47)):
             text.give("ptr null")
-        memory = text.call("ptr", "@aligned_alloc", f"i64 {HEAD}", f"i64 {text.add(size, HEAD)}")
+        memory = text.call("ptr", "@obtain", f"i64 {size}")
         with text.when(text.same(memory, "null")):
             text.give("ptr null")
         text.store(f"i64 {number}", memory, _CLASS)
@@ -81,14 +105,14 @@ def _write_trim(text: RoutineText) -> None:
         text.store(f"ptr {text.load(block, _NEXT - HEAD, 'ptr')}", head)
         size = text.load(block, _BYTES - HEAD)
         text.increase("@pool.kept", 0, text.let(f"sub i64 0, {size}"))
-        text.call("void", "@free", f"ptr {text.at(block, -HEAD)}")
+        text.call("void", "@release", f"ptr {block}")
 
 
 def _write_give(text: RoutineText) -> None:
     with text.routine("void", "give", "ptr %block"):
         size = text.load("%block", _BYTES - HEAD)
         with text.when(text.compare("ugt", size, KEPT_BYTES)):
-            text.call("void", "@free", f"ptr {text.at('%block', -HEAD)}")
+            text.call("void", "@release", "ptr %block")
             text.give()
         kept = text.add(text.load("@pool.kept"), size)
         with text.when(text.compare("ugt", kept, KEPT_BYTES)):

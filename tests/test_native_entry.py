@@ -1,0 +1,588 @@
+"""Calls that go straight to machine code: what is taken, what is left to Python, and that nothing leaks, tears or hangs."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import os
+import pickle
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit
+from adjit.codegen.native import object_layout
+from adjit.codegen.native.entry import compile_entry, entry_text
+from adjit.errors import AdjitError
+from adjit.runtime.compiled import CompiledFunction
+from adjit.runtime.entry_records import BLOCK_BYTES, MOST_PROGRAMS
+from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native_entry import callable_type
+
+pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
+
+X = np.arange(6.0).reshape(2, 3)
+V = np.arange(3.0)
+OFFSET = np.array([1.0, 2.0, 3.0])
+SCALE = 2.0
+
+
+def hot(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledFunction:
+    """The function compiled, and called until the entry has the program for these arguments."""
+    function = fun if isinstance(fun, CompiledFunction) else adjit.compile(fun, backend="native")
+    for _ in range(2):
+        function(*args, **kwargs)
+    assert runs_natively(function, *args, **kwargs)
+    return function
+
+
+def runs_natively(function: CompiledFunction, *args: Any, **kwargs: Any) -> bool:
+    before = function._cache.record.hits
+    function(*args, **kwargs)
+    return function._cache.record.hits > before
+
+
+def transpose(x):
+    return x.T
+
+
+def test_the_text_is_valid_and_compiles() -> None:
+    assert compile_entry(24).object_code == compile_entry(24).object_code
+    assert entry_text(16) != entry_text(24)
+
+
+def test_results_are_those_of_python() -> None:
+    def function(tree, *, scale):
+        return {"t": (tree["a"].T, None, [tree["b"][0] @ tree["a"]]), "n": 3, "w": scale * tree["a"].T, "s": tree["b"][0] @ tree["b"][0]}
+
+    tree = {"a": X, "b": (np.arange(2.0), None)}
+    found = hot(function, tree, scale=0.5)(tree, scale=0.5)
+    wanted = function(tree, scale=0.5)
+    assert list(found) == list(wanted)
+    assert found["n"] == 3
+    assert type(found["t"]) is tuple
+    assert found["t"][1] is None
+    assert type(found["t"][2]) is list
+    assert type(found["s"]) is np.float64
+    for a, b in ((found["t"][0], wanted["t"][0]), (found["t"][2][0], wanted["t"][2][0]), (found["w"], wanted["w"])):
+        assert type(a) is np.ndarray
+        assert a.flags.owndata
+        assert a.flags.c_contiguous
+        assert a.flags.writeable
+        np.testing.assert_array_equal(a, b)
+    assert found["s"] == wanted["s"]
+
+
+def test_arguments_of_many_kinds_are_taken() -> None:
+    text = "abc" * 50
+
+    def function(x, w, s, n, name, flag, nothing):
+        return x.T * (w * s + n) if flag and name and nothing is None else x
+
+    def arguments():
+        return X, 0.25, np.float64(3.0), int("100000"), "".join(list(text)), True, None
+
+    function_ = hot(function, *arguments())
+    assert runs_natively(function_, *arguments())
+    np.testing.assert_array_equal(function_(*arguments()), X.T * (0.25 * 3.0 + 100000))
+    assert runs_natively(function_, X, 0.5, np.array(7.0), 100000, text, True, None)
+    np.testing.assert_array_equal(function_(X, 0.5, np.array(7.0), 100000, text, True, None), X.T * (0.5 * 7.0 + 100000))
+    traces = function_.cache_info().traces
+    for other in ((X, 0.5, np.float64(3.0), 100001, text, True, None), (X, 0.5, np.float64(3.0), 100000, text, 1, None),
+                  (X, 0.5, np.float64(3.0), 100000, text + "d", True, None), (X, 1, np.float64(3.0), 100000, text, True, None),
+                  (X, 0.5, np.float32(3.0), 100000, text, True, None)):
+        assert not runs_natively(function_, *other)
+        traces += 1
+        assert function_.cache_info().traces == traces
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "?"])
+def test_every_dtype_and_its_scalars(dtype: str) -> None:
+    def function(x, s):
+        return x.T, s.reshape(1), s
+
+    x, scalar = np.arange(6).reshape(2, 3).astype(dtype), np.dtype(dtype).type(1)
+    function_ = hot(function, x, scalar)
+    for s in (scalar, np.array(scalar)):
+        assert runs_natively(function_, x, s)
+        a, b, c = function_(x, s)
+        np.testing.assert_array_equal(a, x.T)
+        assert a.dtype == b.dtype == dtype
+        assert b[0] == scalar
+        assert type(c) is np.dtype(dtype).type
+        assert c == scalar
+
+
+def other_arrays() -> dict[str, np.ndarray]:
+    unaligned = np.zeros(49, np.uint8)[1:].view(np.float64).reshape(2, 3)
+    unaligned[:] = X
+    return {"float32": X.astype(np.float32), "int64": X.astype(np.int64), "shape": X.T.copy(), "rank": X.reshape(1, 2, 3),
+            "strides": np.repeat(X, 2, axis=1)[:, ::2], "order": np.asfortranarray(X), "bytes": X.astype(">f8"), "unaligned": unaligned,
+            "empty": np.zeros((0, 3)), "reversed": X[::-1]}
+
+
+@pytest.mark.parametrize("name", other_arrays())
+def test_other_arrays_are_left_to_python(name: str) -> None:
+    function, other = hot(transpose, X), other_arrays()[name]
+    assert not runs_natively(function, other)
+    found = function(other)
+    np.testing.assert_array_equal(found, other.T)
+    assert found.dtype == other.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(function(X), X.T)
+
+
+def test_an_array_with_an_equal_dtype_is_taken() -> None:
+    loaded = pickle.loads(pickle.dumps(X))
+    assert loaded.dtype is not X.dtype
+    assert runs_natively(hot(transpose, X), loaded)
+
+
+def test_what_is_no_array_is_refused_as_ever() -> None:
+    class Subclass(np.ndarray):
+        pass
+
+    class Table(dict):
+        pass
+
+    function = hot(transpose, X)
+    for wrong in (X.view(Subclass), np.ma.array(X), X.tolist(), "x", None, object(), 1j):
+        with pytest.raises(Exception) as plain:      # whatever it is that a function never called before says
+            adjit.compile(transpose, backend="native")(wrong)
+        with pytest.raises(type(plain.value)) as error:
+            function(wrong)
+        assert str(error.value).splitlines()[0] == str(plain.value).splitlines()[0]
+    take = hot(lambda tree: tree["a"].T, {"a": X})
+    with pytest.raises(AdjitError):
+        take(Table(a=X))
+    ordered = collections.OrderedDict(a=X)
+    assert not runs_natively(take, ordered)
+    np.testing.assert_array_equal(take(ordered), X.T)
+
+
+def test_the_structure_counts() -> None:
+    def function(tree):
+        return next(iter(tree.values())).T
+
+    function_ = hot(function, {"a": X, "b": V})
+    assert runs_natively(function_, {"a": X, "b": V})
+    assert runs_natively(function_, {"".join(["", "a"]): X, "b": V})
+    for other in ({"a": X}, {"a": X, "b": V, "c": V}, {"a": X, "c": V}, {"b": V, "a": X}, {"a": X, "b": (V,)}, {"a": X, 1: V}):
+        assert not runs_natively(function_, other)
+        np.testing.assert_array_equal(function_(other), function(other))
+    listed = hot(lambda items: items[0].T, [X, V])
+    for items in ((X, V), [X], [X, V, V], [V, X]):
+        assert not runs_natively(listed, items)
+
+
+def test_keywords() -> None:
+    def function(x, y=V, *, z=V):
+        return x.T, y + z
+
+    function_ = hot(function, X, z=OFFSET)
+    np.testing.assert_array_equal(function_(X, z=OFFSET)[1], V + OFFSET)
+    assert not runs_natively(function_, X, y=OFFSET)
+    np.testing.assert_array_equal(function_(X, y=OFFSET)[1], V + OFFSET)
+    np.testing.assert_array_equal(function_(X, **{"".join(["", "z"]): V, "y": V})[1], V + V)
+    assert not runs_natively(function_, x=X, z=V)
+    assert runs_natively(hot(function_, x=X, z=V), x=X, z=V)
+    for args, kwargs in (((), {}), ((X, V, V), {"z": V}), ((X,), {"w": V}), ((X,), {"x": X})):
+        with pytest.raises(TypeError, match=r"function\(\)"):
+            function_(*args, **kwargs)
+
+
+def test_donated_arrays_come_back_themselves() -> None:
+    @adjit.compile(backend="native", donate="state")
+    def step(state, x):
+        return {"a": state["a"] @ x, "b": state["b"]}, x.T
+
+    def state() -> dict[str, np.ndarray]:
+        return {"a": np.eye(3), "b": np.ones(3)}
+
+    given, x = state(), np.arange(9.0).reshape(3, 3)
+    hot(step, given, x)
+    given = state()
+    found, _ = step(given, x)
+    assert found["a"] is given["a"]
+    assert found["b"] is given["b"]
+    np.testing.assert_array_equal(found["a"], x)
+    assert runs_natively(step, state(), x)
+
+    locked = state()
+    locked["a"].flags.writeable = False
+    shared = state()
+    shared["b"] = shared["a"][1]
+    for wrong, other in ((locked, x), (shared, x), (state(), None), ({"a": np.eye(3).T[::-1], "b": np.ones(3)}, x)):
+        before = {name: array.copy() for name, array in wrong.items()}
+        with pytest.raises(adjit.errors.DonationError):
+            step(wrong, wrong["a"] if other is None else other)
+        for name, array in wrong.items():
+            np.testing.assert_array_equal(array, before[name])
+    overlapping = np.zeros(17)
+    with pytest.raises(adjit.errors.DonationError):
+        step({"a": overlapping[:9].reshape(3, 3), "b": np.ones(3)}, overlapping[8:].reshape(3, 3))
+    neighbours = np.zeros(18)
+    assert runs_natively(step, {"a": neighbours[:9].reshape(3, 3), "b": np.ones(3)}, neighbours[9:].reshape(3, 3))
+
+
+def test_what_the_function_reaches_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = 3.0
+    table = [1.0, 2.0]
+
+    def function(x):
+        return x * number * SCALE * table[0] + OFFSET * len(table)
+
+    function_ = hot(function, X)
+    np.testing.assert_array_equal(function_(X), function(X))
+    changed = np.array([5.0, 6.0, 7.0])
+    monkeypatch.setitem(globals(), "OFFSET", changed)
+    np.testing.assert_array_equal(function_(X), function(X))
+    changed[:] = 0
+    np.testing.assert_array_equal(hot(function_, X)(X), function(X))
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert not runs_natively(function_, X)
+    np.testing.assert_array_equal(hot(function_, X)(X), function(X))
+    number = 4.0
+    np.testing.assert_array_equal(hot(function_, X)(X), function(X))
+    table[0] = 8.0
+    np.testing.assert_array_equal(hot(function_, X)(X), function(X))
+    table.append(1.0)
+    np.testing.assert_array_equal(function_(X), function(X))
+    monkeypatch.delitem(globals(), "SCALE")
+    with pytest.raises(NameError):
+        function_(X)
+
+
+def test_what_only_python_can_look_at() -> None:
+    class Settings:
+        def __init__(self) -> None:
+            self.scale = 2.0
+
+    settings = Settings()
+
+    def function(x):
+        return x.T * settings.scale
+
+    function_ = hot(function, X)
+    settings.scale = 3.0
+    np.testing.assert_array_equal(function_(X), X.T * 3)
+    np.testing.assert_array_equal(hot(function_, X)(X), X.T * 3)
+
+
+def test_a_trace_under_way_takes_the_function_in() -> None:
+    inner = hot(transpose, X)
+
+    def outer(x):
+        return inner(X) + inner(x)
+
+    before = inner._cache.record.hits
+    compiled = adjit.compile(outer, backend="native")
+    np.testing.assert_array_equal(compiled(X), X.T * 2)
+    assert inner._cache.record.hits == before
+    np.testing.assert_array_equal(adjit.grad(lambda x: inner(x).sum())(X), np.ones_like(X))
+    assert runs_natively(inner, X)
+
+
+def test_whether_gradients_are_recorded_counts() -> None:
+    def function(x):
+        return x.T * (2.0 if adjit.is_grad_enabled() else 3.0)
+
+    function_ = hot(function, X)
+    with adjit.no_grad():
+        np.testing.assert_array_equal(function_(X), X.T * 3)
+        np.testing.assert_array_equal(hot(function_, X)(X), X.T * 3)
+    np.testing.assert_array_equal(function_(X), X.T * 2)
+    assert runs_natively(function_, X)
+
+
+def test_counts_and_reports_are_those_of_all_calls() -> None:
+    function = hot(transpose, X)
+    other = V.reshape(1, 3)
+    for _ in range(4):
+        function(other)
+    for _ in range(5):
+        function(X)
+    assert function.cache_info()[:3] == (10, 2, 2)      # 3 and 5 of the first, 4 of the second, without the first of each
+    assert [program.calls for program in function.programs()] == [8, 4]
+    assert "f64[2,3]" in function.ir()
+    function(other)
+    assert "f64[1,3]" in function.ir()
+    assert "5 calls" in function.explain()
+    function.clear_cache()
+    assert function.cache_info()[:3] == (0, 0, 0)
+    np.testing.assert_array_equal(function(X), X.T)
+
+
+def test_the_programs_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_SIGNATURES", "2")
+    function = adjit.compile(transpose, backend="native")
+    arrays = [np.zeros((1, n)) for n in range(1, 5)]
+    for array in (arrays[0], arrays[1]):
+        hot(function, array)
+    for array in (arrays[0], arrays[2]):
+        function(array)
+    assert [program.signature.leaf_keys[0][1] for program in function.programs()] == [(1, 1), (1, 3)]
+    assert runs_natively(function, arrays[0])
+    assert not runs_natively(function, arrays[1])
+
+
+def test_more_signatures_than_the_entry_tries() -> None:
+    function = adjit.compile(transpose, backend="native")
+    arrays = [np.arange(n + 1.0).reshape(1, -1) for n in range(2 * MOST_PROGRAMS)]
+    for _ in range(4):
+        for array in arrays:
+            np.testing.assert_array_equal(function(array), array.T)
+    recent = arrays[-MOST_PROGRAMS:]
+    assert all(runs_natively(function, array) for array in (*recent, *reversed(recent)))
+    assert function.cache_info().traces == len(arrays)
+
+
+def test_an_index_out_of_range_is_an_error_of_the_users_line() -> None:
+    def function(x, i):
+        return x[i], x.T
+
+    good, bad = np.array([1, 0]), np.array([0, 5])
+    function_ = hot(function, X, good)
+    cold = adjit.compile(function, backend="native")
+    with pytest.raises(IndexError) as wanted:
+        cold(X, bad)
+    text = str(wanted.value)
+    assert "test_native_entry.py" in text
+    del wanted
+    gc.collect()
+    references = sys.getrefcount(X), sys.getrefcount(bad)
+    for _ in range(100):
+        with pytest.raises(IndexError) as error:
+            function_(X, bad)
+        assert str(error.value) == text
+    del error
+    gc.collect()
+    assert abs(sys.getrefcount(X) - references[0]) < 5
+    assert abs(sys.getrefcount(bad) - references[1]) < 5
+    np.testing.assert_array_equal(function_(X, good)[0], X[good])
+
+
+def test_methods_and_static_arguments() -> None:
+    class Model:
+        def __init__(self, scale: float):
+            self.scale = scale
+
+        @adjit.compile(backend="native", static="power")
+        def predict(self, x, power):
+            return self.scale * x.T ** power
+
+    models = [Model(2.0), Model(3.0)]
+    for _ in range(4):
+        for model in models:
+            np.testing.assert_array_equal(model.predict(X, 2), model.scale * X.T ** 2)
+    power = adjit.compile(lambda x, how: x.T * how[0], backend="native", static="how")
+    for how in ([2.0], [3.0]):
+        for _ in range(3):
+            np.testing.assert_array_equal(power(X, how), X.T * how[0])
+    how[0] = 7.0
+    np.testing.assert_array_equal(power(X, how), X.T * 7)
+
+
+def test_large_results_lie_in_blocks_that_are_used_again() -> None:
+    n = int((BLOCK_BYTES / 8) ** 0.5) + 1
+    x = np.arange(float(n * n)).reshape(n, n)
+    function = hot(transpose, x)
+    first = function(x)
+    assert first.ctypes.data % 64 == 0
+    assert first.flags.writeable
+    assert first.flags.c_contiguous
+    np.testing.assert_array_equal(first, x.T)
+    view, place = first[1:], first.ctypes.data
+    del first
+    second = function(x)
+    assert second.ctypes.data != place      # a view of the first still lives
+    second[:] = 0
+    np.testing.assert_array_equal(view, x.T[1:])
+    del view
+    places = set()
+    for _ in range(20):
+        places.add(function(x).ctypes.data)
+    assert places == {place}
+
+
+def test_the_pool_gives_back_what_is_too_much() -> None:
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    x = np.ones((1024, 1024))
+    function = hot(transpose, x)
+    gc.collect()
+    before = resident()
+    results = [function(x) for _ in range(60)]      # 500 MB
+    assert resident() - before > 400 << 20
+    del results
+    gc.collect()
+    assert resident() - before < 300 << 20
+
+
+KINDS: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]] = {
+    "arrays": lambda: (lambda x, y: (x.T, y + OFFSET), (X, V), {}),
+    "scalars": lambda: (lambda x, w, s: {"a": x.T * w, "s": s + w}, (X, 1234.5, np.float64(77.25)), {}),
+    "tree": lambda: (lambda tree, *, k: [tree["a"].T, (None, tree["b"][0] + k), "text"], ({"a": X, "b": [V, None]},), {"k": OFFSET}),
+    "static": lambda: (lambda x, n, name: (x.T * n, name), (X, 123456789, "a long name that is not interned"), {}),
+    "one": lambda: (transpose, (X,), {}),
+    "long": lambda: (lambda x, y: x @ y @ x, (np.ones((200, 200)), np.ones((200, 200))), {}),
+    "dataclass": lambda: (lambda x: collections.OrderedDict(a=x.T), (X,), {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_reference_is_lost_or_kept(kind: str) -> None:
+    fun, args, kwargs = KINDS[kind]()
+    function = hot(fun, *args, **kwargs)
+    result = function(*args, **kwargs)
+    leaves = [*args, *kwargs.values(), *(args[0].values() if isinstance(args[0], dict) else ()), np.dtype("f8"), OFFSET, fun, function,
+              function._cache.last.record, "text", *(result if isinstance(result, (dict, list, tuple)) else [result])]
+    del result
+    tracked = len(gc.get_objects())
+    before = [sys.getrefcount(leaf) for leaf in leaves]
+    for _ in range(200 if kind == "long" else 30_000):
+        function(*args, **kwargs)
+    after = [sys.getrefcount(leaf) for leaf in leaves]
+    assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 5, list(zip(leaves, before, after, strict=True))
+    assert abs(len(gc.get_objects()) - tracked) < 100
+
+
+@pytest.mark.slow
+def test_a_million_calls_leave_nothing_behind() -> None:
+    state, x = {"a": np.eye(3), "b": np.zeros(3)}, np.eye(3)
+    function = hot(adjit.compile(lambda state, x, n: ({"a": state["a"] @ x, "b": state["b"]}, x.T, n), backend="native", donate="state"),
+                   state, x, "static")
+    leaves = [state, x, state["a"], state["b"], "static", None, np.dtype("f8")]
+    before = [sys.getrefcount(leaf) for leaf in leaves]
+    blocks = sys.getallocatedblocks()
+    for _ in range(1_000_000):
+        function(state, x, "static")
+    assert [sys.getrefcount(leaf) for leaf in leaves] == before
+    assert abs(sys.getallocatedblocks() - blocks) < 100
+
+
+def test_results_that_python_builds() -> None:
+    point = collections.namedtuple("point", "a b")
+    function = hot(lambda x: point(x.T, {"c": x + 1}), X)
+    found = function(X)
+    assert type(found) is point
+    np.testing.assert_array_equal(found.a, X.T)
+    np.testing.assert_array_equal(found.b["c"], X + 1)
+
+
+def test_functions_are_freed_with_their_programs() -> None:
+    function = hot(lambda x: x.T + OFFSET[:2], X)
+    watched = [weakref.ref(thing) for thing in (function, function._cache.last, function._cache.last.record, function.fun)]
+    del function
+    gc.collect()
+    assert [reference() for reference in watched] == [None] * 4
+
+
+def test_eight_threads_at_once() -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 90, 90))
+    function = adjit.compile(lambda tree, w: {"p": tree["x"] @ tree["y"] @ tree["x"], "t": tree["x"].T, "s": w * 2.0}, backend="native")
+    wanted = x @ y @ x
+    wrong: list[Any] = []
+    stop = threading.Event()
+
+    def work(number: int) -> None:
+        try:
+            for round_ in range(200):
+                scale = float(number * 1000 + round_)
+                found = function({"x": x * 1.0, "y": y}, scale)
+                if not (np.allclose(found["p"], wanted, rtol=1e-9, atol=1e-8) and (found["t"] == x.T).all() and found["s"] == scale * 2):
+                    wrong.append((number, round_))
+        except BaseException as error:
+            wrong.append(error)
+
+    def disturb() -> None:
+        while not stop.wait(0.002):
+            function.clear_cache()
+            function({"x": x, "y": y}, 1.0)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    disturber = threading.Thread(target=disturb)
+    for thread in (*threads, disturber):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    disturber.join()
+    assert wrong == []
+
+
+def test_arguments_that_another_thread_drops_meanwhile() -> None:
+    x = np.random.default_rng(0).standard_normal((300, 300))
+    function = hot(lambda tree: tree["x"] @ tree["x"] @ tree["x"], {"x": x})
+    wanted = function({"x": x})
+    tree = {"x": x.copy()}
+    stop = threading.Event()
+
+    def drop() -> None:
+        while not stop.is_set():
+            tree["x"] = x.copy()
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    try:
+        for _ in range(100):
+            np.testing.assert_array_equal(function(tree), wanted)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_fork_while_threads_are_in_calls() -> None:
+    x = np.random.default_rng(0).standard_normal((200, 200))
+    function = hot(lambda x: x @ x @ x, x)
+    wanted = function(x)
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            function(x)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                fine = all((function(x) == wanted).all() for _ in range(3)) and runs_natively(function, x)
+                os._exit(0 if fine else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_without_an_entry_python_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    callable_type.cache_clear()
+    monkeypatch.setattr(object_layout, "known", lambda: False)
+    try:
+        function = adjit.compile(transpose, backend="native")
+        for _ in range(4):
+            np.testing.assert_array_equal(function(X), X.T)
+        assert type(function) is CompiledFunction
+        assert function._cache.record.hits == 0
+        assert function.cache_info().hits == 3
+    finally:
+        callable_type.cache_clear()
+
+
+def test_the_callable_type_is_a_subclass_that_is_called_in_python_at_first() -> None:
+    function = adjit.compile(transpose, backend="native")
+    assert isinstance(function, CompiledFunction)
+    assert (type(function).__name__, type(function).__module__, function.__name__) == (
+        "CompiledFunction", CompiledFunction.__module__, "transpose")
+    np.testing.assert_array_equal(function(X), X.T)
+    assert function._cache.record.hits == 0
+    assert callable_type(CompiledFunction) is type(function)
