@@ -12,7 +12,6 @@ from native_steps import TARGET_CASES, CheckFailed, run_steps
 from op_cases import assert_identical, for_each_op, type_of
 
 from adjit.codegen.native.lower_op import lower_op
-from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.target import TARGETS, Target
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.evaluator import evaluate
@@ -67,7 +66,7 @@ def test_every_op_has_machine_code(definition: OpDefinition) -> None:
     for sample in definition.samples():
         op = op_of(definition, sample.arrays, sample.attrs)
         for target in TARGETS.values():
-            assert lower_step(op, {}, target) or not op.result.type.size
+            assert lower_op(op, {}, target) or not op.result.type.size
 
 
 @for_each_target

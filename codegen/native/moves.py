@@ -18,6 +18,8 @@ LONG = 1 << 15
 """Bytes of a row from which it is cut, to be shared among tasks."""
 
 CACHE_LINE = 64
+LARGEST_TILE = {1: 4, 2: 4, 4: 8, 8: 4}
+"""Rows and columns of a tile, by the size of an element: with larger ones, shuffles take LLVM long and run no faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class _Tiles(_Rows):
     def __init__(self, move: Move, target: Target, turned: int):
         row, column = move.axes[-1], move.axes[turned]
         self.column = column
-        self.tile = min(power_of_two_below(min(row.size, column.size)), target.lanes(move.size), 16)
+        self.tile = min(power_of_two_below(min(row.size, column.size)), target.lanes(move.size), LARGEST_TILE[move.size])
         self.block = max(self.tile, CACHE_LINE // move.size)          # of the column: whole lines of the source are used at once
         self.strip = 32 * self.block                                  # of the row
         super().__init__(move, target)
