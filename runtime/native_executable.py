@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.native.artifact import Artifact, failed_check
+from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.target import TARGETS
@@ -96,8 +96,11 @@ class NativeExecutable:
 
     def index_error(self, status: int, params: int, results: int, arena: int) -> IndexError:
         """The error that a number returned by `adjit_run` stands for; the others are its arguments, as addresses."""
-        number, _ = failed_check(status)
-        check = self.code.artifact.checks[number]
+        number, position = failed_check(status)
+        checks = self.code.artifact.checks
+        check = checks[number] if number in checks else checks[nested_check(number, position)]
+        if not check.space:
+            return _out_of_range(check)
         if check.space == "arena":
             address = arena + check.offset
         else:
@@ -110,7 +113,7 @@ class NativeExecutable:
             check_indices(indices, check.size, check.axis)
         except IndexError as error:
             return IndexError(f"{check.op}: {error}{place}")
-        return IndexError(f"{check.op}: an index was out of range for axis {check.axis} of size {check.size}{place}")
+        return _out_of_range(check)
 
     def _take(self) -> _Frame:
         try:
@@ -157,6 +160,11 @@ class NativeExecutable:
             last = stop
             times.append((op, begin + int((start - zero) * length), begin + int((stop - zero) * length)))
         return times
+
+
+def _out_of_range(check: IndexCheck) -> IndexError:
+    place = f"\n    at {check.location.describe()}" if check.location else ""
+    return IndexError(f"{check.op}: an index was out of range for axis {check.axis} of size {check.size}{place}")
 
 
 class _Frame:

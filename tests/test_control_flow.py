@@ -11,7 +11,7 @@ import pytest
 import adjit as aj
 from adjit.errors import ArgumentError, DTypeError, ShapeError, TraceError, UnsupportedError
 
-BACKENDS = ("interpret", "numba")
+BACKENDS = ("interpret", "numba", "native")
 both = pytest.mark.parametrize("backend", BACKENDS)
 
 RNG = np.random.default_rng(7)

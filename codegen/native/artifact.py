@@ -14,13 +14,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.native.program import ENTRY, OP_SHIFT
-from adjit.codegen.native.program_code import ProgramCode
+from adjit.codegen.native.control_flow import nested_ops
+from adjit.codegen.native.program import ENTRY
+from adjit.codegen.native.program_code import OP_SHIFT, ProgramCode
 from adjit.codegen.target import Target, machine
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Location
-from adjit.ir.graph import Graph
+from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import ALIGNMENT, Handing, Layout
+from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.ir.types import short_name
 from adjit.ir.version import VERSION
 
@@ -47,6 +49,7 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
     """What an op checks: its indices, int64, `space` ("arena", "param", "result") and `offset` say where, against an axis of `size`.
+    Where the indices of an op within a loop or a branch lie is not kept: there `space` is "".
 
     `place` is the user's file, line and function; None where they are not known.
     """
@@ -115,11 +118,26 @@ def _checks(layout: Layout) -> dict[int, IndexCheck]:
     found = {}
     for number, op in enumerate(layout.ops):
         if op.definition.kind is Kind.INDEXING:
-            base, indices = op.operands[:2]
-            slot, axis = layout.places[indices], op.attrs["axis"]
-            place = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
-            found[number] = IndexCheck(op.name, slot.space, slot.offset, indices.type.shape, axis, base.type.shape[axis], place)
+            slot = layout.places[op.operands[1]]
+            found[number] = _check(op, slot.space, slot.offset)
+        if op.name in CONTROL_FLOW:
+            found.update((nested_check(number, position), _check(inner, "", 0)) for position, (inner, _) in enumerate(nested_ops(op))
+                         if inner.definition.kind is Kind.INDEXING)
     return found
+
+
+def _check(op: Op, space: str, offset: int) -> IndexCheck:
+    base, indices = op.operands[:2]
+    place = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
+    return IndexCheck(op.name, space, offset, indices.type.shape, op.attrs["axis"], base.type.shape[op.attrs["axis"]], place)
+
+
+def nested_check(number: int, position: int) -> int:
+    """The number of the check of an op within the loop or branch `number`, whose place among the ops there is `position`."""
+    return ((position + 1) << _NESTED_SHIFT) + number
+
+
+_NESTED_SHIFT = 32
 
 
 def failed_check(status: int) -> tuple[int, int]:

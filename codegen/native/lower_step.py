@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from adjit.codegen.native.control_flow import lower_control_flow
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.fused import lower_fused
 from adjit.codegen.native.lower_op import lower_op
@@ -12,10 +13,11 @@ from adjit.codegen.native.program_code import LowerGraph
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
+from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 RegionLowering = Callable[[Op, Mapping[int, int], Target, LowerGraph], tuple[StepCode, ...]]
 
-REGIONS: dict[str, RegionLowering] = {}
+REGIONS: dict[str, RegionLowering] = dict.fromkeys(CONTROL_FLOW, lower_control_flow)
 """Ops that own graphs which were planned like programs, by name."""
 
 

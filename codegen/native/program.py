@@ -19,16 +19,13 @@ from dataclasses import dataclass, field
 
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.lower_step import lower_step
-from adjit.codegen.native.program_code import Call, ProgramCode
+from adjit.codegen.native.program_code import OP_SHIFT, Call, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.layout import Handing, Layout
 
 ENTRY = "adjit_run"
-OP_SHIFT = 40
-"""Bits of a returned number below that of the op."""
-
 CALLS = 128
 """Calls of steps in one function: longer ones take LLVM more than linear time."""
 

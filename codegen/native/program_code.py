@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from adjit.codegen.native.step_code import StepCode
 from adjit.ir.graph import Graph, Slot
 
+OP_SHIFT = 40
+"""Bits of a returned number below that of the op."""
+
 PARALLEL_NANOSECONDS = 15_000.0
 """Estimated work from which a step is given to the threads; about what waking one takes, which then joins in where it can."""
 
@@ -47,6 +50,11 @@ class ProgramCode:
     def work(self) -> float:
         """Estimated nanoseconds on one thread."""
         return sum(call.code.work for call in self.calls)
+
+    @property
+    def checks(self) -> bool:
+        """Whether it may return something else than 0."""
+        return any(call.code.checks for call in self.calls)
 
     @property
     def text(self) -> str:
