@@ -23,6 +23,9 @@ NANOSECONDS_A_VECTOR = 0.18
 WINDOWS = 1024
 """The most windows of a block: so many products are summed in one chain."""
 
+TURNED_BYTES = 96 << 10
+"""The most that the turned cotangent of a block takes: every tile reads all of it."""
+
 COLUMNS = 64
 """The most outputs that are turned at once."""
 
@@ -63,7 +66,8 @@ def plan_gradient(geometry: Geometry, parts: int, target: Target) -> GradientPla
     channels = max(most // geometry.taps, 1)
     wanted = max(TASKS // (parts * geometry.groups * len(columns)), 1)
     inputs = equal_parts(geometry.inputs, max(-(-geometry.inputs // wanted), 1))
-    block = choose_block(geometry, max(inputs) * geometry.sliding.sizes[0], WINDOWS, 1)
+    windows = min(WINDOWS, max(TURNED_BYTES // (max(columns) * (target.vector_bytes // lanes)), 32))
+    block = choose_block(geometry, max(inputs) * geometry.sliding.sizes[0], windows, 1)
     return GradientPlan(block, parts, inputs, columns, tuple((start, start + count) for start, count in zip(starts, taps, strict=True)), channels)
 
 

@@ -192,26 +192,33 @@ class PanelText(VectorText):
 
     def mask_below(self, count: str) -> str:
         """Lanes whose number is below `count`."""
-        return self.let(f"icmp slt <{self.lanes} x i32> {self._lane_numbers()}, {self._spread(count)}")
+        return self.let(f"icmp slt <{self.lanes} x i32> {self._lane_numbers()}, {self.spread_number(count)}")
 
-    def masked_load(self, pointer: str, mask: str) -> str:
-        """The elements of the lanes in the mask, 0 in the others."""
+    def masked_load(self, pointer: str, mask: str, filler: str = "zeroinitializer") -> str:
+        """The elements of the lanes in the mask, those of `filler` in the others."""
         return self.call(self.vector, f"llvm.masked.load.{self._suffix(self.lanes)}.p0", ("ptr", pointer), ("i32", str(self.bytes)),
-                         (f"<{self.lanes} x i1>", mask), (self.vector, "zeroinitializer"))
+                         (f"<{self.lanes} x i1>", mask), (self.vector, filler))
 
     def masked_store(self, value: str, pointer: str, mask: str) -> None:
         self.call("void", f"llvm.masked.store.{self._suffix(self.lanes)}.p0", (self.vector, value), ("ptr", pointer),
                   ("i32", str(self.bytes)), (f"<{self.lanes} x i1>", mask))
 
-    def strided(self, row: str, start: str, limit: str, stride: int, spread: int) -> str:
+    def inside(self, start: str, limit: str, stride: int = 1) -> str:
+        """Lanes whose positions `start`, `start + stride`, ... are at least 0 and below `limit`."""
+        kind = f"<{self.lanes} x i32>"
+        return self.let(f"icmp ult {kind} {self._positions(start, stride)}, {self.spread_number(limit)}")     # negative ones are very large
+
+    def _positions(self, start: str, stride: int) -> str:
+        return self.let(f"add <{self.lanes} x i32> {self.spread_number(start)}, {self._lane_numbers(stride)}")
+
+    def strided(self, row: str, start: str, limit: str, stride: int, spread: int, filler: str = "zeroinitializer") -> str:
         """A vector of a padded row: of its elements `start`, `start + stride`, ..., those below `limit`, of which every `spread`th is one of
-        the row in memory, from 0 on; 0 for the others."""
+        the row in memory, from 0 on; `filler` for the others."""
         kind, bools = f"<{self.lanes} x i32>", f"<{self.lanes} x i1>"
-        numbers = self._lane_numbers(stride)
-        position = self.let(f"add {kind} {self._spread(start)}, {numbers}")
-        mask = self.let(f"icmp ult {kind} {position}, {self._spread(limit)}")       # negative ones are very large
+        mask = self.inside(start, limit, stride)
         if spread == stride == 1:
-            return self.masked_load(self.at(row, start), mask)
+            return self.masked_load(self.at(row, start), mask, filler)
+        position = self._positions(start, stride)
         if spread > 1:
             steps = self._constants([spread] * self.lanes)
             whole = self.let(f"icmp eq {kind} {self.let(f'urem {kind} {position}, {steps}')}, zeroinitializer")
@@ -220,7 +227,7 @@ class PanelText(VectorText):
         wide = self.let(f"sext {kind} {position} to <{self.lanes} x i64>")
         places = self._addresses(row, wide)
         return self.call(self.vector, f"llvm.masked.gather.{self._suffix(self.lanes)}.v{self.lanes}p0", (f"<{self.lanes} x ptr>", places),
-                         ("i32", str(self.bytes)), (bools, mask), (self.vector, "zeroinitializer"))
+                         ("i32", str(self.bytes)), (bools, mask), (self.vector, filler))
 
     def scatter(self, value: str, pointer: str, stride: int, mask: str) -> None:
         """Store the lanes in the mask `stride` elements apart."""
@@ -237,7 +244,7 @@ class PanelText(VectorText):
     def _constants(self, numbers: Sequence[int]) -> str:
         return f"<{', '.join(f'i32 {number}' for number in numbers)}>"
 
-    def _spread(self, number: str) -> str:
+    def spread_number(self, number: str) -> str:
         kind = f"<{self.lanes} x i32>"
         narrow = number if number.lstrip("-").isdigit() else self.let(f"trunc i64 {number} to i32")
         return self.shuffled(kind, self.let(f"insertelement {kind} poison, i32 {narrow}, i32 0"))

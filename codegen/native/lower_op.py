@@ -16,6 +16,7 @@ from adjit.codegen.native.reductions import lower_reduction
 from adjit.codegen.native.scans import lower_cumulative
 from adjit.codegen.native.sorting import lower_argsort
 from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.windows import lower_windows
 from adjit.codegen.target import Target
 from adjit.ir.definition import Kind
 from adjit.ir.errors import UnsupportedError
@@ -27,6 +28,7 @@ LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(MOVES, lower_movement),
     "convolution": lower_convolution,
     "convolution_kernel_gradient": lower_kernel_gradient,
+    **dict.fromkeys(("window_sum", "window_max", "window_max_scatter", "window_max_take"), lower_windows),
     "iota": lower_iota,
     "take": lower_take,
     "take_along_axis": lower_take_along_axis,
