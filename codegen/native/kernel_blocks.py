@@ -77,7 +77,7 @@ class BlockWriter(KernelWriter):
         reductions = [op for value, op in self.reductions.items() if s.scope[value] == "rows"]
         stored = [value for value in dict.fromkeys(s.region.results) if s.place(value) == "row" and s.level[value] != "late"]
         plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *stored]), reductions)
-        self.spread(plan.uniforms)
+        self.prepare(plan, s.rows)
         chunk = self.lanes * plan.copies
         accumulators = {op.result: self.start(op, plan.copies) for op in reductions}
 
@@ -218,7 +218,7 @@ class BlockWriter(KernelWriter):
     def write_columns(self, plan: LoopPlan, accumulators: Accumulators) -> None:
         """The loop over the columns of a row for this stage."""
         s = self.s
-        self.spread(plan.uniforms)
+        self.prepare(plan, s.columns)
         self.point_at_row(plan)
         inner = [op for op in plan.reductions if s.scope[op.result] == "inner"]
         own = {op.result: self.start(op, plan.copies) for op in inner}

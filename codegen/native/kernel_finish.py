@@ -82,7 +82,7 @@ class FinishWriter(BlockWriter):
         if not reductions and not outputs:
             return
         plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *outputs]), reductions)
-        self.spread(plan.uniforms)
+        self.prepare(plan, s.columns)
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
             names = dict(zip(plan.sinks, self.compute(plan, position), strict=True))

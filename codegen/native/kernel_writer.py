@@ -19,6 +19,9 @@ from adjit.ir.iteration_space import split_at_rows, split_map
 from adjit.ir.kernel_schedule import KernelSchedule
 from adjit.ir.types import U32, U64, short_name
 
+SHORTEST_WITH_INVERSES = 4
+"""Vectors of a loop from which on a division is replaced by products with the inverse, which is a division itself."""
+
 Accumulators = dict[Value, list[str]]
 """For the results of reductions, the partial sums that are under way."""
 
@@ -153,7 +156,38 @@ class KernelWriter:
         if op is None or self.is_loaded(value):
             return self.load_leaf(value, position)
         names = [self.vector(operand, position) for operand in op.operands]
-        return names[0] if op.name in ("broadcast", "reshape") else self.text.apply(op, names, self.lanes)
+        if op.name in ("broadcast", "reshape"):
+            return names[0]
+        known = (op.name, value.type.dtype, *names)
+        result = self.find(known)
+        if result is None:
+            result = self.scopes[-1][known] = self.divided(op, names) or self.text.apply(op, names, self.lanes)
+        return result
+
+    def divided(self, op: Op, names: list[str]) -> str | None:
+        """A quotient by a number whose inverse `spread` made ready."""
+        inverse = self.find((op.operands[-1], "inverse")) if op.name in ("divide", "strong_divide") else None
+        if inverse is None:
+            return None
+        type, divisor = short_name(op.result.type.dtype), op.operands[1]
+        operands = [names[0], *(str(self.find((divisor, part))) for part in ("scale", "scaled", "inverse"))]
+        return self.text.put_in(template(f"{op.name}_by_number", (type,) * 4, "", self.lanes, self.text.target.fma), operands)
+
+    def invert(self, op: Op) -> None:
+        """Make a number ready to be divided by many times; scaled, where it is so small that it has no inverse."""
+        text, divisor = self.text, op.operands[1]
+        if self.find((divisor, "inverse")) is not None:
+            return
+        type, kind, width = text.element(divisor.type.dtype), short_name(divisor.type.dtype), divisor.type.dtype.itemsize * 8
+        name, small = self.scalar(divisor), {32: 2.0**-100, 64: 2.0**-900}[width]
+        size = text.call(type, f"llvm.fabs.{kind}", (type, name))
+        below = text.let(f"fcmp olt {type} {size}, {text.literal(small, divisor.type.dtype)}")
+        scale = text.let(f"select i1 {below}, {type} {text.literal(1 / small, divisor.type.dtype)}, "
+                         f"{type} {text.literal(1, divisor.type.dtype)}")
+        scaled = text.let(f"fmul {type} {name}, {scale}")
+        inverse = text.let(f"fdiv {type} {text.literal(1, divisor.type.dtype)}, {scaled}")
+        for part, number in (("scale", scale), ("scaled", scaled), ("inverse", inverse)):
+            self.scopes[-1][divisor, part] = text.splat(number, type)
 
     def compute(self, plan: LoopPlan, position: Position) -> list[str]:
         """The sinks of a loop at this position; all is read before anything is written."""
@@ -163,8 +197,15 @@ class KernelWriter:
             self.vector(op.result, position)
         return [self.vector(sink, position) for sink in plan.sinks]
 
+    def prepare(self, plan: LoopPlan, length: int) -> None:
+        """Before a loop over `length` elements: the numbers that it needs in all lanes of a vector, and the inverses of divisors."""
+        self.spread(plan.uniforms)
+        if length >= SHORTEST_WITH_INVERSES * self.lanes and self.text.target.fma:
+            for op in plan.ops:
+                if op.name in ("divide", "strong_divide") and not self.is_vector(op.operands[1]):
+                    self.invert(op)
+
     def spread(self, values: Iterable[Value]) -> None:
-        """Put numbers into all lanes of a vector, before the loop that needs them so."""
         for value in values:
             if self.find((value, "vector")) is None:
                 self.scopes[-1][value, "vector"] = self.text.splat(self.scalar(value), self.text.element(value.type.dtype))

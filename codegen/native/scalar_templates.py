@@ -13,13 +13,13 @@ from functools import cache, partial
 
 from adjit.codegen.vector_math import arithmetic
 from adjit.codegen.vector_math.functions import BINARY, UNARY
-from adjit.codegen.vector_math.language import Value, convert, select
+from adjit.codegen.vector_math.language import Value, convert, fma, select
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Op
 from adjit.ir.types import short_name
 
-NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05"
+NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05\x06"
 """Marks: of names, of the block before the instructions, of the operands."""
 
 _LOCAL = re.compile(r"%v(?=\d)|(?<=%)(?:rare|join)(?=\d)|^(?:rare|join)(?=\d)", re.MULTILINE)
@@ -29,9 +29,38 @@ _MAY_CONTRACT = frozenset({"add", "subtract", "multiply", "square", "reduce_sum"
 _LONGEST_INLINED = 160
 """Instructions of a function that is printed in place; a longer one is called."""
 
-_STEPS: dict[str, Callable[..., Value]] = {
-    "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": arithmetic.larger, "reduce_min": arithmetic.smaller,
-    "reduce_and": arithmetic.logical_and, "reduce_or": arithmetic.logical_or}
+
+
+def _larger(a: Value, b: Value) -> Value:
+    """As `arithmetic.larger`, but that of two zeros it takes any: three instructions instead of six."""
+    larger = select(a > b, a, b)
+    return select(a.differs(a), a, larger) if a.kind == "f" else larger
+
+
+def _smaller(a: Value, b: Value) -> Value:
+    smaller = select(a < b, a, b)
+    return select(a.differs(a), a, smaller) if a.kind == "f" else smaller
+
+
+def quotient_by_number(a: Value, scale: Value, divisor: Value, inverse: Value) -> Value:
+    """`a / b` for `divisor = b scale` and `inverse = 1 / divisor`: a product, corrected by what it leaves, is the rounded quotient
+    (Markstein 1990). Where it leaves no number, or a zero with a sign, the product is right already."""
+    a = a * scale
+    q = a * inverse
+    rest = fma(-q, divisor, a)
+    return select(rest.equals(rest) & q.differs(0.0), fma(rest, inverse, q), q)
+
+
+def _strong_quotient_by_number(a: Value, scale: Value, divisor: Value, inverse: Value) -> Value:
+    return select(a.equals(0.0), 0.0, quotient_by_number(a, scale, divisor, inverse))
+
+
+_OTHERS: dict[str, Callable[..., Value]] = {
+    "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": _larger, "reduce_min": _smaller,
+    "reduce_and": arithmetic.logical_and, "reduce_or": arithmetic.logical_or, "maximum": _larger, "minimum": _smaller,
+    "divide_by_number": quotient_by_number, "strong_divide_by_number": _strong_quotient_by_number,
+    "select": select, "stop_gradient": lambda x: x}
+"""Definitions that are not in the tables of `codegen/vector_math/`, or are better for vectors that are written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +105,7 @@ def template(name: str, types: tuple[str, ...], target: str, width: int, fused: 
 def _definition(name: str, target: str) -> Callable[..., Value]:
     if name == "convert":
         return partial(convert, type=target)
-    if name == "select":
-        return select
-    if name == "stop_gradient":
-        return lambda x: x
-    return _STEPS.get(name) or UNARY.get(name) or BINARY[name]
+    return _OTHERS.get(name) or UNARY.get(name) or BINARY[name]
 
 
 def _marked(text: str) -> str:
