@@ -57,7 +57,7 @@ def fuse_kernels(graph: Graph, options: Options) -> Graph:
     fusion.grow_within_parts()
     fusion.join_parts()
     fusion.join_readers()
-    return fusion.rebuild()
+    return fusion.rebuild(options.only_kernels)
 
 
 MAX_WAITING = 10
@@ -167,9 +167,9 @@ class _Fusion:
 
     # -- the new graph
 
-    def rebuild(self) -> Graph:
+    def rebuild(self, only_kernels: bool) -> Graph:
         """The units in their order. Views that every reader copied into its kernel are gone."""
-        groups = {number: group for number, group in self.groups.items() if _is_worth_a_kernel(group)}
+        groups = {number: group for number, group in self.groups.items() if only_kernels or _is_worth_a_kernel(group)}
         if not groups:
             return self.graph
         demanded = set(self.graph.results)

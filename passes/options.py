@@ -11,8 +11,10 @@ class Options:
 
     memory_budget  how much the forward half may keep for the backward half: bytes (an int), or a fraction of what keeping
                    everything would take (a float). None keeps what is not cheap to compute again.
+    only_kernels   whether all that a kernel can run is to be a kernel, single ops too: for backends that have no better code for them.
     cache_bytes    bytes of the cache that each core has of its own, for backends that run programs in panels; None for those that do not.
     """
 
     memory_budget: int | float | None = None
+    only_kernels: bool = False
     cache_bytes: int | None = None

@@ -31,7 +31,7 @@ class Choices:
     @property
     def options(self) -> Options:
         """What the passes are told."""
-        return Options(self.memory_budget)
+        return Options(self.memory_budget, only_kernels=self.backend == "native")
 
 
 def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,

@@ -404,3 +404,14 @@ def test_a_sum_of_many_matmuls_does_not_wait_for_all_of_them() -> None:
     _, result = fused(f"graph @g({params}, %y: f32[64,64]) {{\n  {body}\n  return {total}\n}}")
     assert any(op.name == "fused" for op in result.ops)
     assert peak_bytes(result) <= (MAX_WAITING + 1) * 64 * 64 * 4
+
+
+def test_single_ops_are_kernels_where_there_is_nothing_else() -> None:
+    graph = parse("""
+graph @g(%x: f32[64,70000], %z: f32[9]) {
+  %s: f32[] = reduce_sum %x {axes=(0, 1)}
+  %y: f32[9] = negative %z
+  return %s, %y
+}""")
+    assert [op.name for op in fuse_kernels(graph, Options()).ops] == ["reduce_sum", "negative"]
+    assert {op.name for op in fuse_kernels(graph, Options(only_kernels=True)).ops} == {"fused"}
