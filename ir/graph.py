@@ -6,7 +6,7 @@ analysis computes uses when it needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +177,31 @@ def attribute_key(value: Any) -> tuple[type, Any]:
 def attributes_key(attrs: Attributes) -> tuple[tuple[str, tuple[type, Any]], ...]:
     """`attribute_key` of all, in the order of their names."""
     return tuple((name, attribute_key(attrs[name])) for name in sorted(attrs))
+
+
+def meaning(op: Op) -> Hashable:
+    """What an op does, whatever it does it to: equal for ops that one piece of code can run.
+
+    Names of values, locations and roles do not count; slots count within regions.
+    """
+    distinct = {value: place for place, value in reversed(list(enumerate(op.operands)))}
+    return (op.name, tuple((distinct[value], value.type) for value in op.operands), tuple(value.type for value in op.results),
+            attributes_key(op.attrs), tuple(_meaning(region) for region in op.regions))
+
+
+def _meaning(graph: Graph) -> Hashable:
+    numbers: dict[Value, int] = {}
+    for value in graph.params:
+        numbers[value] = len(numbers)
+    ops = []
+    for op in graph.ops:
+        operands = tuple([numbers[value] for value in op.operands])
+        for value in op.results:
+            numbers[value] = len(numbers)
+        ops.append((op.name, operands, tuple([value.type for value in op.results]), attributes_key(op.attrs),
+                    tuple([_meaning(region) for region in op.regions]), op.slots))
+    results = tuple([numbers[value] for value in graph.results])
+    return tuple([value.type for value in graph.params]), graph.param_roles, tuple(ops), results
 
 
 def _structure(graph: Graph) -> tuple[Any, ...]:

@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 from test_fuse_kernels import CASES
 
-from adjit.ir.graph import Graph, Op, walk
+from adjit.codegen.native import program
+from adjit.codegen.target import TARGETS
+from adjit.ir.graph import Graph, Op, meaning, walk
+from adjit.ir.ops.region import fused
 from adjit.ir.parser import parse
 from adjit.passes import fusion_groups, unit_order
 from adjit.passes.fuse_kernels import fuse_kernels
@@ -219,3 +222,47 @@ def leads_through_others(reads: list[list[int]], units: UnitOrder, first: int, s
     return first in reached
 
 
+def test_the_text_of_like_steps_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recurrent network of more steps takes no more machine code but for the calls."""
+    made: list[str] = []
+    lower = program.lower_step
+
+    def counted(op: Op, *rest: Any) -> Any:
+        made.append(op.name)
+        return lower(op, *rest)
+
+    monkeypatch.setattr(program, "lower_step", counted)
+
+    def lowered(steps: int) -> tuple[int, int]:
+        made.clear()
+        code = program.lower_program(stages("recurrent", steps)["planned"], TARGETS["sse2"])
+        functions = {call.function for call in code.calls if call.name != "slice"}
+        return len(made) - made.count("slice"), len(functions)      # slices are each at a place of its own
+
+    assert lowered(24) == lowered(12)
+
+
+def test_what_ops_mean() -> None:
+    """Names, roles and lines do not count; operands that are the same value, types, attributes and what is in a region do."""
+    graph = parse("""
+graph @g(%x: f32[4], %y: f32[4]) {
+  %a: f32[4] = add %x, %y  # model.py:1 in f
+  %b: f32[4] = add %a, %x  # model.py:2 in f, adjoint
+  %c: f32[4] = add %x, %x
+  %d: f32[4] = flip %x {axes=(0,)}
+  %r: f32[2,2] = reshape %x {shape=(2, 2)}
+  %e: f32[2,2] = flip %r {axes=(0,)}
+  %h: f32[2,2] = flip %r {axes=(1,)}
+  %t: f32[4] = tanh %x
+  %u: f32[4] = tanh %y
+  %s: f32[4] = sin %y
+  return %a, %b, %c, %d, %e, %h, %t, %u, %s
+}""")
+    a, b, c, d, _, e, h, *_ = graph.ops
+    assert meaning(a) == meaning(b)
+    assert len({meaning(op) for op in (a, c, d, e, h)}) == 5
+    kernels = [parse(f"graph @k(%p: f32[4], %q: f32[4]) {{\n  %{name}: f32[4] = {op} %p, %q\n  return %{name}\n}}")
+               for name, op in (("z", "add"), ("w", "add"), ("z", "subtract"))]
+    attrs = {"rows": 4, "columns": 1, "in_place": (), "scratch_bytes": 0}
+    first, second, third = (meaning(Op(fused, graph.params, (graph.results[0],), attrs, (kernel,))) for kernel in kernels)
+    assert first == second != third

@@ -14,7 +14,7 @@ step (`step_code.py`) and is back when all are done, with the smallest of the re
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from adjit.codegen.native.copies import lower_copy
@@ -22,7 +22,7 @@ from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.native.program_code import OP_SHIFT, Call, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
-from adjit.ir.graph import Graph, Op, Slot
+from adjit.ir.graph import Graph, Op, Slot, meaning
 from adjit.ir.layout import Handing, Layout
 
 ENTRY = "adjit_run"
@@ -48,11 +48,19 @@ together:
 
 @dataclass(slots=True)
 class _Steps:
-    """Functions of steps, one for equal texts."""
+    """Functions of steps, one for equal texts; for ops that mean the same the text is made once."""
 
     prefix: str
+    target: Target
+    codes: dict[Hashable, tuple[StepCode, ...]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
+
+    def lower(self, op: Op, shared: dict[int, int]) -> tuple[StepCode, ...]:
+        key = meaning(op), tuple(shared.items())
+        if key not in self.codes:
+            self.codes[key] = lower_step(op, shared, self.target, lambda graph, prefix: lower_program(graph, self.target, prefix))
+        return self.codes[key]
 
     def name(self, code: StepCode) -> str:
         found = self.names.get(code.text)
@@ -70,8 +78,8 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     processor's clock said before and after it. Raises `UnsupportedError` for an op without machine code.
     """
     layout = Layout(planned)
-    steps = _Steps(prefix)
-    calls = [call for number, op in enumerate(layout.ops) for call in _calls_of(op, number, layout, steps, target)]
+    steps = _Steps(prefix, target)
+    calls = [call for number, op in enumerate(layout.ops) for call in _calls_of(op, number, layout, steps)]
     calls += _copies_of_results(layout, steps)
     shared: dict[str, str] = {}
     declarations: set[str] = set()
@@ -87,14 +95,13 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls))
 
 
-def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps, target: Target) -> list[Call]:
+def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps) -> list[Call]:
     operands = [layout.places[value] for value in op.operands]
     results = op.slots[:len(op.results)]
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
     name = op.regions[0].name if op.regions else op.name
-    codes = lower_step(op, shared, target, lambda graph, prefix: lower_program(graph, target, prefix))
-    return [Call(steps.name(code), code, (*operands, *results, scratch), number, name) for code in codes]
+    return [Call(steps.name(code), code, (*operands, *results, scratch), number, name) for code in steps.lower(op, shared)]
 
 
 def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:
