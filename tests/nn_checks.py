@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+from backends import BACKENDS
 
 import adjit as aj
 
@@ -72,11 +73,12 @@ def check_kernels(cases: Mapping[str, Case], dtype: type) -> None:
             return sum(np.mean(case[0](*inputs[name])) for name, case in cases.items())
         return {name: case[0](*inputs[name]) for name, case in cases.items()}, aj.grad(total)(inputs)
 
-    fast, slow = (optree.tree_flatten(aj.compile(everything, backend=backend)(arrays)) for backend in ("numba", "interpret"))
-    assert fast[1] == slow[1]
-    for ours, reference in zip(fast[0], slow[0], strict=True):
-        assert ours.dtype == reference.dtype == dtype
-        np.testing.assert_allclose(ours, reference, *((1e-11, 1e-12) if dtype is np.float64 else (2e-5, 2e-6)))
+    *compiled, slow = (optree.tree_flatten(aj.compile(everything, backend=backend)(arrays)) for backend in BACKENDS)
+    for fast in compiled:
+        assert fast[1] == slow[1]
+        for ours, reference in zip(fast[0], slow[0], strict=True):
+            assert ours.dtype == reference.dtype == dtype
+            np.testing.assert_allclose(ours, reference, *((1e-11, 1e-12) if dtype is np.float64 else (2e-5, 2e-6)))
 
 
 def moved(arrays: tuple[np.ndarray, ...], position: int, step: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import BACKENDS
 
 import adjit as aj
 from adjit import nn
 from adjit.ir.errors import GraphFreedError, InPlaceError, TraceError, UnsupportedError
-
-BACKENDS = ["numba", "interpret"]
 
 
 def leaf(*shape: int, seed: int = 0, dtype: Any = np.float64) -> aj.Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import BACKENDS
 
 import adjit as aj
 from adjit import nn, optim
@@ -92,7 +93,7 @@ def test_hundred_steps_of_every_optimiser(name: str) -> None:
     assert_trains_as_eager(run, tolerance=5e-6 if "maximize" in name else 2e-6)
 
 
-@pytest.mark.parametrize("backend", ["numba", "interpret"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_dropout_and_batch_norm_in_float64(backend: str) -> None:
     def run(step: Any) -> Any:
         model = perceptron(dropout=0.3, norm=True, dtype=np.float64)

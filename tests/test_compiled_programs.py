@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import BACKENDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ programs = st.builds(
     st.lists(numbers, max_size=6))
 
 
-@pytest.mark.parametrize("backend", ["numba", "interpret"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @given(program=programs, donated=st.sets(st.sampled_from("abcde")))
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_agrees_with_numpy(backend: str, program: Program, donated: set[str]) -> None:

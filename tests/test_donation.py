@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import BACKENDS
 
 from adjit import optim
 from adjit.ir.errors import DonationError
 from adjit.nn.functional import cross_entropy
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.transforms import value_and_grad
-
-BACKENDS = ["numba", "interpret"]
 
 
 def update(params, state, x, rate):

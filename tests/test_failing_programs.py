@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import BACKENDS
 
 import adjit as aj
 from adjit import nn
@@ -79,7 +80,7 @@ def test_a_step_that_fails_changes_nothing(step: Callable[..., Any], make: Any) 
     assert compiled.cache_info().traces <= 2
 
 
-@pytest.mark.parametrize("backend", ["numba", "interpret"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_donated_argument_keeps_its_content(backend: str) -> None:
     def update(w: np.ndarray, m: np.ndarray, places: np.ndarray, table: np.ndarray) -> Any:
         moment = 0.9 * m + w

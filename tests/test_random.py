@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import BACKENDS
 from scipy import stats
 
 import adjit as aj
@@ -28,7 +29,7 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", DRAWS)
-@pytest.mark.parametrize("backend", ["interpret", "numba"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_same_numbers_inside_and_outside_of_a_compiled_function(name: str, backend: str) -> None:
     draw = DRAWS[name]
     compiled = aj.compile(draw, backend=backend)
