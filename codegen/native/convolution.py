@@ -1,8 +1,8 @@
 """Convolutions as implicit products: kernels times panels of windows that are never written out.
 
-A task is a block of windows of one image and one group. Its panel is staged once; then a tile of some kernels by some vectors of windows stays in
-registers while channels and kernel elements run, each vector of windows being read at the distance of its kernel element. The sums go to a
-buffer that has the panel's row width, and from there, row by row, to the result.
+A task is a block of windows of one image and one group. Its panel is staged once; then a tile of some kernels by some vectors of
+windows stays in registers while channels and kernel elements run, each vector of windows being read at the distance of its kernel
+element. The sums go to a buffer that has the panel's row width, and from there, row by row, to the result.
 
 An element is one chain of multiply-adds for each part of the channels (`PART` products at most, as in a product of matrices), and the
 sum of the parts in order.
@@ -52,13 +52,14 @@ def plan_convolution(geometry: Geometry, target: Target) -> ConvolutionPlan:
     """Decides by shapes and target only."""
     chunks = equal_parts(geometry.outputs, OUTPUTS)
     products = geometry.channels * geometry.taps
-    parts = (geometry.channels,)
+    parts: tuple[int, ...] = (geometry.channels,)
     if products > WHOLE:
         parts = equal_parts(geometry.channels, max(PART // geometry.taps, 1))
     block = choose_block(geometry, max(parts), SUMS * max(1, OUTPUTS // (2 * max(chunks))), TASKS)
     lanes = target.lanes(4 if geometry.dtype == "f32" else 8)
     needed = -(-block.span // lanes)
     most = max(chunks)
+    widths: tuple[int, ...]
     if target.registers < 32:
         widths = (4,) if most <= 2 else (3,) if most <= 4 else (2,)
     else:

@@ -1,9 +1,9 @@
-"""The derivative of a convolution in its kernels, as an implicit product: cotangents, turned so that outputs lie together, times panels of windows.
+"""The derivative of a convolution in its kernels, as an implicit product: cotangents times panels of windows.
 
-A part of the images is summed up by tasks of its own, into a part of the scratch memory: for each kernel element a row of outputs. In a task, a
-block of windows is staged as for the convolution, and the block of the cotangent turned; a tile of some kernel elements by some
-vectors of outputs then stays in registers while the windows of the block run. The parts are added in order at the end. How images are cut into
-parts follows from shapes alone.
+A part of the images is summed up by tasks of its own, into a part of the scratch memory: for each kernel element a row of outputs. In a
+task, a block of windows is staged as for the convolution, and the block of the cotangent is turned, so that outputs lie together; a tile
+of some kernel elements by some vectors of outputs then stays in registers while the windows of the block run. The parts are added in
+order at the end. How images are cut into parts follows from shapes alone.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def plan_gradient(geometry: Geometry, parts: int, target: Target) -> GradientPla
     inputs = equal_parts(geometry.inputs, max(-(-geometry.inputs // wanted), 1))
     windows = min(WINDOWS, max(TURNED_BYTES // (max(columns) * (target.vector_bytes // lanes)), 32))
     block = choose_block(geometry, max(inputs) * geometry.sliding.sizes[0], windows, 1)
-    return GradientPlan(block, parts, inputs, columns, tuple((start, start + count) for start, count in zip(starts, taps, strict=True)), channels)
+    ranges = tuple((start, start + count) for start, count in zip(starts, taps, strict=True))
+    return GradientPlan(block, parts, inputs, columns, ranges, channels)
 
 
 def panel_vectors(vectors: int, target: Target) -> tuple[int, ...]:

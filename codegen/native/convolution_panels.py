@@ -1,11 +1,12 @@
 """Panels: what a block of windows reads, laid out so that each element of a window is at a known distance, whatever the strides.
 
-A convolution with strides (s, t) reads each of its s x t phases with stride 1, so a panel holds, for every channel, one plane for each phase that a
-kernel reads: rows of the padded image s apart, of elements t apart. Padding and interior zeros are written out. A window of row r and column c then
-begins r * width + c elements behind the start of a plane, so that windows, counted row by row with the columns that a row has too many, lie next to
-each other: whole vectors of them are read anywhere, in one go.
+A convolution with strides (s, t) reads each of its s x t phases with stride 1, so a panel holds, for every channel, one plane for each
+phase that a kernel reads: rows of the padded image s apart, of elements t apart. Padding and interior zeros are written out. A window of
+row r and column c then begins r * width + c elements behind the start of a plane: windows, counted row by row with the columns that a
+row has too many, lie next to each other, and whole vectors of them are read anywhere.
 
-One and two axes count as three, of which the first ones have one element: a panel has the planes of all kernel elements along the first axis, as channels.
+One and two axes count as three, of which the first ones have one element: a panel has the planes of all kernel elements along the first
+axis, as channels.
 """
 
 from __future__ import annotations
@@ -212,8 +213,8 @@ class PanelText(VectorText):
         return self.let(f"add <{self.lanes} x i32> {self.spread_number(start)}, {self._lane_numbers(stride)}")
 
     def strided(self, row: str, start: str, limit: str, stride: int, spread: int, filler: str = "zeroinitializer") -> str:
-        """A vector of a padded row: of its elements `start`, `start + stride`, ..., those below `limit`, of which every `spread`th is one of
-        the row in memory, from 0 on; `filler` for the others."""
+        """A vector of a padded row: of its elements `start`, `start + stride`, ..., those below `limit`, of which every `spread`th is one
+        of the row in memory, from 0 on; `filler` for the others."""
         kind, bools = f"<{self.lanes} x i32>", f"<{self.lanes} x i1>"
         mask = self.inside(start, limit, stride)
         if spread == stride == 1:

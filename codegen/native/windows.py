@@ -1,7 +1,7 @@
 """Pooling as native steps: vectors of neighbouring windows, whose elements are loaded with the stride and taken apart.
 
-A task has some planes. Of each element of a window, a vector is loaded for as many neighbouring windows: where the stride is small, from whole
-vectors of a row, else one by one. What lies outside of the array is not read but filled in.
+A task has some planes. Of each element of a window, a vector is loaded for as many neighbouring windows: where the stride is small, from
+whole vectors of a row, else one by one. What lies outside of the array is not read but filled in.
 """
 
 from __future__ import annotations

@@ -1,0 +1,190 @@
+"""Convolutions and pooling as ops: against SciPy, native against the interpreter, and what they need of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.signal
+from native_steps import TARGET_CASES, run_steps
+from op_cases import check_derivative, gradient_graph, sample_graph
+
+import adjit as aj
+from adjit.codegen.native.lower_op import lower_op
+from adjit.codegen.target import Target
+from adjit.ir import ops
+from adjit.ir.builder import trace_graph
+from adjit.ir.definition import OpDefinition, Sample
+from adjit.ir.evaluator import evaluate
+from adjit.ir.ops.convolution import kernel_gradient
+from adjit.ir.types import F32, F64, TensorType
+
+F = aj.nn.functional
+PLAIN: dict[str, Any] = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1), "groups": 1}
+SAME = {"low": (1, 1), "high": (1, 1)}
+
+
+def normal(*shape: int, dtype: np.dtype = F64, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+def native(sample: Sample, definition: OpDefinition, target: Target, one_at_a_time: bool = False) -> np.ndarray:
+    op = sample_graph(definition, sample).ops[-1]
+    steps = lower_op(op, {}, target)
+    (found,) = run_steps(steps, sample.arrays, [op.result.type], op.attrs.get("scratch_bytes", 0), target, one_at_a_time=one_at_a_time)
+    return found
+
+
+def gradient_sample(x: np.ndarray, w: np.ndarray, attrs: dict[str, Any]) -> Sample:
+    """The derivative in the kernels of a convolution of these arrays."""
+    ct_type = sample_graph(ops.convolution, Sample((x, w), attrs)).results[0].type
+    ct = normal(*ct_type.shape, dtype=x.dtype, seed=3)
+    graph = trace_graph("g", [TensorType(x.dtype, x.shape), ct_type], lambda x, ct: [kernel_gradient(x, ct, w.shape[2:], attrs)])
+    return Sample((x, ct), graph.ops[-1].attrs)
+
+
+# -- the meaning
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolution_is_scipys_correlation(stride: int) -> None:
+    x, w = normal(2, 3, 9, 8), normal(4, 3, 3, 2, seed=1)
+    (found,) = evaluate(ops.convolution, [x, w], PLAIN | {"stride": (stride, stride)})
+    for n, o in np.ndindex(2, 4):
+        whole = sum(scipy.signal.correlate(x[n, c], w[o, c], "valid") for c in range(3))
+        np.testing.assert_allclose(found[n, o], whole[::stride, ::stride], rtol=1e-12, atol=1e-12)
+
+
+def test_panels_of_a_large_image_make_up_the_whole() -> None:
+    """The windows of this image take several times the memory of a panel."""
+    x, w = normal(1, 8, 200, 200), normal(2, 8, 5, 5, seed=1)
+    (found,) = evaluate(ops.convolution, [x, w], PLAIN)
+    (upper,) = evaluate(ops.convolution, [x[:, :, :70], w], PLAIN)
+    (lower,) = evaluate(ops.convolution, [x[:, :, 66:], w], PLAIN)
+    np.testing.assert_allclose(found, np.concatenate([upper, lower], 2), rtol=1e-12, atol=1e-12)
+
+
+def test_third_derivatives() -> None:
+    """The rules are written with the two ops alone, so that derivatives of any order are."""
+    graph = sample_graph(ops.convolution, Sample((normal(1, 2, 4, 3), normal(2, 1, 2, 2, seed=1)), PLAIN | {"groups": 2, "stride": (2, 1)}))
+    arrays = [normal(1, 2, 4, 3), normal(2, 1, 2, 2, seed=1), normal(*graph.results[0].type.shape, seed=2)]
+    twice = gradient_graph(gradient_graph(graph, 0), 1)
+    check_derivative(twice, [*arrays, normal(1, 2, 4, 3, seed=4)], 2)
+    assert {op.name for op in twice.ops} <= {"convolution", "convolution_kernel_gradient", "reshape", "flip", "transpose"}
+
+
+# -- native against the interpreter
+
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "lenet": ((3, 1, 28, 28), (16, 1, 3, 3), SAME),
+    "second layer": ((3, 16, 14, 14), (32, 16, 3, 3), SAME),
+    "many channels, so several parts": ((2, 130, 7, 7), (20, 130, 3, 3), SAME),
+    "several chunks of kernels": ((1, 5, 9, 9), (70, 5, 3, 3), SAME),
+    "many taps, strides": ((1, 3, 40, 37), (5, 3, 7, 7), {"low": (3, 3), "high": (3, 3), "stride": (2, 2)}),
+    "a row that is cut": ((1, 20, 4, 1500), (3, 20, 3, 5), {"low": (1, 2), "high": (1, 2)}),
+    "one channel a group": ((1, 16, 12, 21), (16, 1, 3, 3), {"groups": 16, "stride": (2, 1)}),
+    "zeros between": ((2, 4, 6, 9), (3, 4, 3, 3), {"interior": (1, 2), "low": (1, 2), "high": (2, 0)}),
+    "zeros between, strides, dilation": ((1, 2, 9, 8), (3, 2, 2, 3), {"interior": (1, 2), "stride": (3, 2), "dilation": (2, 1)}),
+    "1 x 1": ((2, 24, 10, 10), (40, 24, 1, 1), {}),
+}
+
+
+@pytest.mark.parametrize("target", TARGET_CASES)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=["f32", "f64"])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_native_convolution_and_kernel_gradient(case: str, dtype: np.dtype, target: Target) -> None:
+    images, kernels, attrs = CONVOLUTIONS[case]
+    x, w = normal(*images, dtype=dtype), normal(*kernels, dtype=dtype, seed=1)
+    for definition, sample in ((ops.convolution, Sample((x, w), PLAIN | attrs)),
+                               (ops.convolution_kernel_gradient, gradient_sample(x, w, PLAIN | attrs))):
+        (expected,) = evaluate(definition, sample.arrays, sample.attrs)
+        found = native(sample, definition, target)
+        tolerance = 30 * np.finfo(dtype).eps
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("target", TARGET_CASES)
+def test_bits_do_not_depend_on_the_order_of_tasks(target: Target) -> None:
+    x, w = normal(20, 5, 9, 9, dtype=F32), normal(6, 5, 3, 3, dtype=F32, seed=1)
+    for definition, sample in ((ops.convolution, Sample((x, w), PLAIN)), (ops.convolution_kernel_gradient, gradient_sample(x, w, PLAIN))):
+        steps = lower_op(sample_graph(definition, sample).ops[-1], {}, target)
+        assert steps[0].tasks > 1
+        np.testing.assert_array_equal(native(sample, definition, target), native(sample, definition, target, one_at_a_time=True))
+
+
+POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "halves": ((3, 2, 28, 28), {}),
+    "halves, odd": ((2, 29, 35), {}),
+    "meet": ((2, 15, 37), {"sizes": (3, 3), "low": (1, 1), "high": (1, 1)}),
+    "every one": ((2, 9, 37), {"sizes": (3, 3), "stride": (1, 1)}),
+    "far": ((1, 20, 50), {"sizes": (5, 6), "stride": (3, 5)}),
+    "gaps": ((1, 20, 50), {"sizes": (3, 2), "stride": (4, 3), "low": (1, 1), "high": (1, 0)}),
+    "dilated": ((1, 9, 40), {"sizes": (2, 3), "stride": (1, 2), "dilation": (3, 2)}),
+    "three axes": ((2, 3, 9, 21), {"sizes": (3, 3, 2), "stride": (2, 2, 2), "low": (1, 1, 0), "high": (1, 1, 0), "interior": (0, 0, 0),
+                                   "dilation": (1, 1, 1)}),
+}
+
+
+@pytest.mark.parametrize("target", TARGET_CASES)
+@pytest.mark.parametrize("definition", [ops.window_sum, ops.window_max, ops.window_max_take, ops.window_max_scatter])
+@pytest.mark.parametrize("case", POOLS)
+def test_native_pooling(case: str, definition: OpDefinition, target: Target) -> None:
+    shape, given = POOLS[case]
+    attrs: dict[str, Any] = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)} | given
+    plain = normal(*shape, dtype=F32)
+    ties = np.maximum(np.round(plain), 0)
+    missing = np.where(normal(*shape, seed=5) > 1.5, F32.type(np.nan), plain)
+    for x in (plain, ties, missing, plain.astype(F64)):
+        arrays: tuple[np.ndarray, ...] = (x,)
+        if definition is ops.window_max_take:
+            arrays = (x, normal(*shape, dtype=x.dtype, seed=6))
+        if definition is ops.window_max_scatter:
+            windows = sample_graph(ops.window_max, Sample((x,), attrs)).results[0].type
+            arrays = (x, normal(*windows.shape, dtype=x.dtype, seed=7))
+        (expected,) = evaluate(definition, arrays, attrs)
+        tolerance = 8 * np.finfo(x.dtype).eps
+        np.testing.assert_allclose(native(Sample(arrays, attrs), definition, target), expected, rtol=tolerance, atol=tolerance)
+
+
+# -- programs
+
+def steps_of_cnn(batch: int) -> tuple[Any, tuple[Any, ...]]:
+    def loss(p: list[Any], x: Any, y: Any) -> Any:
+        h = F.max_pool2d(F.relu(F.conv2d(x, p[0], padding=1)), 2)
+        h = F.max_pool2d(F.relu(F.conv2d(h, p[1], padding=1)), 2)
+        return F.cross_entropy(np.reshape(h, (batch, -1)) @ p[2], y)
+
+    p = [normal(16, 1, 3, 3, dtype=F32), normal(32, 16, 3, 3, dtype=F32) / 10, normal(32 * 7 * 7, 10, dtype=F32) / 30]
+    return aj.value_and_grad(loss), (p, normal(batch, 1, 28, 28, dtype=F32), np.arange(batch) % 10)
+
+
+def test_no_buffer_has_the_size_of_patches() -> None:
+    """The patches of the second layer alone are 9 times its input."""
+    step, arguments = steps_of_cnn(8)
+    compiled = aj.compile(step)
+    compiled(*arguments)
+    activations = 4 * 8 * (16 * 28 * 28 + 16 * 14 * 14 + 32 * 14 * 14 + 32 * 7 * 7)
+    report = compiled.memory()
+    assert report.peak_bytes < 3 * activations
+    largest = max(block.size for block in report.blocks)
+    assert largest == 4 * 8 * 16 * 28 * 28
+
+
+@pytest.mark.parametrize("backend", ["numba", "native"])
+def test_backends_agree_on_a_network(backend: str) -> None:
+    step, arguments = steps_of_cnn(4)
+    value, gradients = aj.compile(step, backend=backend)(*arguments)
+    expected_value, expected = aj.compile(step, backend="interpret")(*arguments)
+    np.testing.assert_allclose(value, expected_value, rtol=1e-5)
+    for found, right in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-3, atol=1e-5 * np.abs(right).max())
+
+
+def test_tensors_keep_no_patches() -> None:
+    """What a node of the dynamic graph keeps is its operands."""
+    x, w = aj.tensor(normal(2, 3, 16, 16, dtype=F32), requires_grad=True), aj.tensor(normal(4, 3, 3, 3, dtype=F32), requires_grad=True)
+    result = F.conv2d(x, w, padding=1)
+    saved = result.grad_fn.saved_tensors
+    assert {array.shape for array in saved} == {x.shape, w.shape}
+    result.sum().backward()
+    assert x.grad.shape == x.shape
