@@ -6,6 +6,7 @@ Kernels hold the same functions over and over, in every copy of a loop's body. A
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,11 +45,11 @@ def _smaller(a: Value, b: Value) -> Value:
 
 def quotient_by_number(a: Value, scale: Value, divisor: Value, inverse: Value) -> Value:
     """`a / b` for `divisor = b scale` and `inverse = 1 / divisor`: a product, corrected by what it leaves, is the rounded quotient
-    (Markstein 1990). Where it leaves no number, or a zero with a sign, the product is right already."""
+    (Markstein 1990). Where that is no number, infinite, or a zero with a sign, it is right already."""
     a = a * scale
     q = a * inverse
     rest = fma(-q, divisor, a)
-    return select(rest.equals(rest) & q.differs(0.0), fma(rest, inverse, q), q)
+    return select((abs(q) < math.inf) & q.differs(0.0), fma(rest, inverse, q), q)
 
 
 def _strong_quotient_by_number(a: Value, scale: Value, divisor: Value, inverse: Value) -> Value:
