@@ -10,12 +10,14 @@ from adjit.passes.simplify_constants import CONSTANTS
 from adjit.passes.simplify_movement import MOVEMENT
 from adjit.passes.simplify_padding import PADDING
 from adjit.passes.simplify_reductions import REDUCTIONS
+from adjit.passes.simplify_windows import WINDOWS
 
-RULES = merge(CONSTANTS, ALGEBRA, MOVEMENT, PADDING, REDUCTIONS)
+RULES = merge(CONSTANTS, ALGEBRA, MOVEMENT, PADDING, REDUCTIONS, WINDOWS)
 
 
 def simplify(graph: Graph, options: Options) -> Graph:
-    """Apply the rules of `simplify_constants`, `_algebra`, `_movement`, `_padding` and `_reductions` to all ops in one walk.
+    """Apply the rules of `simplify_constants`, `_algebra`, `_movement`, `_padding`, `_reductions` and `_windows` to all ops in one
+    walk.
 
     What a rule leaves without use is dropped by `eliminate_dead_code`.
 
