@@ -59,7 +59,7 @@ def relu_of_fewer_cotangents(op: Op, graph: Rewriter) -> Value | None:
         return None
     source, cotangent = scatter.operands
     inner = graph.maker(source, "relu")
-    if inner is None or condition.operands[0] is not source or graph.number(condition.operands[1]) != 0 or graph.number(op.operands[1]) != 0:
+    if inner is None or condition.operands[0] is not source or {graph.number(condition.operands[1]), graph.number(op.operands[1])} != {0}:
         return None
     if cotangent.type.size > source.type.size:
         return None
