@@ -74,8 +74,9 @@ class LoadedSteps:
         self.functions = [kind(self._library[f"run{number}"]) for number in range(len(steps))]
 
     def run(self, places: Sequence[int], one_at_a_time: bool = False) -> None:
-        pointers = (ctypes.c_void_p * len(places))(*places)
         for step, function in zip(self.steps, self.functions, strict=True):
+            offsets = dict(step.offsets)
+            pointers = (ctypes.c_void_p * len(places))(*(place + offsets.get(number, 0) for number, place in enumerate(places)))
             ranges = [(t, t + 1) for t in reversed(range(step.tasks))] if one_at_a_time else [(0, step.tasks)]
             for low, high in ranges:
                 status = function(ctypes.addressof(pointers), low, high)

@@ -153,6 +153,17 @@ def test_sums_are_exact_and_independent_of_the_tasks(shape: tuple[int, ...], axe
     np.testing.assert_allclose(found, x.sum(axes, np.float64), rtol=2e-6)
 
 
+@for_each_target
+def test_slices_at_different_places_are_one_text(target: Target) -> None:
+    x = np.arange(24.0).reshape(6, 4)
+    texts = set()
+    for start in range(4):
+        attrs = {"start": (start, 1), "stop": (start + 2, 4), "step": (1, 1)}
+        check("slice", target, x, **attrs)
+        texts.update(step.text for step in lower_op(op_of(DEFINITIONS["slice"], (x,), attrs), {}, target))
+    assert len(texts) == 1
+
+
 # -- whole numbers
 
 

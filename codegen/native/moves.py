@@ -55,7 +55,15 @@ class Move:
 
 
 def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[StepCode, ...]:
-    """One step that does all `moves`, which write different elements of place number `result`; none where there is nothing to do."""
+    """One step that does all `moves`, which write different elements of place number `result`; none where there is nothing to do.
+
+    Where a single move begins is left to the program: slices at different places are one text.
+    """
+    offsets: tuple[tuple[int, int], ...] = ()
+    if len(moves) == 1 and moves[0].operands == 1:
+        (move,) = moves
+        offsets = tuple((place, count * move.size) for place, count in ((move.operand, move.source), (result, move.target)) if count)
+        moves = [replace(move, source=0, target=0)]
     parts = [part for move in moves if move.count for part in _cut(_simplified(move))]
     if not parts:
         return ()
@@ -65,7 +73,7 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
         to = text.place(result)
         for index, task in text.parts([plan.share.tasks for plan in plans]):
             plans[index].write(text, task, to)
-    return (text.code(sum(plan.share.tasks for plan in plans), sum(plan.work for plan in plans)),)
+    return (text.code(sum(plan.share.tasks for plan in plans), sum(plan.work for plan in plans), offsets=offsets),)
 
 
 # -- fewer dimensions

@@ -135,14 +135,15 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
     """Makes the calls in order, and returns early where one fails."""
     width = max((len(call.places) for call in calls), default=0)
     lines = [f"define {linkage}i64 @{name}({parameters}) nounwind {{", "entry:", f"  %places = alloca [{width} x ptr]"]
-    held: list[Slot | str | None] = ["nothing yet"] * width
+    held: list[tuple[Slot | None, int] | None] = [None] * width
     for i in range(width):
         lines.append(f"  %place{i} = getelementptr ptr, ptr %places, i64 {i}")
     for k, call in enumerate(calls):
+        offsets = dict(call.code.offsets)
         for i, slot in enumerate(call.places):
-            if held[i] != slot:
-                lines += _store(slot, f"{k}.{i}", f"%place{i}")
-                held[i] = slot
+            if held[i] != (slot, offsets.get(i, 0)):
+                lines += _store(slot, offsets.get(i, 0), f"{k}.{i}", f"%place{i}")
+                held[i] = slot, offsets.get(i, 0)
         if timed and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
             lines += _clock(2 * call.number, f"begin{k}")
         alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places"
@@ -155,14 +156,16 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
     return "\n".join([*lines, "  ret i64 0", "}"])
 
 
-def _store(slot: Slot | None, name: str, place: str) -> list[str]:
-    """Puts the address of a slot into an element of the array of places."""
+def _store(slot: Slot | None, offset: int, name: str, place: str) -> list[str]:
+    """Puts the address that many bytes behind the beginning of a slot into an element of the array of places."""
     if slot is None:
         return [f"  store ptr null, ptr {place}"]
     if slot.space == "arena":
-        return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset}", f"  store ptr %a{name}, ptr {place}"]
-    return [f"  %at{name} = getelementptr ptr, ptr %{slot.space}s, i64 {slot.offset}", f"  %a{name} = load ptr, ptr %at{name}",
-            f"  store ptr %a{name}, ptr {place}"]
+        return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset + offset}", f"  store ptr %a{name}, ptr {place}"]
+    lines = [f"  %at{name} = getelementptr ptr, ptr %{slot.space}s, i64 {slot.offset}", f"  %a{name} = load ptr, ptr %at{name}"]
+    if offset:
+        return [*lines, f"  %b{name} = getelementptr i8, ptr %a{name}, i64 {offset}", f"  store ptr %b{name}, ptr {place}"]
+    return [*lines, f"  store ptr %a{name}, ptr {place}"]
 
 
 def _clock(index: int, name: str) -> list[str]:

@@ -7,7 +7,7 @@ where it asked for none). The function does the tasks low <= t < high. Tasks are
 shapes alone, so that results do not depend on how tasks are spread over threads. It returns 0, or, where an index is out of range,
 1 + the position of the first such index; only steps with `checks` return anything else than 0, and they run before anything is written.
 
-Sizes are constants in the text. Equal texts of one program are emitted once.
+Sizes are constants in the text. Equal texts of one program are emitted once; that is why `offsets` are not in it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class StepCode:
     shared        functions and constants that steps of any program share, by name: equal names have equal text (`@exp_f32x16`). They call
                   only each other and what is declared.
     checks        whether it may return something else than 0.
+    offsets       bytes that the program adds to pointers: pairs of the number of a place and the bytes.
     """
 
     text: str
@@ -37,3 +38,4 @@ class StepCode:
     declarations: frozenset[str] = frozenset()
     shared: Mapping[str, str] = field(default_factory=dict)
     checks: bool = False
+    offsets: tuple[tuple[int, int], ...] = ()

@@ -101,9 +101,9 @@ class StepText(LLVMText):
         self.functions["step"] = "\n".join([head, "entry:", *self._lines, "  ret i64 0", "}"])
         self._lines = outer
 
-    def code(self, tasks: int, work: float, checks: bool = False) -> StepCode:
+    def code(self, tasks: int, work: float, checks: bool = False, offsets: tuple[tuple[int, int], ...] = ()) -> StepCode:
         """The finished step."""
-        return StepCode("\n".join(self.functions.values()) + "\n", tasks, work, frozenset(self._declarations), checks=checks)
+        return StepCode("\n".join(self.functions.values()) + "\n", tasks, work, frozenset(self._declarations), {}, checks, offsets)
 
     def place(self, number: int | str) -> str:
         """The pointer to operand, result or scratch number `number`."""
