@@ -10,7 +10,7 @@ nothing by then. No program has code of its own here: what differs between them 
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.native import entry_arguments, entry_blocks, entry_results
+from adjit.codegen.native import entry_arguments, entry_blocks, entry_results, entry_tensors
 from adjit.codegen.native import object_layout as layout
 from adjit.codegen.native.entry_records import FUNCTION, PROGRAM
 from adjit.codegen.native.routine_text import RoutineText
@@ -22,7 +22,6 @@ _OFFSET_BIT = 63    # of the number of arguments of a vectorcall
 
 DECLARATIONS = """
 @_Py_TrueStruct = external global i8
-declare ptr @PyObject_GetAttr(ptr, ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
@@ -35,9 +34,10 @@ declare void @PyEval_RestoreThread(ptr)
 def entry_text(field: int) -> str:
     """The module."""
     text = RoutineText("\n".join([
-        DECLARATIONS, entry_blocks.DECLARATIONS, entry_arguments.DECLARATIONS, entry_results.DECLARATIONS]))
+        DECLARATIONS, *(part.DECLARATIONS for part in (entry_blocks, entry_arguments, entry_tensors, entry_results))]))
     entry_blocks.write_blocks(text)
     entry_arguments.write_arguments(text)
+    entry_tensors.write_tensors(text)
     entry_results.write_results(text)
     _write_in_mode(text)
     _write_execute(text)
@@ -69,18 +69,14 @@ def _write_in_mode(text: RoutineText) -> None:
         with text.when(text.compare("eq", asked, 0)):
             text.give("i1 true")
         modes, name = text.load("%function", FUNCTION["modes"], "ptr"), text.load("%function", FUNCTION["grad"], "ptr")
-        mode = text.call("ptr", "@PyObject_GetAttr", f"ptr {modes}", f"ptr {name}")
-        with text.when(text.same(mode, "null")):
-            text.call("void", "@PyErr_Clear")
-            text.give("i1 false")
-        text.call("void", "@Py_DecRef", f"ptr {mode}")
+        mode = text.call("ptr", "@attribute", f"ptr {modes}", f"ptr {name}")
         text.give(f"i1 {text.same(mode, text.load('%program', PROGRAM['recording'], 'ptr'))}")
 
 
 def _write_execute(text: RoutineText) -> None:
     """Run a program, whose arguments are all in order; `_SLOW` where there is no memory, with nothing changed."""
-    parameters = ("ptr %function", "ptr %program", "ptr %params", "ptr %given", "ptr %objects", "ptr %places", "ptr %scalars")
-    with text.routine("ptr", "execute", *parameters):
+    lists = ("ptr %params", "ptr %given", "ptr %leaves", "ptr %objects", "ptr %places", "ptr %scalars")
+    with text.routine("ptr", "execute", "ptr %function", "ptr %program", *lists):
         count, results = text.load("%program", PROGRAM["result_count"]), text.load("%program", PROGRAM["results"], "ptr")
         made = text.call("i1", "@make", "ptr %function", f"ptr {results}", f"i64 {count}", "ptr %objects", "ptr %places", "ptr %scalars")
         with text.when(text.let(f"xor i1 {made}, true")):
@@ -104,9 +100,12 @@ def _write_execute(text: RoutineText) -> None:
         _give_arena(text, arena.now)
         whole = text.call("i1", "@hand_out", "ptr %function", f"ptr {results}", f"i64 {count}", "ptr %objects", "ptr %places", "ptr %given")
         tree = text.variable("null", "ptr")
-        with text.when(whole):
+        finish = text.load("%program", PROGRAM["finish"], "ptr")
+        with text.when(text.let(f"and i1 {whole}, {text.same(finish, 'null')}")):
             node = text.load("%program", PROGRAM["tree"], "ptr")
             tree.set(text.call("ptr", "@build", f"ptr {node}", "ptr %objects", f"i64 {count}"))
+        with text.when(text.let(f"and i1 {whole}, {text.differ(finish, 'null')}")):
+            tree.set(text.call("ptr", "@finish_in_python", "ptr %program", "ptr %given", "ptr %leaves", "ptr %objects"))
         text.call("void", "@drop", "ptr %objects", f"i64 {count}")
         text.give(f"ptr {tree.now}")
 
@@ -125,16 +124,29 @@ def _run(text: RoutineText, arena: str) -> str:
     run, pool = text.load("%program", PROGRAM["run"], "ptr"), text.load("%program", PROGRAM["pool"], "ptr")
     arguments = ("ptr %params", "ptr %places", f"ptr {arena}", f"ptr {pool}")
     status, release = text.variable(0), text.compare("ne", text.load("%program", PROGRAM["release"]), 0)
+    with text.when(_holds_parameters(text)):
+        _hold(text, "%given", text.load("%program", PROGRAM["params"]))
+    _hold(text, "%leaves", text.load("%program", PROGRAM["leaves"]))
     with text.when(release):
-        count = text.load("%program", PROGRAM["params"])
-        with text.times(count) as index:
-            text.call("void", "@Py_IncRef", f"ptr {text.load(text.element('%given', index), kind='ptr')}")
         thread = text.call("ptr", "@PyEval_SaveThread")
         status.set(text.call("i64", run, *arguments))
         text.call("void", "@PyEval_RestoreThread", f"ptr {thread}")
     with text.when(text.let(f"xor i1 {release}, true")):
         status.set(text.call("i64", run, *arguments))
     return status.now
+
+
+def _holds_parameters(text: RoutineText) -> str:
+    """Whether Python code may run between the check of the arguments and the end."""
+    finish = text.differ(text.load("%program", PROGRAM["finish"], "ptr"), "null")
+    return text.let(f"or i1 {finish}, {text.compare('ne', text.load('%program', PROGRAM['release']), 0)}")
+
+
+def _hold(text: RoutineText, objects: str, count: str) -> None:
+    with text.times(count) as index:
+        found = text.load(text.element(objects, index), kind="ptr")
+        with text.when(text.differ(found, "null")):
+            text.call("void", "@Py_IncRef", f"ptr {found}")
 
 
 def _give_arena(text: RoutineText, arena: str) -> None:
@@ -145,43 +157,49 @@ def _give_arena(text: RoutineText, arena: str) -> None:
 def _write_attempt(text: RoutineText) -> None:
     """Run a program if the arguments are what it was compiled for and all that it depends on is as it was; `_NEXT` otherwise."""
     with text.routine("ptr", "attempt", "ptr %function", "ptr %program", "ptr %args", "i64 %positional", "ptr %names"):
-        miss = text.variable(_NEXT, "ptr")
         _check_call(text)
         ask = text.load("%program", PROGRAM["ask"], "ptr")
         with text.when(text.differ(ask, "null")):
-            miss.set(_SLOW)     # Python code may change the list of programs
             answer = text.call("ptr", "@PyObject_CallNoArgs", f"ptr {ask}")
             with text.when(text.same(answer, "null")):
                 text.call("void", "@PyErr_Clear")
-                text.give(f"ptr {_SLOW}")
+                text.give(f"ptr {_NEXT}")
             text.call("void", "@Py_DecRef", f"ptr {answer}")
             with text.when(text.differ(answer, "@_Py_TrueStruct")):
-                text.give(f"ptr {_SLOW}")
+                text.give(f"ptr {_NEXT}")
         params, results = text.load("%program", PROGRAM["params"]), text.load("%program", PROGRAM["result_count"])
         places, given = (text.let(f"alloca i64, i64 {params}") for _ in range(2))
-        lists = (f"ptr {places}", f"ptr {given}")
+        leaf_count = text.load("%program", PROGRAM["leaves"])
+        leaves = text.let(f"alloca i64, i64 {leaf_count}")
+        with text.times(leaf_count) as index:
+            text.store("ptr null", text.element(leaves, index))
+        lists = (f"ptr {places}", f"ptr {given}", f"ptr {leaves}")
 
         def check(condition: str) -> None:
             with text.when(text.let(f"xor i1 {condition}, true")):
-                text.give(f"ptr {miss.now}")
+                text.give(f"ptr {_NEXT}")
 
+        check(text.call("i1", "@holds", "ptr %program"))
         nodes, keywords = text.load("%program", PROGRAM["arguments"], "ptr"), text.load("%program", PROGRAM["keywords"])
         with text.times(text.add("%positional", keywords)) as index:
             node, argument = (text.load(text.element(base, index), kind="ptr") for base in (nodes, "%args"))
             check(text.call("i1", "@fits", f"ptr {node}", f"ptr {argument}", "ptr %function", *lists))
         captures = text.load("%program", PROGRAM["captures"], "ptr")
-        with text.times(text.load("%program", PROGRAM["capture_count"])) as index:
+        with text.times(text.load("%program", PROGRAM["captures_count"])) as index:
             pair = text.element(captures, text.let(f"shl i64 {index}, 1"))
             node, array = text.load(pair, kind="ptr"), text.load(pair, 8, "ptr")
             check(text.call("i1", "@fits", f"ptr {node}", f"ptr {array}", "ptr %function", *lists))
-        check(text.call("i1", "@holds", "ptr %program"))
+        with text.when(text.differ(text.load("%program", PROGRAM["finish"], "ptr"), "null")):
+            check(text.call("i1", "@surroundings_hold", "ptr %program", "ptr %function", *lists))
         with text.when(text.compare("ne", text.load("%program", PROGRAM["donated_count"]), 0)):
             check(text.call("i1", "@apart", "ptr %program", f"ptr {places}"))
         objects, targets = (text.let(f"alloca i64, i64 {results}") for _ in range(2))
         scalars = text.let(f"alloca i8, i64 {text.let(f'mul i64 {results}, {entry_results.SCALAR_BYTES}')}, align 16")
         done = text.call("ptr", "@execute", "ptr %function", "ptr %program", *lists, f"ptr {objects}", f"ptr {targets}", f"ptr {scalars}")
-        with text.when(text.compare("ne", text.load("%program", PROGRAM["release"]), 0)), text.when(text.differ(done, _SLOW)):
-            text.call("void", "@drop", f"ptr {given}", f"i64 {params}")
+        with text.when(text.differ(done, _SLOW)):
+            with text.when(_holds_parameters(text)):
+                text.call("void", "@drop", f"ptr {given}", f"i64 {params}")
+            text.call("void", "@drop", f"ptr {leaves}", f"i64 {leaf_count}")
         text.give(f"ptr {done}")
 
 
@@ -209,10 +227,14 @@ def _write_entry(text: RoutineText, field: int) -> None:
         positional = text.let(f"and i64 %flagged, {(1 << _OFFSET_BIT) - 1}")
         function = text.load("%self", field, "ptr")
         with text.when(text.compare("eq", text.load(text.load(function, FUNCTION["traces"], "ptr")), 0)):
-            chain = text.load(function, FUNCTION["chain"], "ptr")
-            with text.times(text.load(chain)) as index:
-                place = text.element(chain, text.add(index, 1))
-                program = text.load(place, kind="ptr")
+            index = text.variable(0)
+            with text.loop():
+                chain = text.load(function, FUNCTION["chain"], "ptr")       # anew each time: guards may run Python code
+                number = index.now
+                with text.when(text.compare("sge", number, text.load(chain))):
+                    text.leave()
+                index.count()
+                program = text.load(text.element(chain, index.now), kind="ptr")
                 owner = text.load(program, PROGRAM["owner"], "ptr")
                 text.call("void", "@Py_IncRef", f"ptr {owner}")
                 arguments = (f"ptr {function}", f"ptr {program}", "ptr %args", f"i64 {positional}", "ptr %names")
@@ -222,8 +244,8 @@ def _write_entry(text: RoutineText, field: int) -> None:
                     text.again()
                 with text.when(text.same(done, _SLOW)):
                     text.leave()
-                with text.when(text.compare("ne", index, 0)):
-                    _move_to_front(text, function, program, index)
+                with text.when(text.compare("ne", number, 0)):
+                    _move_to_front(text, function, program, number)
                 text.give(f"ptr {done}")
         _call_slow(text, function, positional)
 

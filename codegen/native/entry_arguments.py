@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from adjit.codegen.native import object_layout as layout
 from adjit.codegen.native.entry_records import FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
+from adjit.codegen.native.entry_tensors import LISTS, each
 from adjit.codegen.native.routine_text import RoutineText
 
 DECLARATIONS = """
@@ -23,7 +24,6 @@ declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare void @PyErr_Clear()
 """
 
-_FITS = ("ptr %function", "ptr %params", "ptr %objects")
 _EQUAL = 2      # of the rich comparisons
 
 
@@ -53,7 +53,7 @@ def _write_alike(text: RoutineText) -> None:
 
 def _write_array_fits(text: RoutineText) -> None:
     """Whether an object is the array that a node of kind ARRAY describes; it is put into the lists of parameters."""
-    with text.routine("i1", "array_fits", "ptr %node", "ptr %object", *_FITS):
+    with text.routine("i1", "array_fits", "ptr %node", "ptr %object", *LISTS):
         place = text.variable(text.load("%object", layout.DATA, "ptr"), "ptr")
         kind = text.load("%object", layout.TYPE, "ptr")
         array = text.same(kind, text.load("%function", FUNCTION["array_type"], "ptr"))
@@ -90,15 +90,19 @@ def _enter(text: RoutineText, place: str) -> None:
 
 def _write_fits(text: RoutineText) -> None:
     """Whether an object is what a node describes, of any kind."""
-    with text.routine("i1", "fits", "ptr %node", "ptr %object", *_FITS):
+    with text.routine("i1", "fits", "ptr %node", "ptr %object", *LISTS):
         kind = text.load("%node", NODE["kind"])
 
         def is_kind(node: Node) -> str:
             return text.compare("eq", kind, int(node))
 
         with text.when(is_kind(Node.ARRAY)):
-            text.give(f"i1 {text.call('i1', '@array_fits', 'ptr %node', 'ptr %object', *_FITS)}")
+            text.give(f"i1 {text.call('i1', '@array_fits', 'ptr %node', 'ptr %object', *LISTS)}")
         found = text.load("%object", layout.TYPE, "ptr")
+        with text.when(is_kind(Node.TENSOR)):
+            text.give(f"i1 {text.call('i1', '@tensor_fits', 'ptr %node', 'ptr %object', *LISTS)}")
+        with text.when(is_kind(Node.SAME)):
+            text.give(f"i1 {text.same('%object', text.load('%node', NODE['object'], 'ptr'))}")
         with text.when(is_kind(Node.FLOAT)):
             with text.when(text.differ(found, "@PyFloat_Type")):
                 text.give("i1 false")
@@ -110,7 +114,7 @@ def _write_fits(text: RoutineText) -> None:
 
         def check_item(index: str, item: str) -> None:
             node = text.load(text.element(items, index), kind="ptr")
-            fits = text.call("i1", "@fits", f"ptr {node}", f"ptr {item}", *_FITS)
+            fits = text.call("i1", "@fits", f"ptr {node}", f"ptr {item}", *LISTS)
             with text.when(text.let(f"xor i1 {fits}, true")):
                 text.give("i1 false")
 
@@ -145,14 +149,11 @@ def _write_fits(text: RoutineText) -> None:
 
 def _write_holds(text: RoutineText) -> None:
     """Whether every guard of a program finds the object that it wants."""
-    size = len(GUARD) * 8
     with text.routine("i1", "holds", "ptr %program"):
-        guards, found = text.load("%program", PROGRAM["guards"], "ptr"), text.variable("null", "ptr")
-        with text.times(text.load("%program", PROGRAM["guard_count"])) as index:
-            guard = text.at(guards, text.let(f"mul i64 {index}, {size}"))
+        with each(text, "guards", GUARD) as guard:
+            found = text.variable("null", "ptr")
             kind, place = text.load(guard, GUARD["kind"]), text.load(guard, GUARD["place"], "ptr")
             value = text.load(guard, GUARD["value"], "ptr")
-            found.set("null")
             with text.when(text.compare("eq", kind, int(Guard.CELL))):
                 found.set(text.load(place, layout.CELL, "ptr"))
             with text.when(text.compare("eq", kind, int(Guard.DICT))):
@@ -164,6 +165,8 @@ def _write_holds(text: RoutineText) -> None:
                     found.set(text.load(text.element(text.load(place, layout.ITEMS, "ptr"), number), kind="ptr"))
             with text.when(text.compare("eq", kind, int(Guard.SIZE))):      # `value` is a number here
                 found.set(text.let(f"inttoptr i64 {text.load(place, layout.SIZE)} to ptr"))
+            with text.when(text.compare("eq", kind, int(Guard.ATTRIBUTE))):
+                found.set(text.call("ptr", "@attribute", f"ptr {place}", f"ptr {text.load(guard, GUARD['key'], 'ptr')}"))
             with text.when(text.differ(found.now, value)):
                 text.give("i1 false")
         text.give("i1 true")

@@ -23,6 +23,7 @@ FUNCTION = _record(
     "traces",           # where the number of traces under way in this process is
     "switched",         # where it says whether the recording of gradients was ever switched
     "modes", "grad",    # the object with the modes of this thread, and the name of the one that records
+    "payload", "requires_grad", "gradient", "view", "hooks",    # names of attributes of tensors
     "hits", "clock",    # calls that found their program here, and how often that was another than the one before
     "last",             # the program that was called last, unless that was by way of Python
     "array_type", "new_array", "set_base", "new_scalar",        # of NumPy's C interface
@@ -33,8 +34,15 @@ PROGRAM = _record(
     "arguments",                            # a node for each
     "recording", "needs_mode",              # whether gradients are recorded (True or False); whether that has to be asked every time
     "ask",                                  # a Python function that gives True where all else holds that the program depends on, or null
-    "guards", "guard_count",
-    "captures", "capture_count",            # pairs: a node of kind ARRAY, and the array that the function reaches by itself
+    "guards", "guards_count",
+    "captures", "captures_count",           # pairs: a node of kind ARRAY, and the array that the function reaches by itself
+    "leaves",                               # number of leaves of the arguments, where there are tensors about; else 0
+    "contents", "contents_count",           # tensors whose content is a parameter
+    "numbers", "numbers_count",             # of optimisers, that are parameters
+    "looks", "looks_count",                 # gradients that the program looked at
+    "unhooked", "unhooked_count",           # places of tensors without hooks
+    "tables", "tables_count",               # what modules and optimisers hold besides
+    "finish",                               # makes the result with tensors: finish(parameters, results, leaves), or null
     "params", "donated_count", "donated",   # number of parameters; those that are overwritten
     "ranges",                               # for each parameter its bytes, and where it was found to lie apart from the donated ones
     "results", "result_count", "tree",
@@ -55,6 +63,8 @@ class Node(IntEnum):
     DICT = 5
     RESULT = 6      # of results: a result of the program
     BUILT = 7       # of results: what a Python function makes of a list of the program's results
+    SAME = 8        # this very object, which may be gone
+    TENSOR = 9
 
 
 NODE = _record(
@@ -67,6 +77,19 @@ NODE = _record(
     "flags",            # ARRAY: which flags must be set
     "rank", "shape",    # ARRAY
 )
+"""Of kind TENSOR: `object` is the type, `items` the node of its array, `keys` whether it requires grad, `count` the number of the leaf."""
+
+PLACE = _record("tensor", "leaf", "gradient")
+"""Where a tensor is found: `tensor` itself, or, where that is null, leaf number `leaf`; with `gradient` its gradient."""
+
+CONTENT = _record(*PLACE, "requires_grad", "node")
+LOOK = _record(*PLACE, "there")
+
+NUMBER = _record("group", "name", "index", "zero", "param")
+"""A float under `name` in the dict `group`, or item `index` of the tuple there (else -1); `zero` says whether it has to be 0."""
+
+TABLE = _record("place", "count", "keys", "values")
+"""A dict, or with null for `keys` a list, and what it held; where a value is null, any may be there."""
 
 
 class Guard(IntEnum):
@@ -76,6 +99,7 @@ class Guard(IntEnum):
     DICT = 1
     LIST = 2
     SIZE = 3        # the number of items of a dict or list
+    ATTRIBUTE = 4
 
 
 GUARD = _record("kind", "place", "key", "value")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjit.codegen.native import object_layout as layout
-from adjit.codegen.native.entry_records import FUNCTION, NODE, RESULT, Handed, Node
+from adjit.codegen.native.entry_records import FUNCTION, NODE, PROGRAM, RESULT, Handed, Node
 from adjit.codegen.native.routine_text import RoutineText
 
 RESULT_BYTES = len(RESULT) * 8
@@ -31,7 +31,9 @@ def write_results(text: RoutineText) -> None:
     _write_new_array(text)
     _write_make(text)
     _write_hand_out(text)
+    _write_list_of(text)
     _write_build(text)
+    _write_finish(text)
 
 
 def _write_drop(text: RoutineText) -> None:
@@ -76,8 +78,6 @@ def _write_make(text: RoutineText) -> None:
         with text.times("%count") as index:
             result = text.at("%results", text.let(f"mul i64 {index}, {RESULT_BYTES}"))
             handed, place, made = text.load(result, RESULT["handed"]), text.variable("null", "ptr"), text.variable("null", "ptr")
-            place.set("null")
-            made.set("null")
             with text.when(text.compare("eq", handed, int(Handed.SCALAR))):
                 place.set(text.at("%scalars", text.let(f"mul i64 {index}, {SCALAR_BYTES}")))
             with text.when(text.compare("ule", handed, int(Handed.BLOCK))):
@@ -162,15 +162,43 @@ def _write_build(text: RoutineText) -> None:
         text.give(f"ptr {result}")
 
 
+def _write_list_of(text: RoutineText) -> None:
+    """A Python list of objects; None for null. Null where there is no memory."""
+    with text.routine("ptr", "list_of", "ptr %objects", "i64 %count"):
+        made = text.call("ptr", "@PyList_New", "i64 %count")
+        with text.when(text.same(made, "null")):
+            text.give("ptr null")
+        content = text.load(made, layout.ITEMS, "ptr")
+        with text.times("%count") as index:
+            item = text.variable(text.load(text.element("%objects", index), kind="ptr"), "ptr")
+            with text.when(text.same(item.now, "null")):
+                item.set("@_Py_NoneStruct")
+            text.call("void", "@Py_IncRef", f"ptr {item.now}")
+            text.store(f"ptr {item.now}", text.element(content, index))
+        text.give(f"ptr {made}")
+
+
+def _write_finish(text: RoutineText) -> None:
+    """What the Python function `finish` of a program gives for its parameters, its results and the leaves of the call."""
+    with text.routine("ptr", "finish_in_python", "ptr %program", "ptr %given", "ptr %leaves", "ptr %objects"):
+        counts = [text.load("%program", PROGRAM[field]) for field in ("params", "result_count", "leaves")]
+        lists = text.let("alloca i64, i64 3")
+        for place, (objects, count) in enumerate(zip(("%given", "%objects", "%leaves"), counts, strict=True)):
+            text.store(f"ptr {text.call('ptr', '@list_of', f'ptr {objects}', f'i64 {count}')}", lists, 8 * place)
+        given, results, leaves = (text.load(lists, 8 * place, "ptr") for place in range(3))
+        built = text.variable("null", "ptr")
+        some = text.let(f"and i1 {text.differ(given, 'null')}, {text.differ(results, 'null')}")
+        with text.when(text.let(f"and i1 {some}, {text.differ(leaves, 'null')}")):
+            finish = text.load("%program", PROGRAM["finish"], "ptr")
+            built.set(text.call("ptr", "@PyObject_Vectorcall", f"ptr {finish}", f"ptr {lists}", "i64 3", "ptr null"))
+        text.call("void", "@drop", f"ptr {lists}", "i64 3")
+        text.give(f"ptr {built.now}")
+
+
 def _build_in_python(text: RoutineText) -> None:
-    results = text.call("ptr", "@PyList_New", "i64 %available")
+    results = text.call("ptr", "@list_of", "ptr %objects", "i64 %available")
     with text.when(text.same(results, "null")):
         text.give("ptr null")
-    content = text.load(results, layout.ITEMS, "ptr")
-    with text.times("%available") as index:
-        item = text.load(text.element("%objects", index), kind="ptr")
-        text.call("void", "@Py_IncRef", f"ptr {item}")
-        text.store(f"ptr {item}", text.element(content, index))
     function = text.load("%node", NODE["object"], "ptr")
     built = text.call("ptr", "@PyObject_CallOneArg", f"ptr {function}", f"ptr {results}")
     text.call("void", "@Py_DecRef", f"ptr {results}")

@@ -78,8 +78,9 @@ class BlockWriter(KernelWriter):
         stored = [value for value in dict.fromkeys(s.region.results) if s.place(value) == "row" and s.level[value] != "late"]
         plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *stored]), reductions)
         self.prepare(plan, s.rows)
-        chunk = self.lanes * plan.copies
-        accumulators = {op.result: self.start(op, plan.copies) for op in reductions}
+        copies = plan.copies(-(-s.rows // self.lanes))
+        chunk = self.lanes * copies
+        accumulators = {op.result: self.start(op, copies) for op in reductions}
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
             names = dict(zip(plan.sinks, self.compute(plan, position), strict=True))
@@ -90,7 +91,7 @@ class BlockWriter(KernelWriter):
                 text.store_vector(names[value], self.address(self.results[value], dtype, position), dtype, position.count)
 
         if s.blocks == 1:
-            self.store_totals(self.over(s.rows, plan.copies, accumulators, body))
+            self.store_totals(self.over(s.rows, copies, accumulators, body))
             return
         self.rows_per_block = -(-s.rows_per_block // chunk) * chunk
         self.blocks = -(-s.rows // self.rows_per_block)
@@ -101,7 +102,7 @@ class BlockWriter(KernelWriter):
             stop = text.smaller(str(text.add(start, self.rows_per_block)), whole)
             with text.loop(start, stop, chunk, self.carried(accumulators), empty=True) as loop, self.scope():
                 inside = self.renamed(accumulators, loop.values)
-                for copy in range(plan.copies):
+                for copy in range(copies):
                     with self.scope():
                         body(Position(loop.counter, copy * self.lanes), copy, inside)
                 loop.following = [name for names in inside.values() for name in names]
@@ -112,7 +113,7 @@ class BlockWriter(KernelWriter):
                     inside = self.renamed(accumulators, last.values)
                     for number, position in enumerate(self.vectors(rest, whole)):
                         with self.scope():
-                            body(position, number % plan.copies, inside)
+                            body(position, number % copies, inside)
                     last.following = [name for names in inside.values() for name in names]
                 accumulators = self.renamed(accumulators, last.values)
             self.store_totals(accumulators)
@@ -168,7 +169,7 @@ class BlockWriter(KernelWriter):
             if s.scope[value] == "rows":
                 accumulators[value] = self.start(op, 1, 1)
             elif s.scope[value] == "all":
-                accumulators[value] = self.start(op, self.plans[s.stage_of_use(op.operands[0])].copies)
+                accumulators[value] = self.start(op, self.plans[s.stage_of_use(op.operands[0])].copies(len(self.positions)))
             elif value in self.in_registers:
                 accumulators[value] = self.start(op, len(self.positions))
         widths = {value: 1 for value in accumulators if s.scope[value] == "rows"}
@@ -221,7 +222,8 @@ class BlockWriter(KernelWriter):
         self.prepare(plan, s.columns)
         self.point_at_row(plan)
         inner = [op for op in plan.reductions if s.scope[op.result] == "inner"]
-        own = {op.result: self.start(op, plan.copies) for op in inner}
+        copies = plan.copies(len(self.positions))
+        own = {op.result: self.start(op, copies) for op in inner}
         carried = own | {op.result: accumulators[op.result] for op in plan.reductions if s.scope[op.result] == "all"}
         if self.written_out:
             body = self.body(plan, accumulators)
@@ -229,7 +231,7 @@ class BlockWriter(KernelWriter):
                 with self.scope(self.column_scopes[number]), self.scope(self.vector_scopes[number]):
                     body(position, number, carried)
         else:
-            carried = self.over(s.columns, plan.copies, carried, self.body(plan, accumulators))
+            carried = self.over(s.columns, copies, carried, self.body(plan, accumulators))
         for op in plan.reductions:
             if s.scope[op.result] == "inner":
                 self.scopes[-1][op.result, "scalar"] = self.total(op, carried[op.result])

@@ -91,6 +91,7 @@ class FinishWriter(BlockWriter):
             for value in outputs:
                 dtype = value.type.dtype
                 text.store_vector(names[value], self.address(self.results[value], dtype, position), dtype, position.count)
-        sums = self.over(s.columns, plan.copies, {op.result: self.start(op, plan.copies) for op in reductions}, body)
+        copies = plan.copies(-(-s.columns // self.lanes))
+        sums = self.over(s.columns, copies, {op.result: self.start(op, copies) for op in reductions}, body)
         for op in reductions:
             self.scopes[-1][op.result, "scalar"] = self.total(op, sums[op.result])

@@ -32,12 +32,10 @@ class LoopPlan:
     reductions: tuple[Op, ...]
     length: int
 
-    @property
-    def copies(self) -> int:
+    def copies(self, vectors: int) -> int:
         """Copies of the body: several sums under way at once hide what an addition takes; long bodies overlap by themselves."""
-        if not self.reductions:
-            return 2 if self.length <= 60 else 1
-        return 4 if self.length <= 24 else 2 if self.length <= 60 else 1
+        most = 4 if self.reductions and self.length <= 24 else 2 if self.length <= 60 else 1
+        return min(most, vectors)
 
 
 @dataclass(slots=True)

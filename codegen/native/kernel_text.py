@@ -28,10 +28,6 @@ class KernelText(LLVMText):
         self.shared: dict[str, str] = {}
         self.block = "entry"
 
-    @property
-    def declarations(self) -> set[str]:
-        return self._declarations
-
     def body(self, name: str) -> str:
         """All that was written, as the function of a step."""
         return "\n".join([f"define internal i64 @{name}({SIGNATURE}) nounwind {{", "entry:", *self._lines, "  ret i64 0", "}"])
