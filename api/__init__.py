@@ -37,21 +37,25 @@ from adjit.runtime.transforms import (
 
 if TYPE_CHECKING:
     from adjit import nn, optim, special, viz
+    from adjit.runtime.exports.load import load
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
-    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "manual_seed", "nn", "no_grad",
-    "numpy", "optim", "random", "scan", "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp",
-    "while_loop",
+    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "load",
+    "manual_seed", "nn", "no_grad", "numpy", "optim", "random", "scan", "set_grad_enabled", "set_rng_state", "special", "stop_gradient",
+    "tensor", "value_and_grad", "viz", "vjp", "while_loop",
 ]
 
 _ON_DEMAND = ("nn", "optim", "special", "viz")
+_LOADING = "adjit.runtime.exports.load"
 
 
 def __getattr__(name: str) -> Any:
     """The parts that many programs do without are imported where they are first used: `import adjit` stays quick."""
     if name in _ON_DEMAND:
         return import_module(f"adjit.{name}")
+    if name == "load":
+        return globals().setdefault(name, import_module(_LOADING).load)
     function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
     if function is not None:
         return globals().setdefault(name, function)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, overload
 
 from adjit.eager.modes import modes
-from adjit.ir.errors import DonationError, TraceError
+from adjit.ir.errors import DonationError, ExportError, TraceError
 from adjit.runtime import settings
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.explain import explain_program
+from adjit.runtime.exports.export import export_program
 from adjit.runtime.memory_report import MemoryReport
 from adjit.runtime.native_entry import activate, callable_type
 from adjit.runtime.profile import Profile
@@ -121,6 +125,35 @@ class CompiledFunction:
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """Run for these arguments (donated ones are copied first) and measure each step: the mean of some calls after one to warm up."""
         return self.measure(self.fun, args, kwargs)
+
+    def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None, params: Names | None = None,
+               target: str = "x86_64-linux-gnu", levels: Sequence[str] | None = None) -> list[Path]:
+        """Write the program for these example arguments into a file; the paths of the files written.
+
+        The suffix of `path` says what: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with its header beside it;
+        `.o`, the same not linked. The program is for the shapes and dtypes of `args` (and keyword arguments `kwargs`); static values and
+        arrays that it only reads become part of it. What it reaches by itself and changes, such as the parameters of a module, goes into
+        the archive, and is an input of a library. `params` names the arguments whose arrays go into the archive too.
+
+        `levels` are those of x86-64 to write code for ("x86-64-v2", "x86-64-v3", "x86-64-v4"; all of them without it); the best one is
+        chosen where the program is used. `target` "aarch64-linux-gnu" writes for that system.
+
+        Raises `ExportError`, with nothing written, where the program or the path are not fit for it.
+        """
+        return self.export_for(self.fun, path, args, dict(kwargs or {}), params, target, levels)
+
+    def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
+                   params: Names | None, target: str, levels: Sequence[str] | None) -> list[Path]:
+        """Export `fun`: the function, or its bound method of an instance."""
+        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
+        if self.choices.backend == "native":
+            program, captured = self._cache.find(signature) or self._compile(fun, args, kwargs, signature)
+        else:
+            program = compile_program(fun, args, kwargs, signature, replace(self.choices, backend="native"), "it is exported")
+            captured = program.current(signature)
+        if captured is None:
+            raise ExportError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
+        return export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`: the function, or its bound method of an instance."""
@@ -249,6 +282,12 @@ class BoundCompiledFunction:
         """As `CompiledFunction.profile`."""
         fun, args = self._split(args)
         return self.__func__.measure(fun, args, kwargs)
+
+    def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None, params: Names | None = None,
+               target: str = "x86_64-linux-gnu", levels: Sequence[str] | None = None) -> list[Path]:
+        """As `CompiledFunction.export`."""
+        fun, args = self._split(args)
+        return self.__func__.export_for(fun, path, args, dict(kwargs or {}), params, target, levels)
 
     def cache_info(self) -> CacheInfo:
         """As `CompiledFunction.cache_info`; of all instances together."""

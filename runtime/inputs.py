@@ -21,7 +21,7 @@ class Inputs:
 
     def __init__(self, graph: Graph, paths: Sequence[str]):
         roles = [role in WRITABLE_ROLES for role in graph.param_roles]
-        self._paths = tuple(paths)
+        self.paths = tuple(paths)
         self._expected = [(value.type.shape, value.type.dtype, donated) for value, donated in zip(graph.params, roles, strict=True)]
         self._sizes = [value.type.nbytes for value in graph.params]
         self._donated = roles
@@ -58,7 +58,7 @@ class Inputs:
         return fit
 
     def _check_donated(self, index: int, leaf: Any) -> None:
-        path = self._paths[index]
+        path = self.paths[index]
         if not isinstance(leaf, np.ndarray):
             raise DonationError(
                 f"donated argument {path} is a {type(leaf).__name__}, not an array, and has no buffer to update",
@@ -93,6 +93,6 @@ class Inputs:
     def _overlap_message(self, first: int, second: int, same: bool) -> tuple[str, None, str]:
         donated, other = sorted((first, second), key=lambda index: (not self._donated[index], index))
         return (
-            f"donated argument {self._paths[donated]} {'is the same array as' if same else 'shares memory with'} {self._paths[other]}",
+            f"donated argument {self.paths[donated]} {'is the same array as' if same else 'shares memory with'} {self.paths[other]}",
             None, "each donated buffer is overwritten by the call: pass a copy of one of the two")
 

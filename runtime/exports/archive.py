@@ -1,0 +1,100 @@
+"""The file format of exported programs: a zip archive of named parts, each with its digest in the manifest.
+
+    manifest.json           what the program is, and the SHA-256 of every other part
+    program.ir              its planned graph as text: for processors that there is no code for, and to look at
+    code/x86-64-v3.o        object code, one file a level
+    tensors.safetensors     constants, state and initial arguments
+
+Parts are stored as they are, so that what a file claims to hold cannot be more than it does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from adjit.ir.errors import ExportError
+
+FORMAT = 1
+"""Of the archive; a file of another one is refused."""
+
+MANIFEST = "manifest.json"
+PROGRAM = "program.ir"
+TENSORS = "tensors.safetensors"
+CODE = "code/{}.o"
+MOST_BYTES = 1 << 34
+_CODE_NAME = re.compile(r"code/[\w-]+\.o", re.ASCII)
+
+
+def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+    """Write the file, as a whole or not at all. The same content gives the same bytes."""
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
+    first = json.dumps({**manifest, "format": FORMAT, "digests": digests}, indent=1).encode()
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in ((MANIFEST, first), *parts.items()):
+            archive.writestr(zipfile.ZipInfo(name), content)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(memory.getvalue())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def read_archive(path: Path, sha256: str | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest and the parts; raises `ExportError` for anything that `write_archive` has not written.
+
+    `sha256` is the digest that the whole file has to have.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise _broken(path, "is too large")
+        content = path.read_bytes()
+    except OSError as error:
+        raise ExportError(f"{path} cannot be read: {error.strerror or error}") from None
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256.lower():
+        raise ExportError(f"{path} is not the file that was asked for: its SHA-256 is {hashlib.sha256(content).hexdigest()}",
+                          hint="do not load it, unless you know who changed it; sha256= takes the 64 hexadecimal digits of the whole file")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            parts = {info.filename: _part(archive, info, len(content)) for info in archive.infolist()}
+        manifest = json.loads(parts.pop(MANIFEST))
+        if manifest["format"] != FORMAT:
+            raise ExportError(f"{path} is of format {manifest['format']!r}; this version of adjit reads format {FORMAT}",
+                              hint="export the program again with this version")
+        found = {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()}
+        if found != manifest["digests"]:
+            raise ValueError("its parts are not those that its manifest lists")
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, EOFError, NotImplementedError, RuntimeError) as error:
+        if isinstance(error, ExportError):
+            raise
+        raise _broken(path, f"is damaged, or no exported program: {_words(error)}") from None
+    return manifest, parts
+
+
+def _part(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
+    known = info.filename in (MANIFEST, PROGRAM, TENSORS) or _CODE_NAME.fullmatch(info.filename)
+    if not known or info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
+        raise ValueError(f"it has a part {info.filename!r} of {info.file_size} bytes that does not belong there")
+    return archive.read(info)
+
+
+def _broken(path: Path, what: str) -> ExportError:
+    return ExportError(f"{path} {what}", hint="export the program again, or fetch the file again")
+
+
+def _words(error: Exception) -> str:
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else str(error) or type(error).__name__

@@ -1,0 +1,101 @@
+"""`CompiledFunction.export`: one compiled program as a file."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.native.artifact import Artifact, compile_program_text, make_artifact
+from adjit.codegen.native.program import lower_program
+from adjit.ir.errors import ExportError, UnsupportedError
+from adjit.ir.printer import print_graph
+from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, write_archive
+from adjit.runtime.exports.interface import Interface, array_of, describe_program
+from adjit.runtime.exports.library import c_program, choose_levels, write_library
+from adjit.runtime.exports.tensors_file import write_tensors
+from adjit.runtime.native_code import compiler
+from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.program import Program
+from adjit.tracer.signature import CallSignature
+
+SUFFIXES = (".adjit", ".so", ".o")
+Names = str | Iterable[str] | None
+
+
+def export_program(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], path: str | os.PathLike[str], params: Names,
+                   target: str, levels: Sequence[str] | None) -> list[Path]:
+    """Write a program, compiled for the call `signature`; `arrays` are all its parameters in that call. The files written.
+
+    `params` names the arguments whose arrays go into an archive. Raises `ExportError` where that is not possible, with nothing written.
+    """
+    place = Path(path)
+    if place.suffix not in SUFFIXES:
+        raise ExportError(f"{place.name!r} has no suffix that says what to write",
+                          hint="end it in .adjit (for adjit.load), .so (a library for C) or .o (the same, not linked)")
+    if not place.parent.is_dir():
+        raise ExportError(f"there is no folder {place.parent}", hint="make it first")
+    if program.tensors is not None and program.tensors.operation is not None:
+        raise ExportError("the function gives tensors that have a gradient, which an exported program has no dynamic graph for",
+                          hint="call backward() within the function, or compile it under adjit.no_grad()")
+    executable = program.executable
+    if not isinstance(executable, NativeExecutable):
+        raise UnsupportedError(f"backend {program.backend!r} makes no code that can be exported", hint="use backend='native', or 'auto'")
+    chosen = choose_levels(target, levels)
+    interface = describe_program(program, signature)
+    artifact = executable.code.artifact
+    by_name = {param.name: array_of(array, param) for param, array in zip(interface.params, arrays, strict=True)}
+    constants = {param.name: by_name[param.name] for param in interface.params if param.source == "constant"}
+    if place.suffix != ".adjit":
+        if params is not None:
+            raise ExportError("params= is for archives (.adjit): a library for C gets its arrays from its caller",
+                              hint="save them with adjit.save or numpy.savez")
+        return write_library(place, program.planned, c_program(place.stem, artifact, interface, constants, list(chosen)), chosen)
+    if target != "x86_64-linux-gnu":
+        raise ExportError(f"an archive for {target} cannot be loaded by adjit", hint="export to .o for another system")
+    tensors = {name: by_name[name] for name in (*constants, *(param.name for param in interface.params if param.source == "state"))}
+    given = _arguments(interface, params)
+    tensors |= {name: by_name[name] for name in given}
+    parts = {PROGRAM: print_graph(program.planned).encode()}
+    for level, level_target in chosen.items():
+        text = lower_program(program.planned, level_target).text
+        parts[CODE.format(level)] = compile_program_text(text, level_target).object_code
+    parts[TENSORS] = write_tensors(tensors)
+    first = next(iter(chosen.values()))
+    described = make_artifact(program.planned, lower_program(program.planned, first), first)
+    write_archive(place, _manifest(program, described, interface, given, list(chosen)), parts)
+    return [place]
+
+
+def _arguments(interface: Interface, wanted: Names) -> list[str]:
+    """The parameters that belong to the arguments named."""
+    if wanted is None:
+        return []
+    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    known = [*interface.names, *(name for name, _ in interface.keywords["dict"])]
+    for name in names:
+        if name not in known:
+            raise ExportError(f"params= names {name!r}, which is no argument of the call", hint=f"its arguments are {', '.join(known)}")
+    return [param.name for param in interface.params if param.source == "argument" and param.name.partition(".")[0] in names]
+
+
+def _manifest(program: Program, artifact: Artifact, interface: Interface, given: Sequence[str], levels: Sequence[str]) -> dict[str, Any]:
+    version, *compilers = compiler()
+    return {
+        "adjit": version, "compiler": compilers, "system": "x86_64-linux-gnu", "levels": list(levels), "source": source_digest(program),
+        "artifact": artifact.as_json(), "interface": asdict(interface), "given": list(given)}
+
+
+def source_digest(program: Program) -> str:
+    """The SHA-256 of the function's source text; empty where there is none."""
+    function: Callable[..., Any] = getattr(program.signature.function, "func", program.signature.function)
+    try:
+        return hashlib.sha256(inspect.getsource(inspect.unwrap(function)).encode()).hexdigest()
+    except (OSError, TypeError):
+        return ""

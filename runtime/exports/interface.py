@@ -1,0 +1,111 @@
+"""Describes a compiled program for export: where each parameter comes from, and what its callers see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import ExportError
+from adjit.ir.types import short_name
+from adjit.runtime.exports.interface_data import ExportedParameter, Interface
+from adjit.runtime.exports.trees import Form, Leaf, describe_tree, leaf_paths
+from adjit.runtime.program import Program
+from adjit.runtime.tensor_effects import Place
+from adjit.tracer.signature import CallSignature, parameter_names
+from adjit.tracer.trace import StaticLeaf
+from adjit.tracer.trees import as_name, unflatten
+
+
+def describe_program(program: Program, signature: CallSignature) -> Interface:
+    """The interface of a program, for the call that it was compiled for; raises `ExportError` for trees that no file can describe."""
+    leaves = [Leaf(index) if signature.is_traced(index) else _static(signature, index) for index in range(len(signature.leaf_keys))]
+    args, kwargs = unflatten(signature.tree, leaves)
+    given = [(name, arg) for name, arg in zip(parameter_names(signature.function, signature.positional), args, strict=True)
+             if type(arg) is not _Reference]
+    names = [name for name, _ in given]
+    arguments = {"tuple": [describe_tree(arg, f"the argument {name}") for name, arg in given]}
+    keywords = {"dict": [[name, describe_tree(arg, f"the argument {name}")] for name, arg in kwargs.items() if type(arg) is not _Reference]}
+    params = _parameters(program, signature)
+    result, replaced = _result(program, signature)
+    count = len(program.executable.code.artifact.results)       # type: ignore[union-attr]
+    paths = leaf_paths(result, "result", {})
+    named = {number: as_name(path) for number, path in paths.items() if number < count}
+    named.update(_names_of_effects(program, params, named))
+    return Interface(params, tuple(names), arguments, keywords, result, tuple(named.get(i, f"result {i}") for i in range(count)), replaced)
+
+
+def _static(signature: CallSignature, index: int) -> Any:
+    """What a leaf that is part of the program stands for in the description."""
+    kind, value = signature.leaf_keys[index][1][:2]
+    if signature.leaf_keys[index][2:]:
+        return _Reference()
+    return kind(value) if kind in (bool, int, str) else None if kind is type(None) else _Reference()
+
+
+class _Reference:
+    """An argument that is taken by reference, such as a module, or that is static and no plain value: it is part of the program, and no
+    argument of the exported one."""
+
+
+def _parameters(program: Program, signature: CallSignature) -> tuple[ExportedParameter, ...]:
+    traced = [index for index in range(len(signature.leaf_keys)) if signature.is_traced(index)]
+    constants = len(traced) + len(program.trace.captured)
+    params = []
+    taken: set[str] = set()
+    for number, (param, path) in enumerate(zip(program.executable.code.artifact.params, program.inputs.paths, strict=True)):    # type: ignore[union-attr]
+        source = "argument" if number < len(traced) else "constant" if number < constants else "state"
+        leaf = traced[number] if source == "argument" else -1
+        name = as_name(path) or f"value{number}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        params.append(ExportedParameter(name, param.dtype, tuple(param.shape), param.role, source, leaf))
+    return tuple(params)
+
+
+def _result(program: Program, signature: CallSignature) -> tuple[Form, tuple[tuple[int, int], ...]]:
+    count = len(program.executable.code.artifact.results)       # type: ignore[union-attr]
+    tensors = program.tensors
+    if tensors is None:
+        leaves = [leaf.value if isinstance(leaf, StaticLeaf) else Leaf(leaf) for leaf in program.trace.out_leaves]
+        return describe_tree(unflatten(program.trace.out_tree, leaves), "the result"), ()
+    effects, order = tensors.effects, tensors.order
+    number = (lambda place: place) if order is None else order.__getitem__
+    params = {value: index for index, value in enumerate(program.trace.graph.params)}
+    at = {place: params[value] for value, place in effects.places.items()}
+    made: list[Any] = []
+    for leaf in effects.leaves:
+        if isinstance(leaf, Place):
+            if leaf not in at:
+                raise ExportError("the function gives back a tensor whose content it never read", hint="return something computed of it")
+            made.append(Leaf(count + at[leaf]))
+        else:
+            made.append(leaf.value if isinstance(leaf, StaticLeaf) else Leaf(number(leaf)))
+    replaced = tuple((params[value], number(place)) for _, value, place in effects.writes
+                     if program.param_roles[params[value]] != "updated")
+    return describe_tree(unflatten(effects.tree, made), "the result"), replaced
+
+
+def _names_of_effects(program: Program, params: Sequence[ExportedParameter], named: dict[int, str]) -> dict[int, str]:
+    """Names for results that the function does not return: new contents, and gradients that it leaves behind."""
+    tensors = program.tensors
+    if tensors is None:
+        return {}
+    number = (lambda place: place) if tensors.order is None else tensors.order.__getitem__
+    indices = {value: index for index, value in enumerate(program.trace.graph.params)}
+    names = {number(place): params[indices[value]].name for _, value, place in tensors.effects.writes}
+    by_place = {place: params[indices[value]].name for value, place in tensors.effects.places.items()}
+    for owner, gradient in tensors.effects.gradients:
+        if gradient is not None:
+            names[number(gradient)] = f"{by_place.get(owner, 'tensor')}.grad"
+    return {result: name for result, name in names.items() if result not in named}
+
+
+def array_of(value: np.ndarray, param: ExportedParameter) -> np.ndarray:
+    """A copy as the program takes it: without gaps, of the parameter's dtype."""
+    array = np.array(value, order="C", copy=True)
+    if short_name(array.dtype) != param.dtype or array.shape != param.shape:
+        raise ExportError(f"{param.name} has to be {param.dtype} of shape {param.shape}, got {array.dtype} of shape {array.shape}")
+    return array

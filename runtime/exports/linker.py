@@ -1,0 +1,45 @@
+"""Makes shared libraries of object files, with the linker of the system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from adjit.ir.errors import ExportError
+
+_DRIVERS = ("cc", "gcc", "clang")
+_LINKERS = ("ld", "ld.lld", "lld")
+_CROSS = {"aarch64-unknown-linux-gnu": ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")}
+
+
+def find_linker(triple: str = "") -> str | None:
+    """The linker for a system (that of this process, without `triple`): a C compiler where there is one, else the linker alone."""
+    names = _CROSS.get(triple, ()) if triple else (*_DRIVERS, *_LINKERS)
+    if not triple and os.environ.get("CC"):
+        names = (os.environ["CC"], *names)
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def link_shared(object_file: Path, library: Path, name: str, triple: str = "") -> None:
+    """Write the shared library `library`, called `name` to who loads it, from one object file.
+
+    Raises `ExportError` where there is no linker, or it fails.
+    """
+    linker = find_linker(triple)
+    if linker is None:
+        what = f"a compiler for {triple}, such as {_CROSS[triple][0]}" if triple in _CROSS else "a C compiler (gcc, clang), or ld or lld"
+        raise ExportError("a shared library takes a linker, and there is none",
+                          hint=f"install {what}, or set CC; or export to a name that ends in .o, and link the object file yourself")
+    options = ["-shared", "-soname", name, "-z", "noexecstack", "--build-id=none", "--no-undefined-version"]
+    if not Path(linker).name.startswith(("ld", "lld")) and not linker.endswith("-ld"):
+        options = ["-shared", "-nostdlib", *(f"-Wl,{text}" for text in (f"-soname,{name}", "-z,noexecstack", "--build-id=none"))]
+        options.append("-lc")
+    command = [linker, *options[:1], "-o", str(library), str(object_file), *options[1:]]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ExportError(f"the linker {linker} could not be run: {error}", hint="set CC to a C compiler that works") from error
+    if done.returncode:
+        raise ExportError(f"the linker failed: {' '.join(command)}\n{done.stderr.strip()}", hint="set CC to a C compiler that works")

@@ -1,0 +1,198 @@
+"""`load`: a program that was exported, as a function. Nothing is traced or compiled for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.link import CompiledObject
+from adjit.codegen.link import load as load_code
+from adjit.codegen.native.artifact import Artifact, artifact_of_json, compile_program_text
+from adjit.codegen.native.program import ENTRY, lower_program
+from adjit.codegen.target import LEVELS, Target, host_target, host_targets
+from adjit.ir.errors import ExportError
+from adjit.ir.graph import Graph, Value
+from adjit.ir.parser import parse
+from adjit.ir.types import SHORT_NAMES, TensorType
+from adjit.runtime import settings
+from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, read_archive
+from adjit.runtime.exports.interface_data import ExportedParameter, Interface, interface_of_data
+from adjit.runtime.exports.tensors_file import read_tensors
+from adjit.runtime.exports.trees import check_form, leaf_paths, put_together, take_apart
+from adjit.runtime.inputs import Inputs
+from adjit.runtime.native_code import NativeCode
+from adjit.runtime.native_executable import NativeExecutable
+
+
+class LoadedFunction:
+    """An exported program; call it as the function that was exported.
+
+    `state` has by name the arrays that the program keeps from call to call: parameters of modules, the state of optimisers; calls update
+    them in place. `arguments` has the arguments that were stored with it (`export(..., params="params")`), as trees of arrays.
+    """
+
+    def __init__(self, name: str, level: str, executable: NativeExecutable, interface: Interface, tensors: Mapping[str, np.ndarray],
+                 given: tuple[str, ...]):
+        self.__name__ = name
+        self.level = level
+        self.interface = interface
+        self._executable = executable
+        params = interface.params
+        self.state = {param.name: tensors[param.name] for param in params if param.source == "state"}
+        self._fixed = {number: tensors[param.name] for number, param in enumerate(params) if param.source == "constant"}
+        self._state = {number: param.name for number, param in enumerate(params) if param.source == "state"}
+        self._arguments = [(number, param.leaf) for number, param in enumerate(params) if param.source == "argument"]
+        paths = _paths(interface)
+        self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params])
+        self._leaves = 1 + max([*paths, -1])
+        self.arguments = _stored(interface, tensors, given)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves = self._flatten(args, kwargs)
+        arrays: list[Any] = [None] * len(self.interface.params)
+        passed: list[Any] = list(arrays)
+        for number, leaf in self._arguments:
+            passed[number] = leaves[leaf]
+            arrays[number] = leaves[leaf] if type(leaves[leaf]) is np.ndarray else np.asarray(leaves[leaf])
+        for number, name in self._state.items():
+            arrays[number] = passed[number] = self.state[name]
+        for number, array in self._fixed.items():
+            arrays[number] = passed[number] = array
+        self._check(arrays)
+        results = self._executable.run(self._inputs.prepare(arrays, passed), passed)
+        for param, result in self.interface.replaced:
+            np.copyto(arrays[param], results[result])
+        return put_together(self.interface.result, [*results, *arrays])
+
+    def __repr__(self) -> str:
+        return f"<loaded {self.__name__}, {self.level}>"
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        names, positional = self.interface.names, self.interface.arguments["tuple"]
+        keywords = dict(self.interface.keywords["dict"])
+        given = dict(zip(names, args, strict=False)) | kwargs
+        expected = [*names, *keywords]
+        if len(args) > len(names) or given.keys() != set(expected) or len(given) != len(args) + len(kwargs):
+            raise TypeError(f"{self.__name__} was exported for the arguments {', '.join(expected) or 'none'}; "
+                            f"got {', '.join([*names[:len(args)], *kwargs]) or 'none'}")
+        leaves: list[Any] = [None] * self._leaves
+        for name, form in zip(names, positional, strict=True):
+            take_apart(form, given[name], leaves, name)
+        for name, form in keywords.items():
+            take_apart(form, given[name], leaves, name)
+        return leaves
+
+    def _check(self, arrays: list[np.ndarray]) -> None:
+        for array, param in zip(arrays, self.interface.params, strict=True):
+            if array.shape != param.shape or array.dtype.newbyteorder("=") != SHORT_NAMES[param.dtype]:
+                raise TypeError(f"{param.name} has to be {TensorType(SHORT_NAMES[param.dtype], param.shape)}, got {array.dtype} of shape "
+                                f"{array.shape}: an exported program is for the shapes and dtypes of its export")
+
+
+def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFunction:
+    """The program in a file that `export` wrote (`.adjit`), as a function.
+
+    Loading needs numpy and llvmlite only; nothing is traced, and nothing compiled where the file has code for this processor. **The file
+    holds machine code, which calls run with all the rights of this process: load only what you trust.** `sha256` is the SHA-256 of the
+    whole file, 64 hexadecimal digits: a file with another one is refused, before anything of it is used.
+
+    Raises `ExportError` for a file that cannot be read, is damaged, or is of another format or system.
+
+    >>> import numpy as np, adjit, tempfile, pathlib
+    >>> double = adjit.compile(lambda x: 2 * x)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "double.adjit"
+    >>> _ = double.export(path, np.arange(3.0))
+    >>> adjit.load(path)(np.arange(3.0))
+    array([0., 2., 4.])
+    """
+    place = Path(path)
+    manifest, parts = read_archive(place, sha256)
+    try:
+        artifact = artifact_of_json(manifest["artifact"])
+        interface = interface_of_data(manifest["interface"])
+        tensors = read_tensors(parts[TENSORS])
+        given = tuple(manifest["given"])
+        _check_interface(interface, artifact, tensors, given)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ExportError(f"{place} is damaged: {type(error).__name__}: {error}", hint="export the program again") from None
+    if manifest["system"] != "x86_64-linux-gnu" or host_target() is None:
+        raise ExportError(f"{place} is a program for {manifest['system']}, and this is another system")
+    level, code = _code(parts, artifact, place)
+    threads = settings.THREADS.get()
+    executable = NativeExecutable(code, lambda: parse(parts[PROGRAM].decode()), threads)
+    return LoadedFunction(artifact.name, level, executable, interface, tensors, given)
+
+
+def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
+    """The code for the best level that this processor and the file both have; compiled from the graph where there is none."""
+    runs = set(_runnable())
+    for level in LEVELS:
+        content = parts.get(CODE.format(level))
+        if content is not None and level in runs:
+            try:
+                return level, NativeCode(load_code(CompiledObject(content, ENTRY)), artifact, f"from {place.name}", "")
+            except RuntimeError as error:
+                raise ExportError(f"{place} has code for {level} that cannot be linked: {error}", hint="export the program again") from None
+    target = host_target()
+    assert target is not None
+    text = lower_program(parse(parts[PROGRAM].decode()), target).text
+    return target.name, NativeCode(load_code(compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
+
+
+def _runnable() -> list[str]:
+    """The levels that this processor runs, and that the setting ADJIT_TARGET does not forbid."""
+    import llvmlite.binding as llvm
+
+    present = llvm.get_host_cpu_features()
+    wanted = settings.TARGET.get()
+    best: Target | None = None if wanted == "auto" else next((t for t in host_targets() if t.name == wanted), None)
+    return [level for level, target in LEVELS.items() if all(present.get(feature, False) for feature in target.features)
+            and (best is None or target.vector_bytes <= best.vector_bytes)]
+
+
+def _as_graph(name: str, params: tuple[ExportedParameter, ...]) -> Graph:
+    values = tuple(Value(TensorType(SHORT_NAMES[param.dtype], param.shape), param.name) for param in params)
+    return Graph(name, values, (), (), tuple(param.role for param in params))
+
+
+def _paths(interface: Interface) -> dict[int, str]:
+    """How the user writes each leaf of a call."""
+    found: dict[int, str] = {}
+    for name, form in [*zip(interface.names, interface.arguments["tuple"], strict=True), *interface.keywords["dict"]]:
+        leaf_paths(form, name, found)
+    return found
+
+
+def _stored(interface: Interface, tensors: Mapping[str, np.ndarray], given: tuple[str, ...]) -> dict[str, Any]:
+    leaves: list[Any] = [None] * (1 + max([param.leaf for param in interface.params] + [-1]))
+    for param in interface.params:
+        if param.name in given:
+            leaves[param.leaf] = tensors[param.name]
+    names = {name.partition(".")[0] for name in given}
+    arguments = [*zip(interface.names, interface.arguments["tuple"], strict=True), *interface.keywords["dict"]]
+    return {name: put_together(form, leaves) for name, form in arguments if name in names}
+
+
+def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[str, np.ndarray], given: tuple[str, ...]) -> None:
+    """Raise `ValueError` where the parts of a file do not fit together: its code would read and write where nothing is."""
+    if len(interface.params) != len(artifact.params) or len(interface.results) != len(artifact.results):
+        raise ValueError("the numbers of parameters or results differ")
+    for param, known in zip(interface.params, artifact.params, strict=True):
+        if (param.dtype, param.shape, param.role) != (known.dtype, tuple(known.shape), known.role) or param.dtype not in SHORT_NAMES:
+            raise ValueError(f"the parameter {param.name} is described in two ways")
+        needed = param.source != "argument" or param.name in given
+        if needed and (tensors[param.name].shape, tensors[param.name].dtype) != (param.shape, SHORT_NAMES[param.dtype]):
+            raise ValueError(f"the array {param.name} is not as the program takes it")
+    leaves = 1 + max([param.leaf for param in interface.params] + [-1])
+    check_form(interface.arguments, leaves)
+    check_form(interface.keywords, leaves)
+    check_form(interface.result, len(interface.results) + len(interface.params))
+    if any(not (0 <= param < len(interface.params) and 0 <= result < len(interface.results)) for param, result in interface.replaced):
+        raise ValueError("a result replaces a parameter that is not there")
+
+

@@ -1,0 +1,57 @@
+"""Arrays by name in the safetensors format, without its library: a program that is loaded needs nothing but NumPy.
+
+The format: eight bytes with the length of the header, the header (JSON: dtype, shape and place of each array), then the arrays.
+Source: the description of the format that comes with the library of that name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+_NAMES = {"f2": "F16", "f4": "F32", "f8": "F64", "b1": "BOOL", "i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "U16",
+          "u4": "U32", "u8": "U64"}
+_DTYPES = {name: np.dtype(code) for code, name in _NAMES.items()}
+
+
+def write_tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The content of a file.
+
+    >>> read_tensors(write_tensors({"w": np.arange(3.0)}))["w"]
+    array([0., 1., 2.])
+    """
+    header: dict[str, Any] = {}
+    parts: list[bytes] = []
+    offset = 0
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array).tobytes()
+        header[name] = {"dtype": _NAMES[array.dtype.str[1:]], "shape": list(array.shape), "data_offsets": [offset, offset + len(content)]}
+        offset += len(content)
+        parts.append(content)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def read_tensors(content: bytes) -> dict[str, np.ndarray]:
+    """The arrays, copied; raises `ValueError` where the content is not of this format."""
+    size = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or size > len(content) - 8:
+        raise ValueError("the header of the arrays is cut off")
+    header = json.loads(content[8:8 + size])
+    data = memoryview(content)[8 + size:]
+    arrays = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        dtype, shape, (begin, end) = _DTYPES.get(entry["dtype"]), entry["shape"], entry["data_offsets"]
+        if dtype is None or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"the array {name!r} is of a kind that is not known")
+        if not 0 <= begin <= end <= len(data) or end - begin != prod(shape) * dtype.itemsize:
+            raise ValueError(f"the array {name!r} does not lie within the file")
+        arrays[name] = np.frombuffer(data[begin:end], dtype).reshape(shape).copy()
+    return arrays

@@ -1,0 +1,150 @@
+"""Trees as plain data, so that an exported program can take and give them without the code that traced it.
+
+A tree is described by nested lists and dicts that JSON can hold: `{"leaf": 0}`, `{"dict": [["w", {"leaf": 0}]]}`, `{"tuple": [...]}`,
+`{"list": [...]}`, `{"fields": ["AdamState", ["m", "v"], [...]]}` (a named tuple or a dataclass), `{"constant": 3}`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from adjit.ir.errors import ExportError
+
+Form = dict[str, Any]
+"""A description of a tree."""
+
+CONSTANTS = (bool, int, float, str, type(None))
+"""What may stand for itself in a description."""
+
+
+class Leaf:
+    """In a tree that is to be described, leaf number `index`."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+def describe_tree(tree: Any, what: str) -> Form:
+    """The description of a tree of `Leaf`s and constants; `what` it is, for the `ExportError` where it holds something else."""
+    kind = type(tree)
+    if kind is Leaf:
+        return {"leaf": tree.index}
+    if kind in CONSTANTS:
+        return {"constant": tree}
+    if kind is dict and all(type(key) in (str, int) for key in tree):
+        return {"dict": [[key, describe_tree(item, f"{what}[{key!r}]")] for key, item in tree.items()]}
+    if kind in (list, tuple):
+        return {kind.__name__: [describe_tree(item, f"{what}[{index}]") for index, item in enumerate(tree)]}
+    names = getattr(kind, "_fields", None) if isinstance(tree, tuple) else \
+        [field.name for field in dataclasses.fields(tree)] if dataclasses.is_dataclass(tree) else None
+    if names is not None:
+        return {"fields": [kind.__name__, list(names), [describe_tree(getattr(tree, name), f"{what}.{name}") for name in names]]}
+    raise ExportError(f"{what} is a {kind.__name__}, which an exported program cannot take or give",
+                      hint="pass dicts with string or int keys, lists, tuples, named tuples or dataclasses of arrays and numbers")
+
+
+def take_apart(form: Form, tree: Any, leaves: list[Any], path: str) -> None:
+    """Put the leaves of `tree` into `leaves`; raises `TypeError` or `ValueError`, naming the place, where it is not as described."""
+    ((kind, content),) = form.items()
+    if kind == "leaf":
+        leaves[content] = tree
+    elif kind == "constant":
+        if type(tree) is not type(content) or tree != content:
+            raise ValueError(f"{path} was {content!r} when the program was exported, and is part of it; got {tree!r}")
+    elif kind == "dict":
+        if type(tree) is not dict or tree.keys() != {key for key, _ in content}:
+            raise _mismatch(path, f"a dict with the keys {', '.join(repr(key) for key, _ in content)}", tree)
+        for key, item in content:
+            take_apart(item, tree[key], leaves, f"{path}[{key!r}]")
+    elif kind == "fields":
+        name, names, items = content
+        if not all(hasattr(tree, field) for field in names):
+            raise _mismatch(path, f"a {name} with the fields {', '.join(names)}", tree)
+        for field, item in zip(names, items, strict=True):
+            take_apart(item, getattr(tree, field), leaves, f"{path}.{field}")
+    else:
+        if type(tree).__name__ != kind or not isinstance(tree, (list, tuple)) or len(tree) != len(content):
+            raise _mismatch(path, f"a {kind} of {len(content)}", tree)
+        for index, (item, part) in enumerate(zip(content, tree, strict=True)):
+            take_apart(item, part, leaves, f"{path}[{index}]")
+
+
+def put_together(form: Form, leaves: Sequence[Any]) -> Any:
+    """The tree with these leaves.
+
+    >>> put_together({"dict": [["a", {"leaf": 1}], ["b", {"tuple": [{"leaf": 0}, {"constant": 3}]}]]}, [10, 20])
+    {'a': 20, 'b': (10, 3)}
+    """
+    ((kind, content),) = form.items()
+    if kind == "leaf":
+        return leaves[content]
+    if kind == "constant":
+        return content
+    if kind == "dict":
+        return {key: put_together(item, leaves) for key, item in content}
+    if kind == "fields":
+        name, names, items = content
+        return _record_type(name, tuple(names))(*(put_together(item, leaves) for item in items))
+    built = [put_together(item, leaves) for item in content]
+    return built if kind == "list" else tuple(built)
+
+
+def check_form(form: Any, leaves: int) -> None:
+    """Raise `ValueError` where something read from a file is no description of a tree of that many leaves at most."""
+    if not isinstance(form, dict) or len(form) != 1:
+        raise ValueError("a tree is not described")
+    ((kind, content),) = form.items()
+    if kind == "leaf":
+        if type(content) is not int or not 0 <= content < leaves:
+            raise ValueError("a tree has a leaf that is not there")
+        return
+    if kind == "constant":
+        if type(content) not in CONSTANTS:
+            raise ValueError("a constant of a tree is not one")
+        return
+    if kind == "dict":
+        items = [item for key, item in content if type(key) in (str, int)]
+        complete = len(items) == len(content)
+    elif kind == "fields":
+        name, names, items = content
+        complete = len(names) == len(items) and all(type(field) is str and field.isidentifier() for field in (name, *names))
+    else:
+        items, complete = content, kind in ("list", "tuple") and isinstance(content, list)
+    if not complete:
+        raise ValueError("a tree is not described")
+    for item in items:
+        check_form(item, leaves)
+
+
+def leaf_paths(form: Form, path: str, found: dict[int, str]) -> dict[int, str]:
+    """How Python reaches each leaf from `path`, added to `found`."""
+    ((kind, content),) = form.items()
+    if kind == "leaf":
+        found[content] = path
+    elif kind == "dict":
+        for key, item in content:
+            leaf_paths(item, f"{path}[{key!r}]", found)
+    elif kind == "fields":
+        for name, item in zip(*content[1:], strict=True):
+            leaf_paths(item, f"{path}.{name}", found)
+    elif kind != "constant":
+        for index, item in enumerate(content):
+            leaf_paths(item, f"{path}[{index}]", found)
+    return found
+
+
+@cache
+def _record_type(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    return namedtuple(name, names)
+
+
+def _mismatch(path: str, wanted: str, tree: Any) -> TypeError:
+    keys = f" with the keys {', '.join(map(repr, tree))}" if isinstance(tree, dict) else f" of {len(tree)}" \
+        if isinstance(tree, (list, tuple)) else ""
+    return TypeError(f"{path} has to be {wanted}, got a {type(tree).__name__}{keys}")
