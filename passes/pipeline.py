@@ -20,6 +20,7 @@ from adjit.passes.regions import in_regions
 from adjit.passes.remove_stop_gradients import remove_stop_gradients
 from adjit.passes.schedule import schedule
 from adjit.passes.simplify import simplify
+from adjit.passes.simplify_loops import simplify_loops
 from adjit.passes.split_into_panels import describe_panels, split_into_panels
 
 Transform = Callable[[Graph, Options], Graph]
@@ -81,6 +82,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, Stage.OPTIMIZED),
     Pass("simplify_again", simplify, Stage.OPTIMIZED),
     Pass("eliminate_dead_code", eliminate_dead_code, Stage.OPTIMIZED),
+    Pass("simplify_loops", simplify_loops, Stage.OPTIMIZED, local=False),
 )
 
 LOWER: tuple[Pass, ...] = (

@@ -1,0 +1,52 @@
+"""Makes loops and branches smaller: what is not used is dropped, and work moves out of them."""
+
+from __future__ import annotations
+
+from adjit.ir.graph import Graph
+from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.move_out_of_loops import move_out_of_loops
+from adjit.passes.options import Options
+from adjit.passes.prune_loops import prune_loops
+from adjit.passes.regions import in_regions
+from adjit.passes.simplify import simplify
+
+STEPS = (prune_loops, move_out_of_loops, simplify, eliminate_common_subexpressions, eliminate_dead_code, prune_loops)
+
+
+def simplify_loops(graph: Graph, options: Options) -> Graph:
+    """Run `prune_loops` and `move_out_of_loops`, innermost loops first, and clean up after them.
+
+    Before:
+        graph @f(%x: f32[9], %w: f32[], %h: f32[]) {
+          %last: f32[] = scan %h, %x, %w {carries=1, length=9, reverse=false, scratch_bytes=0, slices=1} [
+            graph @step(%h: f32[] carried, %x: f32[], %w: f32[]) {
+              %e: f32[] = exp %w
+              %n: f32[] = multiply %h, %e
+              return %n
+            }
+          ]
+          return %last
+        }
+
+    After:
+        graph @f(%x: f32[9], %w: f32[], %h: f32[]) {
+          %0: f32[] = exp %w
+          %last: f32[] = scan %h, %0 {carries=1, length=9, reverse=false, scratch_bytes=0, slices=0} [
+            graph @step(%h: f32[] carried, %0: f32[]) {
+              %n: f32[] = multiply %h, %0
+              return %n
+            }
+          ]
+          return %last
+        }
+    """
+    if not any(op.name in CONTROL_FLOW for op in graph.ops):
+        return graph
+    graph = in_regions(graph, lambda region: simplify_loops(region, options))
+    for step in STEPS:
+        graph = step(graph, options)
+        if step in (simplify, eliminate_common_subexpressions, eliminate_dead_code):
+            graph = in_regions(graph, lambda region, step=step: step(region, options))     # type: ignore[misc]
+    return graph
