@@ -1,6 +1,6 @@
 """Compiles native steps and runs them on NumPy arrays, without programs or the runtime.
 
-    steps = lower_op(op, target)                                   # or lower_fused(op, {}, target)
+    steps = lower_op(op, {}, target)                               # or lower_fused(op, {}, target)
     (found,) = run_steps(steps, [x, y], [op.result.type], scratch_bytes=0, target=target)
 
 - `TARGET_CASES`: the targets that this machine has, to parametrise tests with.

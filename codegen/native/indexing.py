@@ -1,4 +1,7 @@
-"""Ops that read from or write to places that are data. The first step checks the indices, before anything is written."""
+"""Ops that read from or write to places that are data, as steps.
+
+The first step checks the indices, before anything is written. Updates arrive in the order of the indices: tasks have elements of their own.
+"""
 
 from __future__ import annotations
 
