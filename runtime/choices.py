@@ -83,7 +83,9 @@ def _choose_backend(backend: str) -> str:
         raise ValueError(f"unknown {source} {wanted!r}; the choices are {', '.join(BACKENDS)}")
     if wanted == "native" and not native_is_supported():
         raise UnsupportedError("the native backend is for CPython on Linux on x86-64", hint="use backend='numba', or 'auto'")
-    return "numba" if wanted == "auto" else wanted
+    if wanted == "auto":
+        return "native" if native_is_supported() and not settings.DISABLE_JIT.get() else "numba"
+    return wanted
 
 
 def _check_device(device: str) -> None:

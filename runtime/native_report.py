@@ -23,11 +23,11 @@ def step_names(executable: NativeExecutable) -> dict[str, str]:
 
 
 def step_texts(executable: NativeExecutable) -> dict[str, str]:
-    """The LLVM text of each step, by name, in the order of their first use; then of what they share."""
+    """The LLVM text of each step, by name, in the order of their first use; then, where they share functions, those."""
     names = step_names(executable)
     texts = {names[call.function]: call.code.text for call in executable.program.calls}
-    shared = {f"@{name}": text for name, text in sorted(executable.program.shared.items())}
-    return {**texts, **shared}
+    shared = [text for _, text in sorted(executable.program.shared.items())]
+    return {**texts, "shared functions": "\n".join(shared)} if shared else texts
 
 
 def describe_code(executable: NativeExecutable) -> list[str]:

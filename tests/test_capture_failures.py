@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import COMPILING
 
 import adjit as aj
 from adjit import nn, optim
@@ -15,6 +16,7 @@ from adjit.eager.generator import default_generator
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.runtime import compile_graph
 from adjit.runtime.executable import Executable
+from adjit.runtime.native_executable import NativeExecutable
 
 
 class Counting(nn.Module):
@@ -106,9 +108,12 @@ def test_what_fails_changes_nothing(change: Any, error: type[Exception], words: 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("where", ["compile", "run"])
-def test_interrupted(error: type[BaseException], where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", COMPILING)
+def test_interrupted(error: type[BaseException], where: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, optimizer, x, y = setting()
-    step = aj.compile(train_step)
+    step = aj.compile(train_step, backend=backend)
+    executable = NativeExecutable if backend == "native" else Executable
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
     before = everything(model, optimizer)
 
     def interrupted(*_: Any, **__: Any) -> Any:
@@ -116,7 +121,7 @@ def test_interrupted(error: type[BaseException], where: str, monkeypatch: pytest
 
     with monkeypatch.context() as patch:
         if where == "run":
-            patch.setattr(Executable, "run", interrupted)
+            patch.setattr(executable, "run", interrupted)
         else:
             patch.setattr(compile_graph, "make_executable", interrupted)
         with pytest.raises(error):
@@ -127,7 +132,7 @@ def test_interrupted(error: type[BaseException], where: str, monkeypatch: pytest
     before = everything(model, optimizer)
     if where == "run":
         with monkeypatch.context() as patch:
-            patch.setattr(Executable, "run", interrupted)
+            patch.setattr(executable, "run", interrupted)
             with pytest.raises(error):
                 step(model, optimizer, x, y)
             assert everything(model, optimizer) == before

@@ -24,6 +24,12 @@ KEY, OTHER = "a" * 64, "b" * 64
 COMPILED = CompiledObject(bytes(range(256)) * 4, "entry")
 
 
+@pytest.fixture(autouse=True)
+def numba_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend that has kernels one by one."""
+    monkeypatch.setenv("ADJIT_BACKEND", "numba")
+
+
 def cube(x):
     return x * x * x
 

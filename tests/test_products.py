@@ -1,4 +1,4 @@
-"""Matrix products in compiled functions: machine code where there is any, NumPy elsewhere, one result whatever the threads."""
+"""Matrix products of the numba backend: machine code where there is any, NumPy elsewhere, one result whatever the threads."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ from adjit.runtime.product_step import ProductKernel, obtain_product, product_ta
 from adjit.runtime.program import Program
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
+
+
+@pytest.fixture(autouse=True)
+def numba_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend that has kernels one by one."""
+    monkeypatch.setenv("ADJIT_BACKEND", "numba")
 
 
 def normal(*shape: int, dtype: str = "f4", seed: int = 0) -> np.ndarray:
