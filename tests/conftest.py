@@ -7,9 +7,15 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected halves of golden files with what comes out now")
-    parser.addoption("--exhaustive", action="store_true", help="measure elementary functions at every float32 (a minute each, or more)")
+    parser.addoption("--exhaustive", action="store_true",
+                     help="what takes minutes: elementary functions at every float32, all ops under valgrind, thousands of programs")
 
 
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def exhaustive(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--exhaustive"))
