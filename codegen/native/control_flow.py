@@ -90,7 +90,7 @@ class _Text(StepText):
 
     def while_loop(self) -> None:
         op = self.op
-        condition, body = op.regions
+        body = op.regions[1]
         carries, checkpointed, checkpoints = (op.attrs[name] for name in ("carries", "checkpointed", "checkpoints"))
         operands, results, scratch = self.places()
         carried = results[len(results) - carries:]

@@ -13,13 +13,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from adjit.codegen.gemm.plan import PART, WHOLE, equal_parts, row_tiles, runs
-from adjit.codegen.native.convolution_panels import STAGE, Block, Geometry, PanelText, choose_block, emit_staging, geometry_of, zeros
+from adjit.codegen.gemm.plan import PART, equal_parts, row_tiles, runs
+from adjit.codegen.native.convolution_panels import (
+    PANEL_BYTES,
+    STAGE,
+    Block,
+    Geometry,
+    PanelText,
+    choose_block,
+    emit_staging,
+    geometry_of,
+    zeros,
+)
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 
 NANOSECONDS_A_VECTOR = 0.15
+
+NEAR_BYTES = 20 << 10
+"""What a tile reads of a part, at most: it is read again for each of the other tiles of rows."""
+
+WEIGHT_BYTES = 128 << 10
+"""Kernels of a chunk that take more than this are read once for several images."""
+
+SUM_BYTES = 256 << 10
 OUTPUTS = 64
 """The most kernels whose sums are held at once."""
 
@@ -27,46 +45,69 @@ SUMS = 1024
 """The most windows of a block: their sums stay near."""
 
 TASKS = 16
-UNROLLED_TAPS = 16
+UNROLLED_TAPS, UNROLLED_VECTORS = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionPlan:
-    """`chunks` are the kernels that are worked on together, `tiles` by chunk size the rows of its tiles; `parts` are channels that
-    are summed on their own; a tile is `vectors` wide."""
+    """How one convolution is computed.
+
+    A task has a block of windows of `images` images, for all kernels or, where `splits`, for one of the `chunks` of kernels, whose sums
+    are held together. `stage` channels are staged at once, of which `part` are summed in one chain. A tile is `vectors` wide; `tiles`
+    has the rows of the tiles of a chunk, by its size.
+    """
 
     block: Block
+    images: int
     chunks: tuple[int, ...]
-    tiles: Mapping[int, tuple[int, ...]]
+    splits: bool
+    stage: int
+    part: int
     vectors: int
-    parts: tuple[int, ...]
+    tiles: Mapping[int, tuple[int, ...]]
 
     @property
     def tasks(self) -> int:
         down, along = self.block.counts
         g = self.block.geometry
-        return g.images * g.groups * g.sliding.counts[0] * down * along
+        groups = -(-g.images // self.images)
+        return groups * g.groups * g.sliding.counts[0] * down * along * (len(self.chunks) if self.splits else 1)
 
 
 def plan_convolution(geometry: Geometry, target: Target) -> ConvolutionPlan:
     """Decides by shapes and target only."""
-    chunks = equal_parts(geometry.outputs, OUTPUTS)
-    products = geometry.channels * geometry.taps
-    parts: tuple[int, ...] = (geometry.channels,)
-    if products > WHOLE:
-        parts = equal_parts(geometry.channels, max(PART // geometry.taps, 1))
-    block = choose_block(geometry, max(parts), SUMS * max(1, OUTPUTS // (2 * max(chunks))), TASKS)
-    lanes = target.lanes(4 if geometry.dtype == "f32" else 8)
-    needed = -(-block.span // lanes)
+    g, taps, depth = geometry, geometry.taps, geometry.sliding.sizes[0]
+    element_bytes = 4 if g.dtype == "f32" else 8
+    lanes = target.lanes(element_bytes)
+    chunks = equal_parts(g.outputs, OUTPUTS)
     most = max(chunks)
+    row_bytes = (4 * lanes + g.sliding.sizes[2]) * element_bytes * g.sliding.sizes[1]
+    part = max(min(NEAR_BYTES // (row_bytes * depth), PART // (taps * depth)), 1)
+    if part * 5 >= g.inputs * 4:
+        part = g.inputs
+    part = max(equal_parts(g.inputs, part))
+    splits = len(chunks) > 1 and g.images * g.groups * g.sliding.counts[0] < TASKS
+    wanted = -(-TASKS // len(chunks)) if splits else TASKS
+    block = choose_block(g, min(g.inputs, 8 * part) * depth, SUMS * max(1, OUTPUTS // (2 * most)), wanted)
+    stage, images = min(g.inputs, max(PANEL_BYTES // (block.channel * depth * element_bytes) // part, 1) * part), 1
+    if block.counts == (1, 1) and most * g.channels * taps * element_bytes > WEIGHT_BYTES:
+        blocks = g.groups * g.sliding.counts[0] * (len(chunks) if splits else 1)
+        images = max(min(g.images * blocks // TASKS, SUM_BYTES // (most * block.span * element_bytes)), 1)
+        if images > 1:
+            stage = min(stage, max(WEIGHT_BYTES // (most * taps * depth * element_bytes) // part, 1) * part)
+    vectors = _tile_vectors(-(-block.span // lanes), most, target)
+    return ConvolutionPlan(block, images, chunks, splits, stage, part, vectors,
+                           {chunk: row_tiles(chunk, vectors, target) for chunk in set(chunks)})
+
+
+def _tile_vectors(needed: int, rows: int, target: Target) -> int:
+    """The width of tiles that wastes least of what `needed` vectors of windows are rounded up to."""
     widths: tuple[int, ...]
     if target.registers < 32:
-        widths = (4,) if most <= 2 else (3,) if most <= 4 else (2,)
+        widths = (4,) if rows <= 2 else (3,) if rows <= 4 else (2,)
     else:
-        widths = (8, 6, 4) if most <= 2 else (4, 3) if most <= 4 else (3, 2)
-    vectors = min(widths, key=lambda width: (-(-needed // width) * width, -width))
-    tiles = {chunk: row_tiles(chunk, vectors, target) for chunk in set(chunks)}
-    return ConvolutionPlan(block, chunks, tiles, vectors, parts)
+        widths = (8, 6, 4) if rows <= 2 else (4, 3) if rows <= 4 else (3, 2)
+    return min(widths, key=lambda width: (-(-needed // width) * width, -width))
 
 
 def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -80,9 +121,25 @@ def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tupl
         return (zeros(text, 2, op.result.type.size),)
     plan = plan_convolution(geometry, target)
     _Writer(text, plan).write()
-    lanes = target.lanes(4 if geometry.dtype == "f32" else 8)
-    work = (geometry.products / lanes) * NANOSECONDS_A_VECTOR + op.result.type.nbytes / 8
+    work = geometry.products / text.lanes * NANOSECONDS_A_VECTOR + op.result.type.nbytes / 8
     return (text.code(plan.tasks, work),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a task works on: its corner in the images, of which there are `count`, and in the result; the first window, and the block's
+    true size."""
+
+    source: str
+    result: str
+    weights: str
+    count: str
+    depth: str
+    row: str
+    column: str
+    rows: str
+    columns: str
+    tiles: str
 
 
 class _Writer:
@@ -92,8 +149,10 @@ class _Writer:
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.tile_span = plan.vectors * text.lanes
         self.sums_row = -(-self.block.span // self.tile_span) * self.tile_span
-        self.panel_size = max(plan.parts) * self.block.channel
+        self.sums_image = max(plan.chunks) * self.sums_row
+        self.panel_size = plan.stage * self.geometry.sliding.sizes[0] * self.block.channel
         self.slack = self.tile_span + text.lanes + max(self.block.offsets, default=0)
+        self.image = self.geometry.sliding.lengths[0] * self.geometry.plane
 
     def write(self) -> None:
         text, g, block, plan = self.text, self.geometry, self.block, self.plan
@@ -102,50 +161,70 @@ class _Writer:
         down, along = block.counts
         with text.step():
             x, w, y = (text.place(number) for number in range(3))
-            panel, sums = text.array(self.panel_size + self.slack), text.array(max(plan.chunks) * self.sums_row)
+            panel, sums = text.array(self.panel_size + self.slack), text.array(plan.images * self.sums_image + text.lanes)
             text.clear(text.at(panel, self.panel_size), self.slack)
             with text.loop("%low", "%high", empty=True) as task:
-                image, group, depth, tall, wide = text.split(task.counter, g.groups, s.counts[0], down, along)
+                image, group, depth, tall, wide, chunk = text.split(
+                    task.counter, g.groups, s.counts[0], down, along, len(plan.chunks) if plan.splits else 1)
+                first = text.linear((image, plan.images))
                 row, column = text.linear((tall, block.rows)), text.linear((wide, block.columns))
                 rows = text.smaller(text.linear(s.counts[1], (row, -1)), block.rows)
                 columns = text.smaller(text.linear(s.counts[2], (column, -1)), block.columns)
                 span = text.linear((rows, block.width), -block.width, columns)
-                stop = text.let(f"sdiv i64 {text.linear(span, self.tile_span - 1)}, {self.tile_span}")
-                source = text.at(x, (text.linear((image, g.groups * g.inputs), (group, g.inputs)), s.lengths[0] * g.plane))
-                first = text.linear((image, g.groups * g.outputs), (group, g.outputs))
-                target = text.at(y, (first, g.places), (depth, s.counts[1] * s.counts[2]), (row, s.counts[2]), column)
-                if len(plan.parts) == 1:
-                    self.stage(source, panel, "0", g.inputs, depth, row, column)
-                for _, start, chunk, times in runs(plan.chunks):
-                    with text.loop(0, times) as many:
-                        outputs = text.linear((many.counter, chunk), start)
-                        weights = text.at(w, (text.linear(outputs, (group, g.outputs)), g.channels * g.taps))
-                        self.chunk(source, panel, weights, sums, chunk, stop, depth, row, column)
-                        text.do(f"call void @{self.flush()}(ptr {sums}, ptr {text.at(target, (outputs, g.places))}, i64 {chunk}, "
-                                f"i64 {rows}, i64 {columns})")
+                work = _Task(
+                    text.at(x, (text.linear((first, g.groups * g.inputs), (group, g.inputs)), self.image)),
+                    text.at(y, (text.linear((first, g.groups * g.outputs), (group, g.outputs)), g.places),
+                            (depth, s.counts[1] * s.counts[2]), (row, s.counts[2]), column),
+                    text.at(w, (group, g.outputs * g.channels * g.taps)), text.smaller(text.linear(g.images, (first, -1)), plan.images),
+                    depth, row, column, rows, columns,
+                    text.let(f"sdiv i64 {text.linear(span, self.tile_span - 1)}, {self.tile_span}"))
+                once = plan.images == 1 and plan.stage >= g.inputs
+                if once:
+                    self.stage(work, work.source, panel, str(g.inputs))
+                for index, start, size, times in runs(plan.chunks):
+                    bounds: tuple[str | int, str | int] = (0, times)
+                    if plan.splits:
+                        own = text.linear(chunk, -index)
+                        bounds = text.larger(own, 0), text.smaller(text.linear(own, 1), times)
+                    with text.loop(*bounds, empty=plan.splits) as many:
+                        self.chunk(work, panel, sums, text.linear((many.counter, size), start), size, once)
 
-    def stage(self, source: str, panel: str, first: str, channels: int, depth: str, row: str, column: str) -> None:
-        s = self.geometry.sliding
-        corner = self.text.at(source, (first, s.lengths[0] * self.geometry.plane))
-        self.text.do(f"call void @{STAGE}(ptr {corner}, ptr {panel}, i64 {channels}, i64 {depth}, i64 {row}, i64 {column})")
+    def stage(self, work: _Task, source: str, panel: str, channels: str) -> None:
+        self.text.do(f"call void @{STAGE}(ptr {source}, ptr {panel}, i64 {channels}, i64 {work.depth}, i64 {work.row}, i64 {work.column})")
 
-    def chunk(self, source: str, panel: str, weights: str, sums: str, chunk: int, stop: str, depth: str, row: str, column: str) -> None:
-        """The sums of some kernels over all parts of the channels."""
+    def chunk(self, work: _Task, panel: str, sums: str, output: str, size: int, staged: bool) -> None:
+        """The results of some kernels, from `output` on."""
         text, g, plan = self.text, self.geometry, self.plan
-        for index, start, part, times in runs(plan.parts):
-            with text.loop(0, times) as many:
-                channel = text.linear((many.counter, part), start)
-                if len(plan.parts) > 1:
-                    self.stage(source, panel, channel, part, depth, row, column)
-                more = "0" if len(plan.parts) == 1 else text.let(f"icmp ne i64 {text.linear(many.counter, index)}, 0")
-                with text.loop(0, stop) as tile:
-                    at = text.linear((tile.counter, self.tile_span))
-                    for _, output, rows, count in runs(plan.tiles[chunk]):
-                        with text.loop(0, count) as tall:
-                            outputs = text.linear((tall.counter, rows), output)
-                            corner = text.at(weights, (outputs, g.channels * g.taps), (channel, g.taps))
-                            text.do(f"call void @{self.tile(rows)}(ptr {text.at(panel, at)}, ptr {corner}, "
-                                    f"ptr {text.at(sums, (outputs, self.sums_row), at)}, i64 {part}, i1 {more})")
+        weights = text.at(work.weights, (output, g.channels * g.taps))
+        with text.loop(0, g.inputs, plan.stage) as stage:
+            channels = text.smaller(text.linear(g.inputs, (stage.counter, -1)), plan.stage)
+            with text.loop(0, work.count) as image:
+                if not staged:
+                    source = text.at(work.source, (image.counter, g.groups * g.inputs * self.image), (stage.counter, self.image))
+                    self.stage(work, source, panel, channels)
+                self.parts(work, panel, weights, text.at(sums, (image.counter, self.sums_image)), stage.counter, channels, size)
+        with text.loop(0, work.count) as image:
+            target = text.at(work.result, (image.counter, g.groups * g.outputs * g.places), (output, g.places))
+            text.do(f"call void @{self.flush()}(ptr {text.at(sums, (image.counter, self.sums_image))}, ptr {target}, i64 {size}, "
+                    f"i64 {work.rows}, i64 {work.columns})")
+
+    def parts(self, work: _Task, panel: str, weights: str, sums: str, first: str, channels: str, size: int) -> None:
+        """The products with all channels of a panel, from channel `first` of the group on."""
+        text, g, plan = self.text, self.geometry, self.plan
+        depth = g.sliding.sizes[0]
+        with text.loop(0, channels, plan.part) as part:
+            count = text.linear((text.smaller(text.linear(channels, (part.counter, -1)), plan.part), depth))
+            channel = text.linear(first, part.counter)
+            more = text.let(f"icmp ne i64 {channel}, 0")
+            with text.loop(0, work.tiles) as tile:
+                at = text.linear((tile.counter, self.tile_span))
+                source = text.at(panel, (part.counter, depth * self.block.channel), at)
+                for _, output, rows, times in runs(plan.tiles[size]):
+                    with text.loop(0, times) as tall:
+                        outputs = text.linear((tall.counter, rows), output)
+                        corner = text.at(weights, (outputs, g.channels * g.taps), (channel, depth * g.taps))
+                        target = text.at(sums, (outputs, self.sums_row), at)
+                        text.do(f"call void @{self.tile(rows)}(ptr {source}, ptr {corner}, ptr {target}, i64 {count}, i1 {more})")
 
     def tile(self, rows: int) -> str:
         """The name of the function of a tile: sums of `rows` kernels over the channels of a panel."""
@@ -194,7 +273,7 @@ class _Writer:
         """Store the sums, added to those of the parts before."""
         text = self.text
         places = [text.at("%sums", i * self.sums_row + j * text.lanes) for i, j in cells]
-        if len(self.plan.parts) == 1:
+        if self.plan.part >= self.geometry.inputs:
             for value, place in zip(sums, places, strict=True):
                 text.store(value, place, aligned=True)
             return
@@ -217,6 +296,10 @@ class _Writer:
                 text.loop(0, "%outputs") as output, text.loop(0, "%rows") as row:
             source = text.at("%sums", (output.counter, self.sums_row), (row.counter, self.block.width))
             target = text.at("%out", (output.counter, g.places), (row.counter, g.sliding.counts[2]))
+            if self.block.counts[1] == 1 and g.sliding.counts[2] <= UNROLLED_VECTORS * text.lanes:
+                for start in range(0, g.sliding.counts[2], text.lanes):
+                    text.store(text.load(text.at(source, start)), text.at(target, start), min(text.lanes, g.sliding.counts[2] - start))
+                return name
             with text.loop(0, "%columns", text.lanes) as column:
                 left = text.linear("%columns", (column.counter, -1))
                 mask = text.mask_below(left)

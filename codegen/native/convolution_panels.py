@@ -23,6 +23,12 @@ from adjit.ir.ops.convolution import convolution_sliding
 from adjit.ir.ops.sliding import Sliding
 from adjit.ir.types import Shape, TensorType, short_name
 
+NEAR = 4
+"""Strides up to which whole vectors are loaded and taken apart."""
+
+LANES = 16
+"""The most that a vector has."""
+
 PANEL_BYTES = 192 << 10
 """The most that a panel takes, where one row of windows does not need more."""
 
@@ -102,9 +108,14 @@ class Block:
         return self.columns + self._shift(2, self.geometry.sliding.sizes[2] - 1)
 
     @property
+    def plane(self) -> int:
+        """Elements from one phase to the next: the last row is written in whole vectors."""
+        return self.height * self.width + (LANES if len(self.phases) > 1 else 0)
+
+    @property
     def channel(self) -> int:
         """Elements of one channel of the panel."""
-        return len(self.phases) * self.height * self.width
+        return len(self.phases) * self.plane
 
     @property
     def span(self) -> int:
@@ -115,7 +126,7 @@ class Block:
     def offsets(self) -> list[int]:
         """Where the elements of a kernel's plane lie for the first window."""
         s, phases = self.geometry.sliding, self.phases
-        return [phases.index((i * s.dilation[1] % s.stride[1], j * s.dilation[2] % s.stride[2])) * self.height * self.width
+        return [phases.index((i * s.dilation[1] % s.stride[1], j * s.dilation[2] % s.stride[2])) * self.plane
                 + self._shift(1, i) * self.width + self._shift(2, j) for i in range(s.sizes[1]) for j in range(s.sizes[2])]
 
     def _shift(self, axis: int, element: int) -> int:
@@ -239,6 +250,29 @@ class PanelText(VectorText):
     def _addresses(self, pointer: str, numbers: str) -> str:
         return self.let(f"getelementptr {self.scalar}, ptr {pointer}, <{self.lanes} x i64> {numbers}")
 
+    def picked(self, vectors: Sequence[str], first: int) -> str:
+        """Every `len(vectors)`th lane of vectors that follow each other, from `first` on."""
+        result = vectors[0]
+        places = [divmod(first + lane * len(vectors), self.lanes) for lane in range(self.lanes)]
+        for index, vector in enumerate(vectors):
+            if index == 0:
+                order = [lane if number == 0 else at for at, (number, lane) in enumerate(places)]
+                if order != list(range(self.lanes)):
+                    result = self.shuffle(vector, "poison", order)
+            elif any(number == index for number, _ in places):
+                result = self.shuffle(result, vector, [self.lanes + lane if number == index else at
+                                                       for at, (number, lane) in enumerate(places)])
+        return result
+
+    def interleaved(self, parts: Sequence[str], number: int) -> str:
+        """Vector `number` of the lanes of all parts in turns."""
+        places = [divmod(number * self.lanes + at, len(parts)) for at in range(self.lanes)]
+        result = "zeroinitializer"
+        for index, part in enumerate(parts):
+            if part != "zeroinitializer":
+                result = self.shuffle(result, part, [self.lanes + lane if own == index else at for at, (lane, own) in enumerate(places)])
+        return result
+
     def _lane_numbers(self, stride: int = 1) -> str:
         return self._constants([lane * stride for lane in range(self.lanes)])
 
@@ -277,16 +311,28 @@ def emit_staging(text: PanelText, block: Block) -> None:
         plane_counts, plane = _element(text, deep, s.lengths[0], spread[0])
         source = text.at("%image", text.linear((channel.counter, s.lengths[0] * block.geometry.plane), (plane, block.geometry.plane)))
         target = text.at("%panel", text.linear((channel.counter, s.sizes[0] * block.channel), (inner.counter, block.channel)))
-        for number, (down, along) in enumerate(block.phases):
+        rows, columns = (sorted({phase[axis] for phase in block.phases}) for axis in (0, 1))
+        for number, down in enumerate(rows):
             with text.loop(0, block.height) as line:
                 high = text.linear(("%row", s.stride[1]), (line.counter, s.stride[1]), down - s.low[1])
                 row_counts, row = _element(text, high, s.lengths[1], spread[1])
                 counts = text.let(f"and i1 {plane_counts}, {row_counts}")
                 limit = text.let(f"select i1 {counts}, i64 {max((s.lengths[2] - 1) * spread[2] + 1, 0)}, i64 0")
+                line_source = text.at(source, (row, s.lengths[2]))
+                line_target = text.at(target, number * len(columns) * block.plane, (line.counter, block.width))
                 with text.loop(0, row_vectors * text.lanes, text.lanes) as vector:
-                    start = text.linear(("%column", s.stride[2]), (vector.counter, s.stride[2]), along - s.low[2])
-                    value = text.strided(text.at(source, (row, s.lengths[2])), start, limit, s.stride[2], spread[2])
-                    text.store(value, text.at(target, number * block.height * block.width, (line.counter, block.width), vector.counter))
+                    start = text.linear(("%column", s.stride[2]), (vector.counter, s.stride[2]), -s.low[2])
+                    values = _phases(text, line_source, start, limit, s.stride[2], spread[2], columns)
+                    for phase, value in enumerate(values):
+                        text.store(value, text.at(line_target, phase * block.plane, vector.counter))
+
+
+def _phases(text: PanelText, row: str, start: str, limit: str, stride: int, spread: int, phases: Sequence[int]) -> list[str]:
+    """A vector of each phase of a padded row."""
+    if spread > 1 or stride > NEAR:
+        return [text.strided(row, text.linear(start, phase), limit, stride, spread) for phase in phases]
+    vectors = [text.strided(row, text.linear(start, number * text.lanes), limit, 1, 1) for number in range(stride)]
+    return [text.picked(vectors, phase) for phase in phases]
 
 
 def _element(text: PanelText, position: str, length: int, spread: int) -> tuple[str, str]:

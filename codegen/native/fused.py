@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from adjit.codegen.native.kernel_blocks import BlockWriter
 from adjit.codegen.native.kernel_finish import FinishWriter, late_results
-from adjit.codegen.native.kernel_plan import choose_lanes
+from adjit.codegen.native.kernel_plan import choose_lanes, flattened, shortened
 from adjit.codegen.native.kernel_writer import KernelWriter
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
@@ -20,6 +20,8 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
     (region,) = op.regions
     schedule = schedule_kernel(region, op.attrs["rows"], op.attrs["columns"])
     lanes = choose_lanes(schedule, target)
+    schedule = flattened(schedule, lanes)
+    lanes = shortened(lanes, schedule)
     work = estimate(schedule)
     writers: list[KernelWriter] = []
     blocks = 1

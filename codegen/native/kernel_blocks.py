@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
-from adjit.codegen.native.kernel_plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, LoopPlan
+from adjit.codegen.native.kernel_plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, LoopPlan, pattern_copies
 from adjit.codegen.native.kernel_writer import Accumulators, KernelWriter, Position
 from adjit.codegen.target import Target
 from adjit.ir.graph import Value
@@ -21,6 +21,7 @@ class BlockWriter(KernelWriter):
         super().__init__(schedule, shared, target, lanes)
         self.stage = 0
         self.written_out = False
+        self.pattern_copies = pattern_copies(schedule, lanes)
         self.blocks, self.rows_per_block = schedule.blocks, schedule.rows_per_block
         self.reductions = {value: schedule.producer[value] for value in schedule.partials}
 
@@ -79,7 +80,10 @@ class BlockWriter(KernelWriter):
         plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *stored]), reductions)
         self.prepare(plan, s.rows)
         copies = plan.copies(-(-s.rows // self.lanes))
-        chunk = self.lanes * copies
+        if self.pattern_copies > 1:
+            copies = self.pattern_copies
+        self.period = chunk = self.lanes * copies
+        self.load_periodic(plan, copies)
         accumulators = {op.result: self.start(op, copies) for op in reductions}
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
@@ -117,6 +121,21 @@ class BlockWriter(KernelWriter):
                     last.following = [name for names in inside.values() for name in names]
                 accumulators = self.renamed(accumulators, last.values)
             self.store_totals(accumulators)
+
+    def load_periodic(self, plan: LoopPlan, copies: int) -> None:
+        """Load what is the same for every run of `period` positions, before the loop over them."""
+        for value in plan.leaves:
+            parts = self.s.maps[value] if self.s.place(value) == "other" and value in self.pointers else ()
+            if parts and all(self.period % (size * stride) == 0 for size, stride in parts) and self.s.rows >= 2 * self.period:
+                for copy in range(copies):
+                    key = (value, "periodic", copy * self.lanes)
+                    self.scopes[-1][key] = self.vector(value, Position(0, copy * self.lanes))
+                    del self.scopes[-1][value, "vector"]
+
+    def load_leaf(self, value: Value, position: Position) -> str:
+        whole = position.count is None and not isinstance(position.counter, int)
+        known = self.find((value, "periodic", position.offset)) if whole else None
+        return known or super().load_leaf(value, position)
 
     # -- rows and columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ import numpy as np
 from adjit.codegen.native.scalar_templates import template_of
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op, Value
-from adjit.ir.kernel_schedule import KernelSchedule
+from adjit.ir.kernel_schedule import KernelSchedule, schedule_kernel
 
 FREE_OPS = frozenset({"broadcast", "reshape", "constant", "iota"})
 LONGEST_WRITTEN_OUT = 600
@@ -75,8 +76,35 @@ class Walk:
         return LoopPlan(sinks, ordered, tuple(leaves), tuple(uniforms), reductions, length)
 
 
+MOST_PATTERN_COPIES = 10
+
+
+def pattern_copies(schedule: KernelSchedule, lanes: int) -> int:
+    """For a kernel of one column: how many vectors in a row see all that repeats; 0 where that is too many."""
+    copies = 1
+    for value in schedule.region.params:
+        for size, stride in schedule.maps[value] if schedule.place(value) == "other" else ():
+            period = stride if size * stride == schedule.rows else size * stride
+            copies = math.lcm(copies, math.lcm(period, lanes) // lanes)
+    return copies if copies <= MOST_PATTERN_COPIES else 0
+
+
+def flattened(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
+    """The kernel over one column, where its rows are too short for vectors and all it computes has one element a position."""
+    rows, columns = schedule.rows, schedule.columns
+    if columns == 1 or rows == 1 or columns > MOST_PATTERN_COPIES * lanes or (columns % lanes == 0 and columns > lanes):
+        return schedule
+    if any(schedule.place(op.result) not in ("full", "scalar") for op in schedule.region.ops if op.name not in FREE_OPS) or any(
+            schedule.place(value) not in ("full", "scalar") for value in schedule.region.results):
+        return schedule
+    if any(scope != "all" for scope in schedule.scope.values()):
+        return schedule
+    flat = schedule_kernel(schedule.region, rows * columns, 1)
+    return flat if flat.scratch_bytes <= schedule.scratch_bytes and pattern_copies(flat, lanes) else schedule
+
+
 def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
-    """Elements of a vector: as many as the target has of the size that most ops compute; not more than there are."""
+    """Elements of a vector: as many as the target has of the size that most ops compute."""
     votes: dict[int, int] = {}
     values = [op.result for op in schedule.region.ops if op.name not in FREE_OPS] or list(schedule.region.params)
     for value in values:
@@ -84,7 +112,11 @@ def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
             votes[value.type.dtype.itemsize] = votes.get(value.type.dtype.itemsize, 0) + 1
     sizes = [value.type.dtype.itemsize for value in (*schedule.region.params, *values)]
     itemsize = max(votes, key=lambda size: (votes[size], size)) if votes else max(sizes, default=4)
-    lanes = target.lanes(itemsize)
+    return target.lanes(itemsize)
+
+
+def shortened(lanes: int, schedule: KernelSchedule) -> int:
+    """Not more lanes than there are elements for them."""
     length = schedule.rows if schedule.columns == 1 else schedule.columns
     while lanes > 2 and lanes // 2 >= length:
         lanes //= 2

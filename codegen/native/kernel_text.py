@@ -103,6 +103,23 @@ class KernelText(LLVMText):
                          ("i32", str(dtype.itemsize)), self.mask(self.lanes if count is None else count), (vector, self._harmless(dtype)))
         return self._loaded(name, dtype, self.lanes)
 
+    def load_pattern(self, pointer: str, dtype: np.dtype, pattern: Sequence[int], count: int | None = None) -> str:
+        """The elements at these known distances."""
+        most = max(pattern)
+        if most == 0:
+            return self.splat(self.load(pointer, dtype), self.element(dtype))
+        if list(pattern) == list(range(len(pattern))):
+            return self.load_vector(pointer, dtype, count)
+        if most >= self.lanes:
+            places = [*pattern, *[0] * (self.lanes - len(pattern))]
+            integer = "i32" if most < 1 << 31 else "i64"
+            indices = f"<{', '.join(f'{integer} {place}' for place in places)}>"
+            return self.gather(pointer, dtype, (f"<{self.lanes} x {integer}>", indices), count)
+        run = self.load_vector(pointer, dtype, None if most == self.lanes - 1 else most + 1)
+        type = self.element(dtype, self.lanes)
+        order = ", ".join(f"i32 {place}" for place in [*pattern, *[0] * (self.lanes - len(pattern))])
+        return self.let(f"shufflevector {type} {run}, {type} poison, <{self.lanes} x i32> <{order}>")
+
     def splat(self, value: str, type: str) -> str:
         """The scalar in every lane."""
         if not value.startswith("%"):

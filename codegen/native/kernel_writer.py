@@ -11,7 +11,7 @@ import numpy as np
 from adjit.codegen.llvm_text import Typed
 from adjit.codegen.native.kernel_plan import LoopPlan, Walk
 from adjit.codegen.native.kernel_text import Index, KernelText
-from adjit.codegen.native.positions import Axis, Term, scalar_index, vector_index, weighted
+from adjit.codegen.native.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
 from adjit.codegen.native.scalar_templates import template
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op, Value
@@ -43,6 +43,7 @@ class KernelWriter:
         self.flat = schedule.columns == 1
         self.text = KernelText(target, lanes)
         self.lanes = lanes
+        self.period = 1                          # what counters of positions are multiples of
         self.row: Index = 0
         self.block: Index = 0
         self.scopes: list[dict[Hashable, str]] = [{}]
@@ -268,6 +269,11 @@ class KernelWriter:
         parts = split_at_rows(self.s.maps[value], self.s.columns) or self.s.maps[value]
         axis, start, terms, base = self.vector_terms(weighted(parts), position)
         pointer = text.at(self.pointers[value], dtype, base)
+        if self.flat or isinstance(start, int):
+            counter, offset = (start, 0) if isinstance(start, int) else (position.counter, position.offset)
+            known = lane_pattern(text, counter, offset, position.count or self.lanes, terms, axis.whole, self.period)
+            if known is not None:
+                return text.load_pattern(text.at(pointer, dtype, known[0]), dtype, known[1], position.count)
         if axis.is_run(terms, self.lanes):
             return text.load_vector(text.at(pointer, dtype, scalar_index(text, start, terms, axis.whole)), dtype, position.count)
         if axis.is_one(terms, self.lanes):

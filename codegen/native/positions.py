@@ -46,6 +46,25 @@ class Axis:
         return self.aligned and all(stride % lanes == 0 for _, stride, _ in terms)
 
 
+def lane_pattern(text: KernelText, counter: Index, offset: int, count: int, terms: Sequence[Term], whole: int,
+                 period: int) -> tuple[Index, list[int]] | None:
+    """The first index of `count` positions from `counter + offset` on, and how far each lies behind it, where the latter are known;
+    counters are multiples of `period`."""
+    if isinstance(counter, int):
+        counter, offset, period = 0, counter + offset, whole
+    base: Index = 0
+    pattern = [0] * count
+    for size, stride, weight in terms:
+        if period % (size * stride) and (period % stride or size * stride != whole):
+            return None
+        if period % (size * stride):
+            base = text.add(base, text.multiply(scalar_index(text, counter, [(size, stride, 1)], whole), weight))
+        for lane in range(count):
+            pattern[lane] += (offset + lane) // stride % size * weight
+    first = min(pattern)
+    return text.add(base, first), [place - first for place in pattern]
+
+
 def scalar_index(text: KernelText, position: Index, terms: Sequence[Term], whole: int) -> Index:
     """The index of one position."""
     total: Index = 0

@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from adjit.codegen.native.convolution_panels import PanelText
+from adjit.codegen.native.convolution_panels import NEAR, PanelText
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 from adjit.ir.ops.sliding import ATTRIBUTES, Sliding
 from adjit.ir.types import short_name
-
-NEAR = 4
-"""Strides up to which whole vectors are loaded and taken apart."""
 
 UNROLLED = 16
 TASKS, NANOSECONDS_A_TASK = 64, 8000
@@ -173,31 +170,6 @@ class _Writer:
         pointer, mask = self.of_windows(result, at)
         self.text.masked_store(value, pointer, mask)
 
-    def picked(self, vectors: Sequence[str], first: int) -> str:
-        """Every `len(vectors)`th lane of vectors that follow each other, from `first` on."""
-        text, stride = self.text, len(vectors)
-        result = vectors[0]
-        for index, vector in enumerate(vectors):
-            places = [divmod(first + lane * stride, text.lanes) for lane in range(text.lanes)]
-            order = [text.lanes + lane if number == index else at for at, (number, lane) in enumerate(places)]
-            if index == 0:
-                order = [lane if number == 0 else at for at, (number, lane) in enumerate(places)]
-                if order != list(range(text.lanes)):
-                    result = text.shuffle(vector, "poison", order)
-            elif any(number == index for number, _ in places):
-                result = text.shuffle(result, vector, order)
-        return result
-
-    def interleaved(self, parts: Sequence[str], number: int) -> str:
-        """Vector `number` of the lanes of all parts in turns."""
-        text, stride = self.text, len(parts)
-        places = [divmod(number * text.lanes + at, stride) for at in range(text.lanes)]
-        result = "zeroinitializer"
-        for index, part in enumerate(parts):
-            if part != "zeroinitializer":
-                result = text.shuffle(result, part, [text.lanes + lane if own == index else at for at, (lane, own) in enumerate(places)])
-        return result
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -233,7 +205,7 @@ class Element:
         if ahead not in self.row.loaded:
             self.row.loaded[ahead] = [text.strided(self.row.pointer, self.start(ahead, number), self.row.length, 1, 1, filler)
                                       for number in range(stride)]
-        return self.writer.picked(self.row.loaded[ahead], first)
+        return self.writer.text.picked(self.row.loaded[ahead], first)
 
     def start(self, ahead: int, number: int) -> str:
         s, text = self.writer.sliding, self.writer.text
@@ -255,7 +227,7 @@ class Element:
         for number in range(stride):
             start = self.start(ahead, number)
             mask, place = text.inside(start, self.row.length), text.at(self.row.pointer, start)
-            text.masked_store(text.add(text.masked_load(place, mask), self.writer.interleaved(parts, number)), place, mask)
+            text.masked_store(text.add(text.masked_load(place, mask), text.interleaved(parts, number)), place, mask)
 
 
 def _sum(w: _Writer, places: list[str]) -> None:
@@ -326,4 +298,4 @@ def _write_apart(w: _Writer, result: str, at: Place, winner: str, given: str) ->
                  for along in range(stride)]
         for number in range(stride):
             start = Element(w, row, at, 0).start(0, number)
-            text.masked_store(w.interleaved(parts, number), text.at(row.pointer, start), text.inside(start, row.length))
+            text.masked_store(text.interleaved(parts, number), text.at(row.pointer, start), text.inside(start, row.length))
