@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from adjit.codegen.native.copies import lower_copy
+from adjit.codegen.native.forms import find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.native.program_code import OP_SHIFT, Call, ProgramCode
 from adjit.codegen.native.step_code import StepCode
@@ -54,7 +55,6 @@ class _Steps:
     target: Target
     codes: dict[Hashable, tuple[StepCode, ...]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    functions: list[str] = field(default_factory=list)
 
     def lower(self, op: Op, shared: dict[int, int]) -> tuple[StepCode, ...]:
         key = meaning(op), tuple(shared.items())
@@ -66,8 +66,34 @@ class _Steps:
         found = self.names.get(code.text)
         if found is None:
             found = self.names[code.text] = f"{self.prefix}step_{len(self.names)}"
-            self.functions.append(re.sub(r"@step\b", f"@{found}", code.text))
         return found
+
+    def finish(self, calls: Sequence[Call]) -> tuple[list[str], list[Call]]:
+        """The functions, and the calls of them, where steps of one form call the same."""
+        places: dict[str, int] = {}
+        for call in calls:
+            places[call.code.text] = max(len(call.places), places.get(call.code.text, 0))
+        functions: list[str] = []
+        own = dict(self.names)
+        form_of: dict[str, tuple[str, int]] = {}
+        for form in find_forms(places):
+            first = self.names[next(iter(form.numbers))]
+            functions.append(_named(form.text, first))
+            for text, numbers in form.numbers.items():
+                functions.append(table_text(f"{own.pop(text)}.numbers", numbers))
+                form_of[text] = first, form.place
+        functions += [_named(text, name) for text, name in own.items()]
+        return functions, [_with_table(call, *form_of[call.code.text]) if call.code.text in form_of else call for call in calls]
+
+
+def _named(text: str, name: str) -> str:
+    return re.sub(r"@step\b", f"@{name}", text)
+
+
+def _with_table(call: Call, function: str, place: int) -> Call:
+    """The call, of the function of its form."""
+    places = (*call.places, *[None] * (place - len(call.places)), f"{call.function}.numbers")
+    return replace(call, function=function, places=places)
 
 
 def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False) -> ProgramCode:
@@ -89,7 +115,8 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     if timed:
         declarations.add("declare i64 @llvm.readcyclecounter()")
     entry = prefix + ENTRY
-    functions = [*steps.functions, *_emit_calls(entry, calls, timed, "internal " if prefix else "")]
+    functions, calls = steps.finish(calls)
+    functions = [*functions, *_emit_calls(entry, calls, timed, "internal " if prefix else "")]
     if any(call.parallel for call in calls):
         shared["adjit.launch"] = _LAUNCH
     return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls))
@@ -135,7 +162,7 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
     """Makes the calls in order, and returns early where one fails."""
     width = max((len(call.places) for call in calls), default=0)
     lines = [f"define {linkage}i64 @{name}({parameters}) nounwind {{", "entry:", f"  %places = alloca [{width} x ptr]"]
-    held: list[tuple[Slot | None, int] | None] = [None] * width
+    held: list[tuple[Slot | str | None, int] | None] = [None] * width
     for i in range(width):
         lines.append(f"  %place{i} = getelementptr ptr, ptr %places, i64 {i}")
     for k, call in enumerate(calls):
@@ -156,10 +183,10 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
     return "\n".join([*lines, "  ret i64 0", "}"])
 
 
-def _store(slot: Slot | None, offset: int, name: str, place: str) -> list[str]:
-    """Puts the address that many bytes behind the beginning of a slot into an element of the array of places."""
-    if slot is None:
-        return [f"  store ptr null, ptr {place}"]
+def _store(slot: Slot | str | None, offset: int, name: str, place: str) -> list[str]:
+    """Puts an address into an element of the array of places: that many bytes behind the beginning of a slot, or that of a constant."""
+    if not isinstance(slot, Slot):
+        return [f"  store ptr {'null' if slot is None else '@' + slot}, ptr {place}"]
     if slot.space == "arena":
         return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset + offset}", f"  store ptr %a{name}, ptr {place}"]
     lines = [f"  %at{name} = getelementptr ptr, ptr %{slot.space}s, i64 {slot.offset}", f"  %a{name} = load ptr, ptr %at{name}"]

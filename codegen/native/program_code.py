@@ -19,12 +19,13 @@ PARALLEL_NANOSECONDS = 15_000.0
 class Call:
     """One call of a step: `code` under the name `function`, for op number `number` of the layout (-1: a copy of a result at the end).
 
-    `places` has a slot, or None for null, for each operand and result of the op, and its scratch memory.
+    `places` has a slot, or None for null, for each operand and result of the op, and its scratch memory; behind them there may be the name
+    of a table of numbers.
     """
 
     function: str
     code: StepCode
-    places: tuple[Slot | None, ...]
+    places: tuple[Slot | str | None, ...]
     number: int
     name: str
 
