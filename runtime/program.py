@@ -20,12 +20,13 @@ from adjit.runtime.choices import Choices
 from adjit.runtime.compile_graph import Pipeline, compile_graph
 from adjit.runtime.compiled_operation import Half
 from adjit.runtime.dump import dump_to
-from adjit.runtime.entry_records import ProgramRecord, make_program_record
+from adjit.runtime.entry_records import ProgramRecord
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.kernel_texts import kernel_texts_of
 from adjit.runtime.kernels import Code
 from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.profile import Profile, make_profile
+from adjit.runtime.program_record import make_program_record
 from adjit.runtime.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.signature import CallSignature
@@ -88,8 +89,8 @@ class Program:
 
     def recorded(self) -> ProgramRecord | None:
         """The record for the native entry, made when it is first asked for; None where all calls go through Python."""
-        if not self.is_recorded and self.tensors is None and isinstance(self.executable, NativeExecutable):
-            self.record = make_program_record(self, self.trace, self.executable)
+        if not self.is_recorded and isinstance(self.executable, NativeExecutable):
+            self.record = make_program_record(self, self.trace, self.executable, self.tensors)
         self.is_recorded = True
         return self.record
 

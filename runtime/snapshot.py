@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import is_
 from typing import Any
@@ -53,6 +53,16 @@ class Snapshot:
             if len(items) != len(then) or not (all(map(is_, items, then)) or all(map(_same, items, then))):
                 return False
         return not self._sets or all(members == then for members, then, _ in self._sets)
+
+    def containers(self) -> Iterator[tuple[Any, tuple[Any, ...] | None, Sequence[Any], set[int]]]:
+        """Each dict with its keys and values, each list and set with its items; and which of these may be any number."""
+        for table, keys, values, _ in self._dicts:
+            free = (isinstance(key, str) and None in self._free.get((id(table), key), ()) for key in keys)
+            yield table, keys, values, {index for index, is_free in enumerate(free) if is_free}
+        for items, then, _ in self._lists:
+            yield items, None, then, set()
+        for members, then_members, _ in self._sets:
+            yield members, None, tuple(then_members), set()
 
     def members(self) -> set[int]:
         """The identities of all that is held."""

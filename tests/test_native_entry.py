@@ -20,9 +20,10 @@ from adjit.codegen.native import object_layout
 from adjit.codegen.native.entry import compile_entry, entry_text
 from adjit.errors import AdjitError
 from adjit.runtime.compiled import CompiledFunction
-from adjit.runtime.entry_records import BLOCK_BYTES, MOST_PROGRAMS
+from adjit.runtime.entry_records import MOST_PROGRAMS
 from adjit.runtime.native_code import native_is_supported
 from adjit.runtime.native_entry import callable_type
+from adjit.runtime.program_record import BLOCK_BYTES
 
 pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 
