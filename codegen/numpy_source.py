@@ -52,8 +52,8 @@ class NumpyFunction:
 
 
 def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool = False) -> NumpyFunction:
-    """The function of a graph without region ops other than loops and branches. The parameters `weak` (f64[]) are Python floats. With `views`, results that repeat
-    elements are views of these, whatever their size.
+    """The function of a graph without region ops other than loops and branches. The parameters `weak` (f64[]) are Python floats. With
+    `views`, results that repeat elements are views of these, whatever their size.
 
     Results are those of `interpret`, bit for bit but for the signs of zeros of strong products, and for the last bits of sums and
     products of matrices over repeated or transposed values, whose layouts may differ. Floating-point warnings are the caller's to silence.

@@ -35,8 +35,23 @@ def widen(region: Graph, count: int, lifted: Sequence[Value], operands: Sequence
     return Graph(region.name, (*region.params[:count], *params), region.ops, region.results, roles)
 
 
-def emit_scan(function: Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]], init: Sequence[Value],
-              slices: Sequence[Value], length: int, reverse: bool = False, name: str = "body") -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+def hold_fixed(region: Graph, carries: int, chosen: Sequence[int]) -> Graph:
+    """The region of a loop in which the carried values `chosen` are no longer carried: their parameters are the last ones. A condition
+    carries nothing on."""
+    kept = [index for index in range(carries) if index not in chosen]
+    order = [*kept, *range(carries, len(region.params)), *chosen]
+    roles = ["input" if index in chosen else region.param_roles[index] for index in order]
+    first = len(region.results) - carries
+    hands_on = "carried" in region.param_roles
+    results = (*region.results[:first], *(region.results[first + index] for index in kept)) if hands_on else region.results
+    return Graph(region.name, tuple(region.params[index] for index in order), region.ops, results, tuple(roles))
+
+
+Step = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
+
+
+def emit_scan(function: Step, init: Sequence[Value], slices: Sequence[Value], length: int, reverse: bool = False,
+              name: str = "body") -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     """A `scan` of `function(carried, slices) -> (rows, carried)`; the stacked rows and what is carried at the end."""
     count = len(init)
 

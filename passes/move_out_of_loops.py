@@ -109,8 +109,8 @@ class _Body:
     def _take_constants_in(self) -> None:
         """Constants are made where they are used."""
         op = self.op
-        first = {"cond": 1, "scan": op.attrs.get("carries", 0) + op.attrs.get("slices", 0), "while_loop": op.attrs.get("carries", 0)}[op.name]
         offset = 1 if op.name == "cond" else 0
+        first = offset + op.attrs.get("carries", 0) + op.attrs.get("slices", 0)
         regions = list(op.regions)
         for index in range(first, len(op.operands)):
             maker = self.made_by[index]
@@ -238,7 +238,8 @@ class _Body:
         sums = {i: parts for i in range(carries) if (parts := _added(body, i, first, maker, uses)) is not None} if length > 1 else {}
         for i, part in sums.items():
             made = maker.get(part)
-            if made is None or made.name != "matmul" or made.result.type.rank != 2 or not made.attrs["transpose_a"] or made.attrs["transpose_b"]:
+            if made is None or made.name != "matmul" or made.result.type.rank != 2 \
+                    or not made.attrs["transpose_a"] or made.attrs["transpose_b"]:
                 continue
             a, b = made.operands
             if stacked_bytes(a) + (stacked_bytes(b) if b is not a else 0) <= 2 * part.type.nbytes:
@@ -306,7 +307,7 @@ def _added(body: Graph, carry: int, first: int, maker: dict[Value, Op], uses: di
 
 def _product_of_all(a: Value, b: Value) -> Value:
     """The sum over all rows of `transpose(a) @ b`."""
-    length, rows, m = a.type.shape
+    length, rows, _ = a.type.shape
     flat = [ops.reshape(value, shape=(length * rows, value.type.shape[2])) for value in (a, b)]
     return ops.matmul(*flat, transpose_a=True, transpose_b=False)
 

@@ -20,7 +20,9 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
 
     Results of the graph are written where they are to end: in the buffer of a donated parameter, else in a fresh one
     (`result+INDEX`). A result may take the memory of an operand that dies there, a reshape is an alias of its operand. All else lies in
-    one arena. Regions of loops and branches are planned too, with an arena of their own in the scratch memory of the op. A donated buffer is written when nothing reads its old content any more; a result that is made earlier is made in the
+    one arena. Regions of loops and branches are planned too, with an arena of their own in the scratch memory of the op.
+
+    A donated buffer is written when nothing reads its old content any more; a result that is made earlier is made in the
     arena and copied: a `reshape` whose slot differs from its operand's is a copy.
 
     Before:

@@ -121,7 +121,8 @@ def _prune_while(op: Op, needed: Collection[Value]) -> Op:
     attrs = {**op.attrs, "carries": len(order), "checkpoints": checkpoints if keeps else 0,
              "checkpointed": tuple(order.index(checkpointed[place]) for place in stacks)}
     regions = (_restrict(condition, params, condition.results), _restrict(body, params, results))
-    return replace(op, operands=tuple(op.operands[i] for i in params), results=tuple(op.results[i] for i in kept), regions=regions, attrs=attrs)
+    return replace(op, operands=tuple(op.operands[i] for i in params), results=tuple(op.results[i] for i in kept), regions=regions,
+                   attrs=attrs)
 
 
 def _prune_cond(op: Op, needed: Collection[Value]) -> Op:

@@ -48,7 +48,8 @@ class Opened:
     pull_back: PullBack
 
 
-def open_control_flow(builder: GraphBuilder, op: Op, operands: Sequence[Value], path: Collection[Value], cut: Cut, role: Role | None) -> Opened:
+def open_control_flow(builder: GraphBuilder, op: Op, operands: Sequence[Value], path: Collection[Value], cut: Cut,
+                      role: Role | None) -> Opened:
     """Append the forward half of a loop or a branch that lies on the path of a derivative."""
     wanted = [index for index, value in enumerate(op.operands) if value in path]
     seeded = [index for index, value in enumerate(op.results) if value in path]
@@ -203,7 +204,7 @@ def _with_slots(forward: Graph, count: int, chosen: Mapping[int, int], slots: Se
 
 def _open_while(opening: _Opening) -> Opened:
     op, operands = opening.op, opening.operands
-    condition, body = op.regions
+    body = op.regions[1]
     carries: int = op.attrs["carries"]
     old_stacks: tuple[int, ...] = op.attrs["checkpointed"]
     leading = len(op.results) - carries
@@ -239,7 +240,7 @@ def _open_while(opening: _Opening) -> Opened:
         def step_back(position: Value, state: Sequence[Value], carried: Sequence[Value]) -> list[Value]:
             """One run of the body backwards, from what it carried."""
             inner = dict(zip(needed, carried, strict=True))
-            arguments = [inner.get(index, None) for index in range(carries)]
+            arguments = [inner.get(index) for index in range(carries)]
             filled = [_zeros(body.params[index]) if value is None else value for index, value in enumerate(arguments)]
             pulled = emit_region(joint, (*filled, *fixed, *state[:len(active)]))
             new = list(pulled[:len(active)])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.control_flow import widen
+from adjit.ir.control_flow import hold_fixed, widen
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.types import BOOL, I64, TensorType, is_float
@@ -108,7 +108,8 @@ def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, ini
     """`run(init, *others, numbers)`, where `numbers` says which leaves of `init` are Python numbers: within the trace under way, or
     compiled, and kept on `fun`."""
     leaves, tree = flatten(init)
-    numbers = frozenset(index for index, leaf in enumerate(leaves) if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, np.generic))
+    numbers = frozenset(index for index, leaf in enumerate(leaves)
+                        if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, np.generic))
     call = functools.partial(_on_boxes(run), numbers=numbers)
     if is_tracing():
         return call(init, *others)
@@ -121,7 +122,8 @@ def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, ini
         return compile(loop)
 
     program = kept(fun, (name, *settings, numbers), compiled)
-    return program(unflatten(tree, map(_as_array, leaves)), *(unflatten(tree, map(_as_array, leaves)) for leaves, tree in map(flatten, others)))
+    return program(unflatten(tree, map(_as_array, leaves)),
+                   *(unflatten(other_tree, map(_as_array, found)) for found, other_tree in map(flatten, others)))
 
 
 def _as_array(leaf: Any) -> Any:
@@ -177,11 +179,12 @@ def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, 
         return [*rows, *carry]
 
     traced = _trace_stable(body, name, carried, slices, f"the carry that {name} returns", "the initial carry")
-    rows = len(traced.graph.results) - len(carried.arrays)
+    count, fixed = len(carried.arrays), traced.unchanged(len(carried.arrays))
+    rows = len(traced.graph.results) - count
     results = ops.scan.emit(
-        *carried.values, *sliced.values, *traced.lifted, regions=(traced.graph,), length=steps, carries=len(carried.arrays),
-        slices=len(sliced.arrays), reverse=bool(reverse), scratch_bytes=0)
-    return carried.rebuild(results[rows:]), unflatten(trees[0], map(wrap, results[:rows]))
+        *carried.without(fixed), *sliced.values, *traced.lifted, *carried.only(fixed), length=steps, carries=count - len(fixed),
+        regions=(hold_fixed(traced.graph, count, fixed),), slices=len(sliced.arrays), reverse=bool(reverse), scratch_bytes=0)
+    return carried.rebuild(results[rows:], fixed), unflatten(trees[0], map(wrap, results[:rows]))
 
 
 def _length(sliced: _Leaves, length: int | None, name: str) -> int:
@@ -190,7 +193,7 @@ def _length(sliced: _Leaves, length: int | None, name: str) -> int:
     for path, array in zip(paths(sliced.tree), sliced.arrays, strict=True):
         if not array.shape:
             raise ShapeError(f"scan of {name}: xs{path} is {array.value.type}, which has no slices", find_user_location(),
-                             hint="xs is an array, or a tree of arrays, with a first axis to run over; close over what is the same in every run")
+                             hint="xs are arrays with a first axis to run over; close over what is the same in every run")
         sizes.setdefault(array.shape[0], f"xs{path}")
     if len(sizes) != 1:
         found = ", ".join(f"{what} of {size}" for size, what in sizes.items())
@@ -232,10 +235,12 @@ def _while_loop(condition: Function, body: Function, init: Tree, numbers: frozen
         found = ", ".join(str(value.type) for value in test.graph.results) or "nothing"
         raise DTypeError(f"the condition {describe(condition)} of a while_loop gives {found}, expected a bool scalar", find_user_location(),
                          hint="compare scalars, or reduce with np.any or np.all")
-    regions, outer = _with_same_operands(test, traced, len(carried.arrays))
-    results = ops.while_loop.emit(*carried.values, *outer, regions=regions, carries=len(carried.arrays), checkpointed=(), checkpoints=0,
-                                  scratch_bytes=0)
-    return carried.rebuild(results)
+    count, fixed = len(carried.arrays), traced.unchanged(len(carried.arrays))
+    (tested, run), outer = _with_same_operands(test, traced, count)
+    results = ops.while_loop.emit(
+        *carried.without(fixed), *outer, *carried.only(fixed), regions=(hold_fixed(tested, count, fixed), hold_fixed(run, count, fixed)),
+        carries=count - len(fixed), checkpointed=(), checkpoints=0, scratch_bytes=0)
+    return carried.rebuild(results, fixed)
 
 
 def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
@@ -244,7 +249,7 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
         raise DTypeError(f"the predicate of cond is {predicate.value.type}, expected a bool scalar", find_user_location(),
                          hint="write pred.any(), pred.all() or pred != 0; np.where chooses element by element")
     given = _Leaves(args, "an argument of cond: args")
-    first, second = (trace_body(lambda leaves, branch=branch: branch(*unflatten(given.tree, leaves)), describe(branch), given.parameters(False))
+    first, second = (trace_body(functools.partial(_call_branch, branch, given.tree), describe(branch), given.parameters(False))
                      for branch in (f, g))
     what, of = f"what {describe(g)} returns", f"what {describe(f)} returns"
     check_structure(first.out_tree, second.out_tree, what, of)
@@ -257,6 +262,10 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     results = ops.cond.emit(predicate.value, *given.values, *outer, regions=regions, scratch_bytes=0)
     weak = [one and other for one, other in zip(first.weak, second.weak, strict=True)]
     return unflatten(first.out_tree, (wrap(value, weak and is_float(value.type.dtype)) for value, weak in zip(results, weak, strict=True)))
+
+
+def _call_branch(branch: Function, tree: TreeSpec, leaves: Sequence[Any]) -> Tree:
+    return branch(*unflatten(tree, leaves))
 
 
 class _Leaves:
@@ -286,9 +295,17 @@ class _Leaves:
         """Start with another dtype, and not weakly."""
         self.arrays[index] = wrap(convert(self.arrays[index].value, dtype))
 
-    def rebuild(self, values: Sequence[Value]) -> Tree:
-        """The tree with other arrays, as weak as those it starts with."""
-        return unflatten(self.tree, (wrap(value, array.weak) for value, array in zip(values, self.arrays, strict=True)))
+    def only(self, chosen: Sequence[int]) -> list[Value]:
+        return [self.arrays[index].value for index in chosen]
+
+    def without(self, chosen: Sequence[int]) -> list[Value]:
+        return [array.value for index, array in enumerate(self.arrays) if index not in chosen]
+
+    def rebuild(self, values: Sequence[Value], fixed: Sequence[int]) -> Tree:
+        """The tree with other arrays, as weak as those it starts with; those that are `fixed` stay."""
+        new = iter(values)
+        return unflatten(self.tree, (wrap(array.value if index in fixed else next(new), array.weak)
+                                     for index, array in enumerate(self.arrays)))
 
 
 def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried: _Leaves, others: Sequence[Parameter], what: str,

@@ -43,6 +43,11 @@ class BodyTrace:
     weak: tuple[bool, ...]
     origins: tuple[str, ...]
 
+    def unchanged(self, carries: int) -> list[int]:
+        """Which of the carried values it hands on as they are."""
+        first = len(self.graph.results) - carries
+        return [index for index in range(carries) if self.graph.results[first + index] is self.graph.params[index]]
+
     def converted(self, dtypes: Mapping[int, np.dtype]) -> BodyTrace:
         """The body with other dtypes for some of its results, by number."""
         if not dtypes:
@@ -81,8 +86,8 @@ def _array(leaf: Any, tree: TreeSpec, index: int) -> TracedArray:
         return boxed
     if not is_numeric(leaf):
         check_result(leaf, tree, index)
-        raise UnsupportedError(f"a loop or a branch returns {leaf!r} at result{paths(tree)[index]}, which is no array", find_user_location(),
-                               hint="return arrays and numbers only; what does not change can be closed over")
+        raise UnsupportedError(f"a loop or a branch returns {leaf!r} at result{paths(tree)[index]}, which is no array",
+                               find_user_location(), hint="return arrays and numbers only; what does not change can be closed over")
     return as_traced(leaf)
 
 
@@ -95,7 +100,7 @@ def check_structure(expected: TreeSpec, found: TreeSpec, what: str, of: str) -> 
     """Raise `TraceError` where a function returns another structure than it has to."""
     if found != expected:
         raise TraceError(f"{what} has the structure\n        {structure_text(found)}\n    but {of} has\n        {structure_text(expected)}",
-                         find_user_location(), hint="both have to be the same: the same keys, the same lengths, the same kinds of containers")
+                         find_user_location(), hint="both have to be the same: keys, lengths and kinds of containers")
 
 
 def check_types(body: BodyTrace, first: int, expected: Sequence[TensorType], tree: TreeSpec, what: str, of: str) -> None:

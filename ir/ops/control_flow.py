@@ -40,7 +40,8 @@ def _types(values: Sequence[Any]) -> list[TensorType]:
 # -- scan
 
 
-def _infer_scan(*types: TensorType, regions: Sequence[Graph], length: int, carries: int, slices: int, **attrs: Any) -> tuple[TensorType, ...]:
+def _infer_scan(*types: TensorType, regions: Sequence[Graph], length: int, carries: int, slices: int,
+                **attrs: Any) -> tuple[TensorType, ...]:
     (body,) = regions
     given = list(types)
     for index in range(carries, carries + slices):
@@ -79,9 +80,9 @@ def _evaluate_scan(*arrays: np.ndarray, regions: Sequence[Graph], length: int, c
 scan: OpDefinition = define(
     "scan", Kind.REGION, regions=1, vjp=None,
     attributes={"length": int, "carries": int, "slices": int, "reverse": bool, "scratch_bytes": int},
-    doc="Runs the region `length` times, from the last slice to the first where `reverse`. It takes `carries` values that it hands on to its "
-        "next run, then a slice of each of `slices` operands along their first axis, then the other operands as they are; it gives rows, "
-        "which are stacked, then what is carried on. Results: the stacked rows, then what is carried after the last run.",
+    doc="Runs the region `length` times, from the last slice to the first where `reverse`. It takes `carries` values that it hands on to "
+        "its next run, then a slice of each of `slices` operands along their first axis, then the other operands as they are; it gives "
+        "rows, which are stacked, then what is carried on. Results: the stacked rows, then what is carried after the last run.",
     infer=_infer_scan, evaluate=_evaluate_scan, samples=_no_samples)
 
 
@@ -200,7 +201,7 @@ def bind_control_flow(op: Op, regions: Sequence[Body]) -> Callable[[Sequence[np.
     count = len(op.results) - attrs["carries"]
 
     def loop(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-        trips, stride, carried = run_while(*regions, operands, results[2:count], **attrs)
+        trips, stride, carried = run_while(regions[0], regions[1], operands, results[2:count], **attrs)
         if count:
             results[0][...], results[1][...] = trips, stride
         _copy(carried, results[count:])
