@@ -1,0 +1,168 @@
+"""Native programs in long-lived processes: thousands of them come and go, many threads call one, processes fork; the number of threads
+changes no bit. `--exhaustive` does each for as long as a user's process might."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optree
+import pytest
+
+import adjit as aj
+from adjit.codegen.target import host_targets
+
+BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
+sys.path.insert(0, BENCHMARKS)
+
+from workloads import WORKLOADS  # noqa: E402
+
+pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux") or not host_targets(), reason="native programs are for x86-64"),
+              pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")]
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def make_and_drop(number: int) -> None:
+    """Compile a program that no other number has, call it, and forget it."""
+    rows, columns = 2 + number % 50, 3 + number // 50
+    x, w = np.ones((rows, columns), np.float32), np.ones((columns, 4), np.float32)
+    result = aj.compile(aj.value_and_grad(lambda w, x: (np.tanh(x @ w) * number).sum()), backend="native")(w, x)
+    assert result[0] == pytest.approx(np.tanh(columns) * number * rows * 4, rel=1e-5)
+
+
+def test_programs_come_and_go(monkeypatch: pytest.MonkeyPatch, exhaustive: bool) -> None:
+    """Memory stays as it is once allocators have what they want."""
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    settled, count = (500, 5000) if exhaustive else (60, 180)
+    for number in range(settled):
+        make_and_drop(number)
+    before = resident()
+    for number in range(settled, count):
+        make_and_drop(number)
+    assert resident() - before < 2_000_000 + 1000 * (count - settled)
+
+
+def work_load() -> tuple[Callable[..., Any], tuple[np.ndarray, ...]]:
+    """A compiled function with products and kernels that are split over threads, and arguments."""
+    def loss(w: np.ndarray, x: np.ndarray) -> Any:
+        h = np.tanh(x @ w)
+        return np.sum(h * h) + np.max(h)
+
+    generator = np.random.default_rng(0)
+    arguments = (generator.normal(size=(300, 200)).astype(np.float32) * 0.05, generator.normal(size=(400, 300)).astype(np.float32))
+    return aj.compile(aj.value_and_grad(loss), backend="native", threads=2), arguments
+
+
+def bits(result: Any) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in optree.tree_leaves(result)]
+
+
+def test_many_threads_call_one_function(exhaustive: bool) -> None:
+    function, (w, x) = work_load()
+    inputs = [(w * scale, x) for scale in (1.0, 0.5, 0.25)]
+    wanted = [bits(function(*arguments)) for arguments in inputs]
+    end, wrong, calls = time.monotonic() + (60 if exhaustive else 1.5), [], [0] * 8
+
+    def call(thread: int) -> None:
+        while time.monotonic() < end and not wrong:
+            which = (thread + calls[thread]) % len(inputs)
+            if bits(function(*inputs[which])) != wanted[which]:
+                wrong.append(which)
+            calls[thread] += 1
+
+    threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not wrong
+    assert min(calls) > 0
+
+
+def in_child(work: Callable[[], bool]) -> int:
+    """The exit status of a forked child that does `work`; it is killed where that takes long."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        status = 1
+        try:
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_calls_and_compiles() -> None:
+    function, arguments = work_load()
+    wanted = bits(function(*arguments))
+
+    def child() -> bool:
+        return bits(function(*arguments)) == wanted and aj.compile(lambda x: np.sum(x) * 3, backend="native")(np.ones(5)) == 15
+
+    assert in_child(child) == 0
+    assert bits(function(*arguments)) == wanted
+
+
+def test_forks_while_other_threads_call(exhaustive: bool) -> None:
+    """A child gets a copy of a process whose other threads are somewhere in the middle of a call."""
+    function, arguments = work_load()
+    wanted = bits(function(*arguments))
+    stop = threading.Event()
+
+    def call() -> None:
+        while not stop.is_set():
+            function(*arguments)
+
+    callers = [threading.Thread(target=call, daemon=True) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    try:
+        for _ in range(500 if exhaustive else 15):
+            assert in_child(lambda: all(bits(function(*arguments)) == wanted for _ in range(3))) == 0
+    finally:
+        stop.set()
+    for caller in callers:
+        caller.join(60)
+        assert not caller.is_alive()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_number_of_threads_changes_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setenv("ADJIT_THREADS", str(threads))
+        step = WORKLOADS[name](backend="native").runner()
+        found.append([bits(step()) for _ in range(3)])
+    assert found[0] == found[1] == found[2]
+
+
+def test_memory_checked_by_python() -> None:
+    """With guards around every block that Python hands out: nothing writes beyond its own, or uses what was freed."""
+    script = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from workloads import WORKLOADS
+for name in ("tiny", "mlp", "rnn", "logreg"):
+    step = WORKLOADS[name](backend="native").runner()
+    for _ in range(20):
+        step()
+"""
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", script, BENCHMARKS], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "PYTHONMALLOC": "debug"})
+    assert (done.returncode, done.stderr) == (0, "")
