@@ -331,7 +331,7 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     result never shares memory with an argument, but for `donate`: it names arguments whose buffers the call may overwrite. The
     returned arrays are then the very arrays passed in.
 
-    `static` and `donate` hold names of arguments or positions. `backend` is "auto", "numba" or "interpret" (NumPy, one op at a
+    `static` and `donate` hold names of arguments or positions. `backend` is "auto", "native", "numba" or "interpret" (NumPy, one op at a
     time). `threads` is the most threads a kernel is split over; the result does not depend on it. `memory_budget` is what the
     forward half may keep for the backward half: bytes (int) or a fraction of what keeping everything would take (float).
 

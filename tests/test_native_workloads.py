@@ -1,0 +1,61 @@
+"""The nine workloads of `benchmarks/` as native programs, at every target: near the interpreter's numbers, the same bits on two threads."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from adjit.codegen.target import TARGETS, Target, host_targets
+from adjit.ir.graph import Graph
+from adjit.passes.options import Options
+from adjit.passes.pipeline import run_pipeline
+from adjit.runtime.executable import Interpretation
+from adjit.runtime.native_code import obtain_program
+from adjit.runtime.native_executable import NativeExecutable
+from adjit.tracer.trees import flatten
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+from problems import PROBLEMS  # noqa: E402
+from workloads import workload  # noqa: E402
+
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {}, "mlp": {"sizes": (70, 50, 26, 10), "batch": 33}, "chain": {"size": 100_003}, "lnsm": {"rows": 301, "columns": 100},
+    "transformer": {"batch": 2, "length": 20, "width": 48, "heads": 4}, "cnn": {"batch": 5}, "rnn": {"steps": 5}, "logreg": {},
+    "gmm": {"n": 101, "d": 4, "k": 6}}
+
+
+@cache
+def case(name: str) -> tuple[Graph, Graph, list[np.ndarray]]:
+    """The optimized and the planned graph of a step at small size, and arrays for it."""
+    made = workload(PROBLEMS[name](**SIZES[name]), "interpret")
+    program = made.function.program(made.function.fun, made.arguments, {})
+    pipeline = run_pipeline(program.pipeline.graphs["traced"], Options(cache_bytes=1 << 16), verify=True)
+    arrays = [np.asarray(leaf) for leaf in flatten(made.arguments)[0]] + list(program.trace.captured)
+    return pipeline.graphs["optimized"], pipeline.final, arrays
+
+
+def run(executable: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    copies = [array.copy() for array in arrays]
+    return [np.array(result) for result in executable.run(copies, copies)]
+
+
+@pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
+@pytest.mark.parametrize("name", SIZES)
+def test_workload(name: str, target: Target) -> None:
+    optimized, planned, arrays = case(name)
+    wanted = run(Interpretation(optimized, planned), arrays)
+    code = obtain_program(planned, target)
+    assert code.artifact.target in TARGETS
+    one, two, again = (run(NativeExecutable(code, lambda: planned, threads), arrays) for threads in (1, 2, 2))
+    for alone, together, repeated, reference in zip(one, two, again, wanted, strict=True):
+        assert alone.tobytes() == together.tobytes() == repeated.tobytes()
+        single = reference.dtype == np.float32
+        scale = 1 + np.max(np.abs(reference), initial=0)
+        assert_allclose(alone, reference, rtol=0, atol=(2e-4 if single else 1e-9) * scale)
