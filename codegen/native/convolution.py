@@ -162,7 +162,10 @@ class _Writer:
         with text.step():
             x, w, y = (text.place(number) for number in range(3))
             panel, sums = text.array(self.panel_size + self.slack), text.array(plan.images * self.sums_image + text.lanes)
-            text.clear(text.at(panel, self.panel_size), self.slack)
+            if len(block.phases) == 1:      # what is not staged is read, for sums that do not count: garbage there can be slow
+                text.clear(text.at(panel, self.panel_size), self.slack)
+            else:
+                text.clear(panel, self.panel_size + self.slack)
             with text.loop("%low", "%high", empty=True) as task:
                 image, group, depth, tall, wide, chunk = text.split(
                     task.counter, g.groups, s.counts[0], down, along, len(plan.chunks) if plan.splits else 1)
