@@ -231,8 +231,8 @@ class TracedArray:
                           find_user_location(), hint)
 
     def __bool__(self) -> bool:
-        raise self._concrete("the truth value", "choose elementwise with np.where(condition, a, b), or make the decision on a static "
-                             "argument (static= of aj.compile) or on a shape")
+        raise self._concrete("the truth value", "choose elementwise with np.where(condition, a, b), or between two functions with aj.cond; "
+                             "loop with aj.while_loop; or make the decision on a static argument (static= of aj.compile) or on a shape")
 
     def __int__(self) -> int:
         raise self._concrete("int()", f"use .astype(int) to convert, or {_STATIC}")
