@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-import optree
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
@@ -23,7 +22,7 @@ from adjit.tracer.box import find_box
 from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import RegionTrace, is_tracing, trace_region
-from adjit.tracer.trees import flatten, structure_text, unflatten
+from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 
 Function = Callable[..., Any]
 
@@ -170,7 +169,7 @@ class _Call:
         type = array.value.type
         if cotangent is None or not is_float(type.dtype):
             return ops.constant(value=type.dtype.type(0).item(), dtype=type.dtype, shape=type.shape)
-        (leaf,) = match_leaves(_LEAF, [type], cotangent, f"a cotangent from the backward rule of {self.name}")
+        (leaf,) = match_leaves(flatten(0.0)[1], [type], cotangent, f"a cotangent from the backward rule of {self.name}")
         return as_traced(leaf).value
 
     def emit(self) -> Any:
@@ -184,9 +183,6 @@ class _Call:
         # the backward rule takes its residuals in the order in which the forward rule gives them
         results = ops.custom_call.emit(*self.primal.operands[:count], *closed, regions=(primal, forward, self.backward))
         return self.primal.rebuild(results)
-
-
-_, _LEAF = flatten(0.0)
 
 
 def _widened(region: RegionTrace, count: int, closed: Sequence[Value]) -> tuple[Graph, dict[Value, Value]]:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import optree
 
 from adjit.ir import ops
 from adjit.ir.errors import NonDifferentiableError, TraceError
@@ -28,7 +27,7 @@ from adjit.tracer.box import ArrayBox
 from adjit.tracer.functions import composites
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing, trace_region
-from adjit.tracer.trees import flatten, structure_text, unflatten
+from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]

@@ -9,9 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import optree
 
 from adjit.tracer.box import ArrayBox, ByReference
+
+try:
+    import optree
+except ImportError:     # exported programs run without it
+    from adjit.tracer import without_optree as optree       # type: ignore[no-redef]
 
 NAMESPACE = "adjit"
 _PLAIN = frozenset({np.ndarray, float, int, bool, str})

@@ -13,7 +13,7 @@ from adjit.codegen.link import CompiledObject
 from adjit.codegen.link import load as load_code
 from adjit.codegen.native.artifact import Artifact, artifact_of_json, compile_program_text
 from adjit.codegen.native.program import ENTRY, lower_program
-from adjit.codegen.target import LEVELS, Target, host_target, host_targets
+from adjit.codegen.target import LEVELS
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.parser import parse
@@ -24,7 +24,7 @@ from adjit.runtime.exports.interface_data import ExportedParameter, Interface, i
 from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths, put_together, take_apart
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.native_code import NativeCode
+from adjit.runtime.native_code import NativeCode, native_is_supported, native_target
 from adjit.runtime.native_executable import NativeExecutable
 
 
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
         _check_interface(interface, artifact, tensors, given)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ExportError(f"{place} is damaged: {type(error).__name__}: {error}", hint="export the program again") from None
-    if manifest["system"] != "x86_64-linux-gnu" or host_target() is None:
+    if manifest["system"] != "x86_64-linux-gnu" or not native_is_supported():
         raise ExportError(f"{place} is a program for {manifest['system']}, and this is another system")
     level, code = _code(parts, artifact, place)
     threads = settings.THREADS.get()
@@ -138,8 +138,7 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
                 return level, NativeCode(load_code(CompiledObject(content, ENTRY)), artifact, f"from {place.name}", "")
             except RuntimeError as error:
                 raise ExportError(f"{place} has code for {level} that cannot be linked: {error}", hint="export the program again") from None
-    target = host_target()
-    assert target is not None
+    target = native_target()
     text = lower_program(parse(parts[PROGRAM].decode()), target).text
     return target.name, NativeCode(load_code(compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
 
@@ -149,10 +148,8 @@ def _runnable() -> list[str]:
     import llvmlite.binding as llvm
 
     present = llvm.get_host_cpu_features()
-    wanted = settings.TARGET.get()
-    best: Target | None = None if wanted == "auto" else next((t for t in host_targets() if t.name == wanted), None)
     return [level for level, target in LEVELS.items() if all(present.get(feature, False) for feature in target.features)
-            and (best is None or target.vector_bytes <= best.vector_bytes)]
+            and target.vector_bytes <= native_target().vector_bytes]
 
 
 def _as_graph(name: str, params: tuple[ExportedParameter, ...]) -> Graph:

@@ -1,0 +1,19 @@
+"""Stands for optree where it is not installed: a process that only runs exported programs has no trees to trace."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+PyTreeSpec = Any
+
+
+def dict_insertion_ordered(mode: bool, *, namespace: str) -> Any:
+    """Nothing to set."""
+    return nullcontext()
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise ImportError("tracing and compiling need the package optree, which is not installed: pip install optree")
