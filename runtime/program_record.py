@@ -34,6 +34,8 @@ from adjit.tracer.trees import TreeSpec
 BLOCK_BYTES = 1 << 16
 """Size from which results lie in blocks of the pool: where the system would fault in new pages for each."""
 
+_CONTAINERS: dict[Any, Node] = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}
+
 MOST_VALUES = 4096
 """Parameters and results that the entry, which keeps lists of them on the stack, takes."""
 
@@ -75,9 +77,9 @@ def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:
         return next(leaves)
     if spec.type is NoneType:
         return memory.node(Node.CONSTANT, object=id(None))
-    kind = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}.get(spec.type)
-    if kind is None:
+    if spec.type not in _CONTAINERS:
         raise UnsuitedError
+    kind = _CONTAINERS[spec.type]
     keys = [memory.identity(key) for key in spec.entries()] if kind is Node.DICT else []
     items = [_tree(memory, child, leaves) for child in spec.children()]
     return memory.node(kind, count=len(items), items=memory.words(items), keys=memory.words(keys))
