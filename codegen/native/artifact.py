@@ -157,7 +157,8 @@ def compile_program_text(text: str, target: Target, verify: bool = False) -> Com
     import llvmlite.binding as llvm
 
     target_machine = machine(target)
-    module = llvm.parse_assembly(f'target triple = "{target_machine.triple}"\n{text}')
+    context = llvm.create_context()     # its own, for it never forgets a number
+    module = llvm.parse_assembly(f'target triple = "{target_machine.triple}"\n{text}', context)
     if verify:
         module.verify()
     return CompiledObject(target_machine.emit_object(module), ENTRY)
