@@ -10,8 +10,9 @@ sum of the parts in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from adjit.codegen.gemm.plan import PART, equal_parts, row_tiles, runs
 from adjit.codegen.native.convolution_panels import (
@@ -23,6 +24,7 @@ from adjit.codegen.native.convolution_panels import (
     choose_block,
     emit_staging,
     geometry_of,
+    spread_phases,
     zeros,
 )
 from adjit.codegen.native.step_code import StepCode
@@ -33,6 +35,9 @@ NANOSECONDS_A_VECTOR = 0.15
 
 NEAR_BYTES = 20 << 10
 """What a tile reads of a part, at most: it is read again for each of the other tiles of rows."""
+
+VECTORS_BYTES = 256
+"""Of a row, about what a tile reads with the widest vectors."""
 
 WEIGHT_BYTES = 128 << 10
 """Kernels of a chunk that take more than this are read once for several images."""
@@ -54,7 +59,8 @@ class ConvolutionPlan:
 
     A task has a block of windows of `images` images, for all kernels or, where `splits`, for one of the `chunks` of kernels, whose sums
     are held together. `stage` channels are staged at once, of which `part` are summed in one chain. A tile is `vectors` wide; `tiles`
-    has the rows of the tiles of a chunk, by its size.
+    has the rows of the tiles of a chunk, by its size. `phases` of the result, row by row, have rows and columns `apart`, and the elements
+    of the kernels that make them, each with its number and its place in the panel: one phase, but where there are zeros between elements.
     """
 
     block: Block
@@ -65,6 +71,8 @@ class ConvolutionPlan:
     part: int
     vectors: int
     tiles: Mapping[int, tuple[int, ...]]
+    apart: tuple[int, int]
+    phases: tuple[tuple[tuple[int, int], ...], ...]
 
     @property
     def tasks(self) -> int:
@@ -76,28 +84,33 @@ class ConvolutionPlan:
 
 def plan_convolution(geometry: Geometry, target: Target) -> ConvolutionPlan:
     """Decides by shapes and target only."""
+    apart, spread = (1, 1), None
+    if any(geometry.sliding.interior[1:]) and geometry.sliding.stride[1:] == (1, 1):
+        geometry, apart, spread = spread_phases(geometry)
     g, taps, depth = geometry, geometry.taps, geometry.sliding.sizes[0]
     element_bytes = 4 if g.dtype == "f32" else 8
     lanes = target.lanes(element_bytes)
     chunks = equal_parts(g.outputs, OUTPUTS)
     most = max(chunks)
-    row_bytes = (4 * lanes + g.sliding.sizes[2]) * element_bytes * g.sliding.sizes[1]
+    row_bytes = (VECTORS_BYTES + g.sliding.sizes[2] * element_bytes) * g.sliding.sizes[1]     # for any target: parts decide bits
     part = max(min(NEAR_BYTES // (row_bytes * depth), PART // (taps * depth)), 1)
     if part * 5 >= g.inputs * 4:
         part = g.inputs
     part = max(equal_parts(g.inputs, part))
     splits = len(chunks) > 1 and g.images * g.groups * g.sliding.counts[0] < TASKS
     wanted = -(-TASKS // len(chunks)) if splits else TASKS
-    block = choose_block(g, min(g.inputs, 8 * part) * depth, SUMS * max(1, OUTPUTS // (2 * most)), wanted)
+    block = choose_block(g, min(g.inputs, 8 * part) * depth, SUMS * max(1, OUTPUTS // (2 * most)) // prod(apart), wanted)
     stage, images = min(g.inputs, max(PANEL_BYTES // (block.channel * depth * element_bytes) // part, 1) * part), 1
     if block.counts == (1, 1) and most * g.channels * taps * element_bytes > WEIGHT_BYTES:
         blocks = g.groups * g.sliding.counts[0] * (len(chunks) if splits else 1)
-        images = max(min(g.images * blocks // TASKS, SUM_BYTES // (most * block.span * element_bytes)), 1)
+        images = max(min(g.images * blocks // TASKS, SUM_BYTES // (most * block.span * prod(apart) * element_bytes)), 1)
         if images > 1:
             stage = min(stage, max(WEIGHT_BYTES // (most * taps * depth * element_bytes) // part, 1) * part)
     vectors = _tile_vectors(-(-block.span // lanes), most, target)
     return ConvolutionPlan(block, images, chunks, splits, stage, part, vectors,
-                           {chunk: row_tiles(chunk, vectors, target) for chunk in set(chunks)})
+                           {chunk: row_tiles(chunk, vectors, target) for chunk in set(chunks)}, apart,
+                           (tuple(enumerate(block.offsets)),) if spread is None else tuple(
+                               tuple((tap, down * block.width + along) for tap, down, along in phase.taps) for phase in spread))
 
 
 def _tile_vectors(needed: int, rows: int, target: Target) -> int:
@@ -149,9 +162,10 @@ class _Writer:
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.tile_span = plan.vectors * text.lanes
         self.sums_row = -(-self.block.span // self.tile_span) * self.tile_span
-        self.sums_image = max(plan.chunks) * self.sums_row
+        self.sums_phase = max(plan.chunks) * self.sums_row
+        self.sums_image = len(plan.phases) * self.sums_phase
         self.panel_size = plan.stage * self.geometry.sliding.sizes[0] * self.block.channel
-        self.slack = self.tile_span + text.lanes + max(self.block.offsets, default=0)
+        self.slack = self.tile_span + text.lanes + self.block.channel
         self.image = self.geometry.sliding.lengths[0] * self.geometry.plane
 
     def write(self) -> None:
@@ -177,7 +191,7 @@ class _Writer:
                 work = _Task(
                     text.at(x, (text.linear((first, g.groups * g.inputs), (group, g.inputs)), self.image)),
                     text.at(y, (text.linear((first, g.groups * g.outputs), (group, g.outputs)), g.places),
-                            (depth, s.counts[1] * s.counts[2]), (row, s.counts[2]), column),
+                            (depth, g.results[1] * g.results[2]), (row, plan.apart[0] * g.results[2]), (column, plan.apart[1])),
                     text.at(w, (group, g.outputs * g.channels * g.taps)), text.smaller(text.linear(g.images, (first, -1)), plan.images),
                     depth, row, column, rows, columns,
                     text.let(f"sdiv i64 {text.linear(span, self.tile_span - 1)}, {self.tile_span}"))
@@ -208,8 +222,12 @@ class _Writer:
                 self.parts(work, panel, weights, text.at(sums, (image.counter, self.sums_image)), stage.counter, channels, size)
         with text.loop(0, work.count) as image:
             target = text.at(work.result, (image.counter, g.groups * g.outputs * g.places), (output, g.places))
+            left = [text.linear(size_, (first, -step)) for size_, first, step
+                    in zip(g.results[1:], (work.row, work.column), plan.apart, strict=True)]
+            rows, columns = (text.smaller(have, text.linear((count, step))) for have, count, step
+                             in zip(left, (work.rows, work.columns), plan.apart, strict=True))
             text.do(f"call void @{self.flush()}(ptr {text.at(sums, (image.counter, self.sums_image))}, ptr {target}, i64 {size}, "
-                    f"i64 {work.rows}, i64 {work.columns})")
+                    f"i64 {rows}, i64 {columns})")
 
     def parts(self, work: _Task, panel: str, weights: str, sums: str, first: str, channels: str, size: int) -> None:
         """The products with all channels of a panel, from channel `first` of the group on."""
@@ -227,43 +245,45 @@ class _Writer:
                         outputs = text.linear((tall.counter, rows), output)
                         corner = text.at(weights, (outputs, g.channels * g.taps), (channel, depth * g.taps))
                         target = text.at(sums, (outputs, self.sums_row), at)
-                        text.do(f"call void @{self.tile(rows)}(ptr {source}, ptr {corner}, ptr {target}, i64 {count}, i1 {more})")
+                        for phase, taps in enumerate(plan.phases):
+                            text.do(f"call void @{self.tile(rows, phase, taps)}(ptr {source}, ptr {corner}, "
+                                    f"ptr {text.at(target, phase * self.sums_phase)}, i64 {count}, i1 {more})")
 
-    def tile(self, rows: int) -> str:
-        """The name of the function of a tile: sums of `rows` kernels over the channels of a panel."""
-        name, text, plan = f"step.tile_{rows}", self.text, self.plan
+    def tile(self, rows: int, phase: int, taps: Sequence[tuple[int, int]]) -> str:
+        """The name of the function of a tile of a phase: sums of `rows` kernels over the channels of a panel."""
+        name, text, plan = f"step.tile_{rows}_{phase}", self.text, self.plan
         if name in text.functions:
             return name
         text.functions[name] = ""
         cells = [(i, j) for i in range(rows) for j in range(plan.vectors)]
         row = self.geometry.channels * self.geometry.taps
-        offsets = self.block.offsets
-        chains = 2 if len(cells) < 8 and len(offsets) > 1 else 1
+        chains = 2 if len(cells) < 8 and len(taps) > 1 else 1
         with text.function(name, "ptr noalias %panel, ptr noalias %weights, ptr noalias %sums, i64 %channels, i1 %more"):
             start = [("ptr", "%panel"), ("ptr", "%weights"), *[(text.vector, "zeroinitializer")] * (len(cells) * chains)]
             with text.loop(0, "%channels", 1, start) as loop:
                 panel, weights, *now = loop.values
-                if len(offsets) <= UNROLLED_TAPS:
-                    for tap, offset in enumerate(offsets):
-                        own = slice(tap % chains * len(cells), (tap % chains + 1) * len(cells))
+                if len(taps) <= UNROLLED_TAPS:
+                    for index, (tap, offset) in enumerate(taps):
+                        own = slice(index % chains * len(cells), (index % chains + 1) * len(cells))
                         now[own] = self.products(cells, now[own], text.at(panel, offset), text.at(weights, tap), row)
                 else:
-                    with text.loop(0, len(offsets), 1, [(text.vector, value) for value in now]) as taps:
-                        place = text.let(f"getelementptr i64, ptr @step.offsets, i64 {taps.counter}")
-                        distance = text.let(f"load i64, ptr {place}, align 8")
-                        sums = list(taps.values)
-                        sums[:len(cells)] = self.products(cells, sums[:len(cells)], text.at(panel, distance),
-                                                          text.at(weights, taps.counter), row)
-                        taps.following = sums
-                    now = list(taps.following)
-                loop.following = [text.at(panel, self.block.channel), text.at(weights, len(offsets)), *now]
+                    with text.loop(0, len(taps), 1, [(text.vector, value) for value in now]) as each:
+                        pair = text.let(f"getelementptr [2 x i64], ptr @step.taps_{phase}, i64 {each.counter}")
+                        tap, distance = (text.let(f"load i64, ptr {place}, align 8")
+                                         for place in (pair, text.let(f"getelementptr i64, ptr {pair}, i64 1")))
+                        sums = list(each.values)
+                        sums[:len(cells)] = self.products(cells, sums[:len(cells)], text.at(panel, distance), text.at(weights, tap), row)
+                        each.following = sums
+                    now = list(each.following)
+                loop.following = [text.at(panel, self.block.channel), text.at(weights, self.geometry.taps), *now]
             sums = list(loop.following[2:])
             if chains > 1:
                 sums = [text.add(a, b) for a, b in zip(sums[:len(cells)], sums[len(cells):], strict=True)]
             self.finish(cells, sums)
-        if len(offsets) > UNROLLED_TAPS:
-            numbers = ", ".join(f"i64 {offset}" for offset in offsets)
-            text.functions["step.offsets"] = f"@step.offsets = internal constant [{len(offsets)} x i64] [{numbers}], align 64"
+        if len(taps) > UNROLLED_TAPS:
+            numbers = ", ".join(f"[2 x i64] [i64 {tap}, i64 {offset}]" for tap, offset in taps)
+            text.functions[f"step.taps_{phase}"] = (
+                f"@step.taps_{phase} = internal constant [{len(taps)} x [2 x i64]] [{numbers}], align 64")
         return name
 
     def products(self, cells: list[tuple[int, int]], sums: list[str], panel: str, weights: str, row: int) -> list[str]:
@@ -295,17 +315,23 @@ class _Writer:
         if name in text.functions:
             return name
         text.functions[name] = ""
+        down, along = self.plan.apart
+        wide = g.results[2]
         with text.function(name, "ptr noalias %sums, ptr noalias %out, i64 %outputs, i64 %rows, i64 %columns"), \
                 text.loop(0, "%outputs") as output, text.loop(0, "%rows") as row:
-            source = text.at("%sums", (output.counter, self.sums_row), (row.counter, self.block.width))
-            target = text.at("%out", (output.counter, g.places), (row.counter, g.sliding.counts[2]))
-            if self.block.counts[1] == 1 and g.sliding.counts[2] <= UNROLLED_VECTORS * text.lanes:
-                for start in range(0, g.sliding.counts[2], text.lanes):
-                    text.store(text.load(text.at(source, start)), text.at(target, start), min(text.lanes, g.sliding.counts[2] - start))
+            line, phase = (row.counter, "0") if down == 1 else (
+                text.let(f"udiv i64 {row.counter}, {down}"), text.let(f"urem i64 {row.counter}, {down}"))
+            source = text.at("%sums", (phase, along * self.sums_phase), (output.counter, self.sums_row), (line, self.block.width))
+            target = text.at("%out", (output.counter, g.places), (row.counter, wide))
+            if self.block.counts[1] == along == 1 and wide <= UNROLLED_VECTORS * text.lanes:
+                for start in range(0, wide, text.lanes):
+                    text.store(text.load(text.at(source, start)), text.at(target, start), min(text.lanes, wide - start))
                 return name
-            with text.loop(0, "%columns", text.lanes) as column:
-                left = text.linear("%columns", (column.counter, -1))
-                mask = text.mask_below(left)
-                value = text.masked_load(text.at(source, column.counter), mask)
-                text.masked_store(value, text.at(target, column.counter), mask)
+            with text.loop(0, "%columns", text.lanes * along) as column:
+                first = column.counter if along == 1 else text.let(f"udiv i64 {column.counter}, {along}")
+                parts = [text.load(text.at(source, number * self.sums_phase, first)) for number in range(along)]
+                for number in range(along):
+                    mask = text.mask_below(text.linear("%columns", (column.counter, -1), -number * text.lanes))
+                    value = parts[0] if along == 1 else text.interleaved(parts, number)
+                    text.masked_store(value, text.at(target, column.counter, number * text.lanes), mask)
         return name

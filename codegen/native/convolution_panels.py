@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from adjit.codegen.gemm.vectors import Term, VectorText
@@ -35,7 +35,11 @@ PANEL_BYTES = 192 << 10
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A convolution over three axes; `inputs` and `outputs` are the channels of one group."""
+    """A convolution over three axes; `inputs` and `outputs` are the channels of one group.
+
+    `taps` are the elements of a kernel in one plane, `results` the sizes of the result: more than there are windows where `spread_phases`
+    makes several results of one.
+    """
 
     dtype: str
     images: int
@@ -43,11 +47,8 @@ class Geometry:
     inputs: int
     outputs: int
     sliding: Sliding
-
-    @property
-    def taps(self) -> int:
-        """Elements of a kernel in one plane."""
-        return prod(self.sliding.sizes[1:])
+    taps: int
+    results: tuple[int, int, int]
 
     @property
     def channels(self) -> int:
@@ -61,7 +62,7 @@ class Geometry:
     @property
     def places(self) -> int:
         """Elements of one channel of the result."""
-        return prod(self.sliding.counts)
+        return prod(self.results)
 
     @property
     def products(self) -> int:
@@ -75,7 +76,39 @@ def geometry_of(x: TensorType, outputs: int, sizes: Shape, attrs: Attributes) ->
     sliding = Sliding(ones + plain.lengths, ones + plain.sizes, ones + plain.stride, zeros + plain.low, zeros + plain.high,
                       zeros + plain.interior, ones + plain.dilation)
     groups = attrs["groups"]
-    return Geometry(short_name(x.dtype), x.shape[0], groups, x.shape[1] // groups, outputs // groups, sliding)
+    results = sliding.counts
+    return Geometry(short_name(x.dtype), x.shape[0], groups, x.shape[1] // groups, outputs // groups, sliding, prod(sliding.sizes[1:]),
+                    (results[0], results[1], results[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Every so many rows and columns of a result, from `row` and `column` on: made by the `taps` of a kernel, each a number and where the
+    first window has its element, by row and column."""
+
+    row: int
+    column: int
+    taps: tuple[tuple[int, int, int], ...]
+
+
+def spread_phases(geometry: Geometry) -> tuple[Geometry, tuple[int, int], list[Phase]]:
+    """A convolution over elements with zeros between, as one without for each phase of the result: those of its kernel's elements that meet
+    no zeros. The windows of all of them, how many rows and columns apart the results of a phase are, and the phases."""
+    s = geometry.sliding
+    sizes, apart = s.sizes, (s.interior[1] + 1, s.interior[2] + 1)
+    found = [[[(k, (r + k * s.dilation[axis] - s.low[axis]) // apart[axis - 1]) for k in range(sizes[axis])
+               if (r + k * s.dilation[axis] - s.low[axis]) % apart[axis - 1] == 0] for r in range(apart[axis - 1])] for axis in (1, 2)]
+    first = [min(place for phase in phases for _, place in phase) for phases in found]
+    last = [max(place for phase in phases for _, place in phase) for phases in found]
+    counts = [-(-geometry.results[axis] // apart[axis - 1]) for axis in (1, 2)]
+    reach = [end - start + 1 for start, end in zip(first, last, strict=True)]
+    high = [count + size - 1 - length + start for count, size, length, start in zip(counts, reach, s.lengths[1:], first, strict=True)]
+    sliding = Sliding(s.lengths, (sizes[0], *reach), (s.stride[0], 1, 1), (s.low[0], -first[0], -first[1]), (s.high[0], *high),
+                      (s.interior[0], 0, 0), (s.dilation[0], 1, 1))
+    phases = [Phase(row, column, tuple((i * sizes[2] + j, down - first[0], along - first[1])
+                                       for i, down in found[0][row] for j, along in found[1][column]))
+              for row in range(apart[0]) for column in range(apart[1])]
+    return replace(geometry, sliding=sliding), apart, phases
 
 
 @dataclass(frozen=True, slots=True)

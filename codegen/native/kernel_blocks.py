@@ -10,6 +10,11 @@ from adjit.codegen.target import Target
 from adjit.ir.graph import Value
 from adjit.ir.kernel_schedule import KernelSchedule
 
+LEAST_PREFETCHED = 1 << 20
+"""Bytes of an array that is not found in the nearer caches."""
+CACHE_LINE = 64
+PREFETCHED_AHEAD = 2048
+
 Body = Callable[[Position, int, Accumulators], None]
 """What is done for one vector: its position, the number of the accumulators to use, the accumulators."""
 
@@ -21,6 +26,7 @@ class BlockWriter(KernelWriter):
         super().__init__(schedule, shared, target, lanes)
         self.stage = 0
         self.written_out = False
+        self.first_use: dict[tuple[Value, bool], int] = {}
         self.pattern_copies = pattern_copies(schedule, lanes)
         self.blocks, self.rows_per_block = schedule.blocks, schedule.rows_per_block
         self.reductions = {value: schedule.producer[value] for value in schedule.partials}
@@ -92,6 +98,7 @@ class BlockWriter(KernelWriter):
                 accumulators[op.result][copy] = self.step(op, accumulators[op.result][copy], names[op.operands[0]], position)
             for value in stored:
                 dtype = value.type.dtype
+                self.prefetch(value, self.results[value], position, True)
                 text.store_vector(names[value], self.address(self.results[value], dtype, position), dtype, position.count)
 
         if s.blocks == 1:
@@ -135,7 +142,23 @@ class BlockWriter(KernelWriter):
     def load_leaf(self, value: Value, position: Position) -> str:
         whole = position.count is None and not isinstance(position.counter, int)
         known = self.find((value, "periodic", position.offset)) if whole else None
-        return known or super().load_leaf(value, position)
+        if known is not None:
+            return known
+        if value not in self.s.producer:
+            self.prefetch(value, self.pointers[value], position, False)
+        return super().load_leaf(value, position)
+
+    def prefetch(self, value: Value, pointer: str, position: Position, write: bool) -> None:
+        """Ask for what follows soon, where something large is read or written for the first time: in several stages, the next row, since
+        the processor foresees nothing beyond this one; else what is some lines ahead, over the ends of pages."""
+        dtype, s = value.type.dtype, self.s
+        if (isinstance(position.counter, int) or value.type.nbytes < LEAST_PREFETCHED or position.offset * dtype.itemsize % CACHE_LINE
+                or s.place(value) != ("row" if self.flat else "full")
+                or self.first_use.setdefault((value, write), self.stage) != self.stage):
+            return
+        start = pointer if self.flat else self.row_pointer(pointer, dtype)
+        ahead = PREFETCHED_AHEAD if s.stages == 1 else s.columns * dtype.itemsize
+        self.text.prefetch(self.address(start, dtype, position), ahead, write)
 
     # -- rows and columns
 
@@ -279,6 +302,8 @@ class BlockWriter(KernelWriter):
             for sink, name in zip(plan.sinks, names, strict=True):
                 pointer = self.store_pointer(sink)
                 if pointer is not None:
+                    if sink in self.results:
+                        self.prefetch(sink, self.results[sink], position, True)
                     text.store_vector(name, self.address(pointer, sink.type.dtype, position), sink.type.dtype, position.count)
         return body
 

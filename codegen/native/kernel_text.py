@@ -95,6 +95,11 @@ class KernelText(LLVMText):
             self.call("void", f"llvm.masked.store.{self._suffix(dtype)}.p0", (vector, value), ("ptr", pointer),
                       ("i32", str(dtype.itemsize)), self.mask(count))
 
+    def prefetch(self, pointer: str, bytes_ahead: int, write: bool) -> None:
+        """Have what lies there brought nearer; it may lie outside of all memory."""
+        place = self.let(f"getelementptr i8, ptr {pointer}, i64 {bytes_ahead}")
+        self.call("void", "llvm.prefetch.p0", ("ptr", place), ("i32", str(int(write))), ("i32", "3"), ("i32", "1"))
+
     def gather(self, pointer: str, dtype: np.dtype, indices: Typed, count: int | None = None) -> str:
         """The elements at these positions."""
         vector, pointers = self.cell(dtype, self.lanes), f"<{self.lanes} x ptr>"

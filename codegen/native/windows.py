@@ -287,6 +287,36 @@ def _scatter(w: _Writer, places: list[str]) -> None:
             w.sweep(result, at, [], step)
 
 
+def _share(w: _Writer, places: list[str]) -> None:
+    """The number of a window, divided among the elements that are not less than its largest."""
+    text, s = w.text, w.sliding
+    source, given, result = places
+    lowest, one = w.filled(float("-inf")), f"<{', '.join([f'{text.scalar} 1.0'] * text.lanes)}>"
+
+    def is_less(element: str, largest: str) -> str:
+        return text.let(f"fcmp olt {text.vector} {element}, {largest}")
+
+    def larger(state: list[str], number: Number, element: Element) -> list[str]:
+        value = element.load(lowest)
+        return [w.select(w.better(value, state[0]), text.vector, value, state[0])]
+
+    bounds = [-(-length // stride) for length, stride in zip(s.lengths, s.stride, strict=True)]
+    for at in w.windows(bounds):
+        (largest,) = w.sweep(source, at, [(text.vector, lowest)], larger)
+
+        def counted(state: list[str], number: Number, element: Element, largest: str = largest) -> list[str]:
+            return [w.select(is_less(element.load(lowest), largest), text.vector, state[0], text.add(state[0], one))]
+
+        (count,) = w.sweep(source, at, [(text.vector, "zeroinitializer")], counted)
+        pointer, mask = w.of_windows(given, at)
+        amount = text.let(f"fdiv {text.vector} {text.masked_load(pointer, mask)}, {count}")
+
+        def handed(state: list[str], number: Number, element: Element, largest: str = largest, amount: str = amount) -> list[str]:
+            return [*state, w.select(is_less(element.load(lowest), largest), text.vector, "zeroinitializer", amount)]
+
+        _write_parts(w, result, at, w.sweep(source, at, [], handed))
+
+
 def _write_apart(w: _Writer, result: str, at: Place, winner: str, given: str) -> None:
     """All rows and columns up to the next windows."""
     text, s = w.text, w.sliding
