@@ -22,7 +22,7 @@ def move_out_of_loops(graph: Graph, options: Options) -> Graph:
     """Of a loop's body, move to before it: what depends on nothing that changes, and the product of a slice with such a matrix, which
     becomes one product for all slices. To behind it: the sum over all runs of products `transpose(a) @ b`, which becomes one product of
     the stacked factors where that moves less memory than the sum; the sum of rows of such a factor; and rows that are products of another
-    row. The other way, constants move into the body.
+    row. A matrix that every run transposes is transposed once. The other way, constants move into the body.
 
     Before:
         graph @f(%x: f32[9,8,4], %w: f32[4,4], %h: f32[8,4]) {
@@ -102,6 +102,7 @@ class _Body:
             return append_copy(self.builder, self.op, self.operands, self.op.regions)
         self._move_invariants()
         self._move_products_of_slices()
+        self._turn_matrices()
         return self._move_sums()
 
     # -- constants into the body
@@ -207,6 +208,27 @@ class _Body:
         self.operands = (*self.operands[:carries + slices], *(value for _, value in products), *self.operands[carries + slices:])
         region = Graph(body.name, params, tuple(inner for inner in body.ops if inner not in moved), body.results, roles)
         self.op = replace(op, operands=self.operands, regions=(region,), attrs={**op.attrs, "slices": slices + len(products)})
+
+    def _turn_matrices(self) -> None:
+        """A matrix that stays the same is transposed once, not by the product of every run."""
+        op = self.op
+        (body,), first = op.regions, op.attrs["carries"] + op.attrs["slices"]
+        outer = dict(zip(body.params[first:], self.operands[first:], strict=True))
+        turned: dict[Value, Value] = {}
+        inside: list[Op] = []
+        for inner in body.ops:
+            right = inner.operands[1] if inner.name == "matmul" else None
+            if right in outer and inner.attrs["transpose_b"] and right.type.rank == 2 and op.attrs["length"] > 1:
+                param = turned.setdefault(right, Value(right.type.with_shape(right.type.shape[::-1])))
+                inner = replace(inner, operands=(inner.operands[0], param), attrs={**inner.attrs, "transpose_b": False})
+            inside.append(inner)
+        if not turned:
+            return
+        self.changed = True
+        self.operands = (*self.operands, *(ops.transpose(outer[value], permutation=(1, 0)) for value in turned))
+        region = Graph(body.name, (*body.params, *turned.values()), tuple(inside), body.results,
+                       (*body.param_roles, *("input" for _ in turned)))
+        self.op = replace(op, operands=self.operands, regions=(region,))
 
     # -- sums over all runs
 
