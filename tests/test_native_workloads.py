@@ -22,8 +22,8 @@ from adjit.tracer.trees import flatten
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
-from problems import PROBLEMS  # noqa: E402
-from workloads import workload  # noqa: E402
+from problems import PROBLEMS
+from workloads import workload
 
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {}, "mlp": {"sizes": (70, 50, 26, 10), "batch": 33}, "chain": {"size": 100_003}, "lnsm": {"rows": 301, "columns": 100},
