@@ -22,6 +22,7 @@ from adjit.ir.types import F32, F64, TensorType
 
 F = aj.nn.functional
 PLAIN: dict[str, Any] = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1), "groups": 1}
+HALVES: dict[str, Any] = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)}
 SAME = {"low": (1, 1), "high": (1, 1)}
 
 
@@ -85,6 +86,9 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "one channel a group": ((1, 16, 12, 21), (16, 1, 3, 3), {"groups": 16, "stride": (2, 1)}),
     "zeros between": ((2, 4, 6, 9), (3, 4, 3, 3), {"interior": (1, 2), "low": (1, 2), "high": (2, 0)}),
     "zeros between, strides, dilation": ((1, 2, 9, 8), (3, 2, 2, 3), {"interior": (1, 2), "stride": (3, 2), "dilation": (2, 1)}),
+    "zeros between, a row that is cut": ((1, 2, 3, 700), (3, 2, 3, 3), {"interior": (1, 2), "low": (2, 2), "high": (2, 2)}),
+    "zeros between, phases without elements": ((1, 3, 4, 5), (4, 3, 1, 1), {"interior": (1, 2), "low": (1, -1), "high": (1, 2)}),
+    "zeros between, many taps": ((1, 2, 5, 4), (3, 2, 7, 9), {"interior": (0, 1), "low": (5, 5), "high": (6, 5)}),
     "1 x 1": ((2, 24, 10, 10), (40, 24, 1, 1), {}),
 }
 
@@ -130,7 +134,7 @@ POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", POOLS)
 def test_native_pooling(case: str, definition: OpDefinition, target: Target) -> None:
     shape, given = POOLS[case]
-    attrs: dict[str, Any] = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)} | given
+    attrs = HALVES | given
     plain = normal(*shape, dtype=F32)
     ties = np.maximum(np.round(plain), 0)
     missing = np.where(normal(*shape, seed=5) > 1.5, F32.type(np.nan), plain)
@@ -144,6 +148,18 @@ def test_native_pooling(case: str, definition: OpDefinition, target: Target) -> 
         (expected,) = evaluate(definition, arrays, attrs)
         tolerance = 8 * np.finfo(x.dtype).eps
         np.testing.assert_allclose(native(Sample(arrays, attrs), definition, target), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("target", TARGET_CASES)
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 4), (5, 6)])
+def test_native_sharing(sizes: tuple[int, int], target: Target) -> None:
+    """Windows side by side, small ones and others, that leave out some rows and columns."""
+    attrs = HALVES | {"sizes": sizes, "stride": sizes}
+    x = np.round(normal(2, 3 * sizes[0] + 1, 25 * sizes[1] - 1, dtype=F32))
+    x[x > 1.5] = np.nan
+    arrays = (x, normal(2, 3, 24, dtype=F32, seed=1))
+    (expected,) = evaluate(ops.window_max_share, arrays, attrs)
+    np.testing.assert_array_equal(native(Sample(arrays, attrs), ops.window_max_share, target), expected)
 
 
 # -- programs

@@ -158,6 +158,15 @@ def scattered_to_largest(x: np.ndarray, ct: np.ndarray, **attrs: Any) -> np.ndar
     return wide[(..., *inside)]
 
 
+def shared_by_largest(x: np.ndarray, ct: np.ndarray, **attrs: Any) -> np.ndarray:
+    out = np.zeros_like(x)
+    for place, elements, at in windows_of(x, -np.inf, **attrs):
+        tied = [where for where, element in zip(at, elements, strict=True) if not element < np.max(elements)]
+        for where in tied:
+            out[where] = ct[place] / x.dtype.type(len(tied))
+    return out
+
+
 def taken_at_largest(x: np.ndarray, y: np.ndarray, **attrs: Any) -> np.ndarray:
     source = _around(y, attrs["low"], attrs["high"], attrs["interior"], 0.0)
     out = pooled(max, -np.inf)(x, **attrs)
@@ -173,6 +182,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "broadcast": broadcasted,
     "convolution": convolved, "convolution_kernel_gradient": kernel_gradient,
     "window_max": pooled(max, -np.inf), "window_max_scatter": scattered_to_largest, "window_max_take": taken_at_largest,
+    "window_max_share": shared_by_largest,
     "window_sum": pooled(sum, 0.0),
     "concatenate": lambda *arrays, axis: np.concatenate(arrays, axis),
     "constant": lambda value, dtype, shape: np.full(shape, value, dtype),

@@ -28,7 +28,7 @@ LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(MOVES, lower_movement),
     "convolution": lower_convolution,
     "convolution_kernel_gradient": lower_kernel_gradient,
-    **dict.fromkeys(("window_sum", "window_max", "window_max_scatter", "window_max_take"), lower_windows),
+    **dict.fromkeys(("window_sum", "window_max", "window_max_scatter", "window_max_share", "window_max_take"), lower_windows),
     "iota": lower_iota,
     "take": lower_take,
     "take_along_axis": lower_take_along_axis,

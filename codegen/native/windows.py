@@ -43,7 +43,8 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     write, sizes = {
         "window_sum": (_sum, (elements, windows)), "window_max": (_max, (elements, windows)),
         "window_max_take": (_take, (elements, elements, windows)),
-        "window_max_scatter": (_scatter, (elements, windows, elements))}[op.name]
+        "window_max_scatter": (_scatter, (elements, windows, elements)),
+        "window_max_share": (_share, (elements, windows, elements))}[op.name]
     with text.step():
         places = [text.place(number) for number in range(len(sizes))]
         low, high = (text.let(f"udiv i64 {text.linear((bound, planes))}, {tasks}") for bound in ("%low", "%high"))
@@ -211,6 +212,13 @@ class Element:
         s, text = self.writer.sliding, self.writer.text
         return text.linear((self.at.column, s.stride[2]), ahead * s.stride[2] + number * text.lanes - s.low[2])
 
+    def in_place_of(self, array: str, other: str) -> Element:
+        """The same element of another array of this shape."""
+        text = self.writer.text
+        here, start = (text.let(f"ptrtoint ptr {pointer} to i64") for pointer in (self.row.pointer, array))
+        pointer = text.let(f"getelementptr i8, ptr {other}, i64 {text.let(f'sub i64 {here}, {start}')}")
+        return Element(self.writer, _Row(pointer, self.row.length), self.at, self.along)
+
     def add(self, amount: str) -> None:
         """Add to the elements."""
         text, s = self.writer.text, self.writer.sliding
@@ -261,71 +269,82 @@ def _take(w: _Writer, places: list[str]) -> None:
 
 
 def _scatter(w: _Writer, places: list[str]) -> None:
-    """Windows that do not meet write what is theirs, and what lies between them; others add to zeros."""
-    text, s = w.text, w.sliding
+    """Each number, where the largest element of its window is."""
     source, given, result = places
-    deep, high, wide = s.sizes
-    apart = (deep == s.stride[0] == s.lengths[0] == 1 and s.low[0] == s.high[0] == 0 and high <= s.stride[1] <= UNROLLED
-             and wide <= s.stride[2] <= NEAR and high * wide <= UNROLLED
-             and all(size == 1 or dilation == 1 for size, dilation in zip(s.sizes, s.dilation, strict=True)))
-    bounds = s.counts
-    if apart:
-        bounds = tuple(-(-(length + low) // stride) for length, low, stride in zip(s.lengths, s.low, s.stride, strict=True))
-    else:
-        text.clear(result, prod(s.lengths))
-    for at in w.windows(bounds):
+    for at in _windows_to_write(w, result):
         winner = w.winner(source, at)
         pointer, mask = w.of_windows(given, at)
-        number = text.masked_load(pointer, mask)
-        if apart:
-            _write_apart(w, result, at, winner, number)
-        else:
-            def step(state: list[str], index: Number, element: Element, winner: str = winner, number: str = number) -> list[str]:
-                element.add(w.share(winner, index, number))
-                return []
+        number = w.text.masked_load(pointer, mask)
+        if _lie_apart(w.sliding):
+            _write_parts(w, result, at, [w.share(winner, index, number) for index in range(prod(w.sliding.sizes))])
+            continue
 
-            w.sweep(result, at, [], step)
+        def step(state: list[str], index: Number, element: Element, winner: str = winner, number: str = number) -> list[str]:
+            element.add(w.share(winner, index, number))
+            return []
+
+        w.sweep(result, at, [], step)
 
 
 def _share(w: _Writer, places: list[str]) -> None:
-    """The number of a window, divided among the elements that are not less than its largest."""
-    text, s = w.text, w.sliding
+    """Each number, divided among the elements of its window that are not less than the largest."""
+    text, vector = w.text, w.text.vector
     source, given, result = places
     lowest, one = w.filled(float("-inf")), f"<{', '.join([f'{text.scalar} 1.0'] * text.lanes)}>"
 
-    def is_less(element: str, largest: str) -> str:
-        return text.let(f"fcmp olt {text.vector} {element}, {largest}")
+    def is_less(element: Element, largest: str) -> str:
+        return text.let(f"fcmp olt {vector} {element.load(lowest)}, {largest}")
 
     def larger(state: list[str], number: Number, element: Element) -> list[str]:
         value = element.load(lowest)
-        return [w.select(w.better(value, state[0]), text.vector, value, state[0])]
+        return [w.select(w.better(value, state[0]), vector, value, state[0])]
 
-    bounds = [-(-length // stride) for length, stride in zip(s.lengths, s.stride, strict=True)]
-    for at in w.windows(bounds):
-        (largest,) = w.sweep(source, at, [(text.vector, lowest)], larger)
+    for at in _windows_to_write(w, result):
+        (largest,) = w.sweep(source, at, [(vector, lowest)], larger)
 
         def counted(state: list[str], number: Number, element: Element, largest: str = largest) -> list[str]:
-            return [w.select(is_less(element.load(lowest), largest), text.vector, state[0], text.add(state[0], one))]
+            return [w.select(is_less(element, largest), vector, state[0], text.add(state[0], one))]
 
-        (count,) = w.sweep(source, at, [(text.vector, "zeroinitializer")], counted)
+        (count,) = w.sweep(source, at, [(vector, "zeroinitializer")], counted)
         pointer, mask = w.of_windows(given, at)
-        amount = text.let(f"fdiv {text.vector} {text.masked_load(pointer, mask)}, {count}")
+        amount = text.let(f"fdiv {vector} {text.masked_load(pointer, mask)}, {count}")
 
         def handed(state: list[str], number: Number, element: Element, largest: str = largest, amount: str = amount) -> list[str]:
-            return [*state, w.select(is_less(element.load(lowest), largest), text.vector, "zeroinitializer", amount)]
+            part = w.select(is_less(element, largest), vector, "zeroinitializer", amount)
+            if not _lie_apart(w.sliding):
+                element.in_place_of(source, result).add(part)
+                return []
+            return [*state, part]
 
-        _write_parts(w, result, at, w.sweep(source, at, [], handed))
+        shares = w.sweep(source, at, [], handed)
+        if shares:
+            _write_parts(w, result, at, shares)
 
 
-def _write_apart(w: _Writer, result: str, at: Place, winner: str, given: str) -> None:
-    """All rows and columns up to the next windows."""
+def _lie_apart(s: Sliding) -> bool:
+    """Whether windows do not meet, and are small: then they write all rows and columns up to the next."""
+    deep, high, wide = s.sizes
+    return (deep == s.stride[0] == s.lengths[0] == 1 and s.low[0] == s.high[0] == 0 and high <= s.stride[1] <= UNROLLED
+            and wide <= s.stride[2] <= NEAR and high * wide <= UNROLLED
+            and all(size == 1 or dilation == 1 for size, dilation in zip(s.sizes, s.dilation, strict=True)))
+
+
+def _windows_to_write(w: _Writer, result: str) -> Iterator[Place]:
+    """Writes loops over windows, and over what lies behind the last, where they write that too; else the result is zeros first."""
+    s = w.sliding
+    if _lie_apart(s):
+        return w.windows([-(-(length + low) // stride) for length, low, stride in zip(s.lengths, s.low, s.stride, strict=True)])
+    w.text.clear(result, prod(s.lengths))
+    return w.windows(s.counts)
+
+
+def _write_parts(w: _Writer, result: str, at: Place, shares: Sequence[str]) -> None:
+    """What each element of the windows gets, in C order, and zeros up to the next windows."""
     text, s = w.text, w.sliding
     _, high, wide = s.sizes
-    stride = s.stride[2]
     for down in range(s.stride[1]):
         row = w.row(result, at, 0, down)
-        parts = [w.share(winner, down * wide + along, given) if down < high and along < wide else "zeroinitializer"
-                 for along in range(stride)]
-        for number in range(stride):
+        parts = [shares[down * wide + along] if down < high and along < wide else "zeroinitializer" for along in range(s.stride[2])]
+        for number in range(s.stride[2]):
             start = Element(w, row, at, 0).start(0, number)
             text.masked_store(text.interleaved(parts, number), text.at(row.pointer, start), text.inside(start, row.length))

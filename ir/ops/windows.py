@@ -155,6 +155,44 @@ window_max_scatter: OpDefinition = define(
     vjp=_scatter_vjp, samples=lambda: _pair_samples(True))
 
 
+def _require_apart(sizes: Shape, stride: Shape, low: Shape, high: Shape, dilation: Shape, **attrs: Any) -> None:
+    if sizes != stride or any(low) or any(high) or any(step != 1 for step in dilation):
+        raise ShapeError(f"windows that lie side by side are needed, not of {sizes} with stride {stride}, padding {low} and {high}, "
+                         f"dilation {dilation}")
+
+
+def _infer_share(x: TensorType, ct: TensorType, **attrs: Any) -> TensorType:
+    _require_apart(**attrs)
+    return _infer_scatter(x, ct, **attrs)
+
+
+def _evaluate_share(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
+    sliding = Sliding(x.shape[x.ndim - len(sizes):], sizes, **attrs)
+    largest = _evaluate_window_max(x, sizes=sizes, **attrs)
+    tied = [~(x[sliding.elements(place)] < largest) for place in sliding.places]
+    amount = np.asarray(ct / sum(part.astype(x.dtype) for part in tied))
+    out = np.zeros(x.shape, x.dtype)
+    for place, part in zip(sliding.places, tied, strict=True):
+        out[sliding.elements(place)] = np.where(part, amount, x.dtype.type(0))
+    return out
+
+
+def _share_samples() -> Iterator[Sample]:
+    ties = np.round(uniform((2, 6, 7), dtype=F32))
+    yield Sample((ties, uniform((2, 3, 3), dtype=F32, seed=3)), _PLAIN)
+    missing, threes = np.where(ties > 1, F32.type(np.nan), ties), {**_PLAIN, "sizes": (3, 3), "stride": (3, 3)}
+    yield Sample((missing, uniform((2, 2, 2), dtype=F32, seed=3)), threes)
+    yield Sample((uniform((0, 4, 4)), uniform((0, 2, 2))), _PLAIN)
+    yield Sample((uniform((3, 1, 4)), uniform((3, 0, 2))), _PLAIN)
+
+
+window_max_share: OpDefinition = define(
+    "window_max_share", Kind.WINDOW, arity=2, attributes=_ATTRIBUTES, infer=_infer_share, evaluate=_evaluate_share, vjp=None,
+    doc="The number of each window, shared by the elements of the first operand that are the largest of the window (all, where that is "
+        "NaN); 0 for the others. Windows lie side by side. Simplification makes it of derivatives of `reduce_max`.",
+    samples=_share_samples)
+
+
 def _infer_take(x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
     require_dtype(x, y)
     if x.shape != y.shape:
