@@ -76,7 +76,7 @@ from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or
 from adjit.ir.ops.region import checkpoint, custom_call, fused, vjp
 from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 from adjit.ir.ops.special import digamma, erfc, erfcx, erfinv, i0e, i1e, lgamma, trigamma
-from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_take, window_sum
+from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_share, window_max_take, window_sum
 
 __all__ = [
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
@@ -89,6 +89,6 @@ __all__ = [
     "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "right_shift", "rint", "scan",
     "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square",
     "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "take", "take_along_axis", "tan", "tanh",
-    "transpose", "trigamma", "trunc", "update_slice", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_take",
-    "window_sum",
+    "transpose", "trigamma", "trunc", "update_slice", "vjp", "while_loop", "window_max", "window_max_scatter",
+    "window_max_share", "window_max_take", "window_sum",
 ]
