@@ -52,10 +52,10 @@ def compile_entry(field: int) -> CompiledObject:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(cpu="x86-64", opt=2, reloc="pic", codemodel="small", jit=True)
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu="x86-64", opt=1, reloc="pic", codemodel="small", jit=True)
     module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{entry_text(field)}')
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return CompiledObject(machine.emit_object(module), SYMBOL)
