@@ -139,7 +139,7 @@ def wide_ops(graph: Graph) -> set[Op]:
     wide: set[Value] = set()
     found: set[Op] = set()
     for op in graph.ops:
-        if op.definition.kind is Kind.CONTRACTION:
+        if op.name == "matmul":         # convolutions do not run in panels
             grows = op.result.type.nbytes >= sum(value.type.nbytes for value in op.operands) and _products(op) <= WIDE_PRODUCTS
         else:
             grows = op.definition.kind is Kind.ELEMENTWISE and not wide.isdisjoint(op.operands)
