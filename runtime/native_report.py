@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjit.codegen.native.program_code import Call
+from adjit.ir.cost import cost_of
 from adjit.runtime.memory_blocks import format_bytes
 from adjit.runtime.native_executable import NativeExecutable
 
@@ -38,9 +39,11 @@ def describe_code(executable: NativeExecutable) -> list[str]:
     for call in executable.program.calls:
         calls.setdefault(call.function, []).append(call)
     width = max((len(name) for name in names.values()), default=5)
+    cost = cost_of(executable.layout.graph)
     lines = [
         f"machine code for {artifact.target}: {format_bytes(code.loaded.nbytes)}, {code.origin}",
-        f"{artifact.calls} calls of {artifact.functions} functions, estimated {artifact.work / 1e3:.1f} us on one thread"]
+        f"{artifact.calls} calls of {artifact.functions} functions, estimated {artifact.work / 1e3:.1f} us on one thread",
+        f"{cost.operations:.3g} floating-point operations, {format_bytes(cost.nbytes)} read and written"]
     if names:
         lines.append(f"steps{'':{width - 3}}  {'used':>4}  {'tasks':>7}  {'estimated us':>12}")
     for function, name in names.items():

@@ -1,0 +1,59 @@
+"""How much a graph has to do: floating-point operations, and bytes that its ops read and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from adjit.ir.definition import Kind
+from adjit.ir.graph import Graph, Op
+
+_ROUNDS = {"scan": "length", "panels": "count", "while_loop": "", "cond": ""}
+"""Ops that run regions, and the attribute that says how often; a `while_loop` counts as one run, a `cond` as both of its branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a run takes.
+
+    `operations`: two for each multiply-add of a product, one for each result of an elementwise function and for each element that is
+    reduced, of floats. `nbytes`: operands and results of every op, each once; what a kernel has within counts as nothing.
+    """
+
+    operations: int = 0
+    nbytes: int = 0
+
+
+def cost_of(graph: Graph) -> Cost:
+    """The cost of one run of a graph.
+
+    >>> from adjit.ir.parser import parse
+    >>> cost_of(parse("graph @f(%x: f32[4]) {\\n  %y: f32[4] = exp %x\\n  return %y\\n}"))
+    Cost(operations=4, nbytes=32)
+    """
+    operations = nbytes = 0
+    for op in graph.ops:
+        if op.name in _ROUNDS:
+            rounds = op.attrs.get(_ROUNDS[op.name], 1)
+            costs = [cost_of(region) for region in op.regions]
+            operations += rounds * sum(cost.operations for cost in costs)
+            nbytes += rounds * sum(cost.nbytes for cost in costs)
+        elif op.name not in ("free", "reshape"):
+            operations += sum(_operations(inner) for region in op.regions for inner in region.ops) + _operations(op)
+            nbytes += sum(value.type.nbytes for value in (*op.operands, *op.results))
+    return Cost(operations, nbytes)
+
+
+def _operations(op: Op) -> int:
+    kind = op.definition.kind
+    if not op.results or not op.operands or op.operands[0].type.dtype.kind != "f":
+        return 0
+    if op.name == "matmul":
+        return 2 * op.result.type.size * op.operands[0].type.shape[-2 if op.attrs["transpose_a"] else -1]
+    if op.name == "convolution":
+        return 2 * op.result.type.size * prod(op.operands[1].type.shape[1:])
+    if op.name == "convolution_kernel_gradient":
+        return 2 * op.operands[1].type.size * prod(op.result.type.shape[1:])
+    if kind is Kind.ELEMENTWISE:
+        return op.result.type.size
+    return op.operands[0].type.size if kind is Kind.REDUCTION else 0
