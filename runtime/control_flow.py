@@ -22,7 +22,16 @@ from adjit.runtime.compiled import compile
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transform_cache import kept
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.bodies import BodyTrace, Parameter, check_structure, check_types, is_numeric, trace_body
+from adjit.tracer.bodies import (
+    BodyTrace,
+    BoxReturned,
+    Parameter,
+    boxing,
+    check_structure,
+    check_types,
+    is_numeric,
+    trace_body,
+)
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.lowering import convert
 from adjit.tracer.source import find_user_location
@@ -132,12 +141,20 @@ def _as_array(leaf: Any) -> Any:
 
 
 def _on_boxes(body: Function) -> Function:
-    """`body`, which is run within a trace; where tensors are among the arguments as one operation of theirs."""
+    """`body`, which is run within a trace; as one operation of tensors where these are among the arguments, or are closed over."""
 
-    @functools.wraps(body)
+    def run_boxing(box: ArrayBox | None, *args: Any, **kwargs: Any) -> Any:
+        with boxing(box):
+            return body(*args, **kwargs)
+
     def run(*args: Any, **kwargs: Any) -> Any:
         box = next((leaf for leaf in flatten(args)[0] if isinstance(leaf, ArrayBox)), None)
-        return body(*args, **kwargs) if box is None else box.apply_closed(body, args, kwargs)
+        if box is None:
+            try:
+                return run_boxing(None, *args, **kwargs)
+            except BoxReturned as found:
+                box = found.box
+        return box.apply_closed(functools.update_wrapper(functools.partial(run_boxing, box), body), args, kwargs)
 
     return run
 

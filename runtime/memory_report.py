@@ -10,6 +10,7 @@ from pathlib import Path
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.layout import arena_bytes
+from adjit.ir.ops.control_flow import CONTROL_FLOW, title
 from adjit.ir.verifier import ALIASES
 from adjit.passes.choose_saved_values import saved_values
 from adjit.runtime.memory_blocks import MemoryBlock, ends, format_bytes
@@ -91,7 +92,7 @@ def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, sec
             value = first.results[number]
             maker = makers.get(value)
             saved.append(MemoryBlock(
-                value.name or (_name(maker) if maker else "result"), value.type.nbytes, made.get(value, 0), count + last.get(param, 0),
+                value.name or (title(maker) if maker else "result"), value.type.nbytes, made.get(value, 0), count + last.get(param, 0),
                 Role.PRIMAL, maker.loc if maker else None, offset))
             offset += value.type.nbytes
     later = tuple(replace(block, first_use=block.first_use + count, last_use=block.last_use + count,
@@ -110,11 +111,11 @@ def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:
             if slot.space != "arena":
                 continue
             if position == len(op.results):
-                blocks.append(MemoryBlock(f"scratch of {_name(op)}", op.attrs["scratch_bytes"], index, index, op.role, op.loc, slot.offset))
+                blocks.append(MemoryBlock(f"scratch of {title(op)}", op.attrs["scratch_bytes"], index, index, op.role, op.loc, slot.offset))
                 continue
             value, maker = op.results[position], _maker(op, position)
             if value not in aliases and value.type.nbytes:
-                blocks.append(MemoryBlock(value.name or _name(op), value.type.nbytes, index, last.get(value, index), maker.role,
+                blocks.append(MemoryBlock(value.name or title(op), value.type.nbytes, index, last.get(value, index), maker.role,
                                           maker.loc or op.loc, slot.offset))
     return tuple(blocks)
 
@@ -133,13 +134,9 @@ def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
     return last, set(root)
 
 
-def _name(op: Op) -> str:
-    return op.regions[0].name if op.regions else op.name
-
-
 def _maker(op: Op, position: int) -> Op:
     """The op that computes a result: one of the region's, for a fused op."""
-    if not op.regions:
+    if not op.regions or op.name in CONTROL_FLOW:
         return op
     target = op.regions[0].results[position]
     return next((inner for inner in op.regions[0].ops if target in inner.results), op)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from adjit.ir.errors import Location
 from adjit.ir.graph import Op
+from adjit.ir.ops.control_flow import title
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,5 +71,5 @@ def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]]) -> Pr
     for index, (op, begin, end) in enumerate(last):
         mean = sum(run[index][2] - run[index][1] for run in runs) / len(runs)
         entries.append(ProfileEntry(
-            op.regions[0].name if op.regions else op.name, mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3))
+            title(op), mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3))
     return Profile(name, len(runs), tuple(entries))

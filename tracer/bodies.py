@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +14,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
-from adjit.ir.types import TensorType
+from adjit.ir.types import TensorType, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.lowering import convert
@@ -20,6 +22,28 @@ from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import check_result
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, structure_text
+
+
+class BoxReturned(Exception):
+    """A body that was given no boxed array returns one: it closes over some."""
+
+    def __init__(self, box: ArrayBox):
+        super().__init__(box)
+        self.box = box
+
+
+_boxing: ContextVar[ArrayBox | None] = ContextVar("_boxing", default=None)
+
+
+@contextmanager
+def boxing(box: ArrayBox | None) -> Iterator[None]:
+    """Give the bodies that are traced within the block boxes like this one for all floats: else what they compute of these would be
+    constants beside boxed arrays. With None a body that returns a boxed array raises `BoxReturned`."""
+    token = _boxing.set(box)
+    try:
+        yield
+    finally:
+        _boxing.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +91,18 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
     if outer is None or not isinstance(outer.builder, GraphBuilder):
         raise TraceError("a loop or a branch is traced outside of a trace", find_user_location())
     builder = GraphBuilder(name, parent=outer.builder)
+    outer_box = _boxing.get()
     with entered(Scope(builder, parent=outer)):
         leaves: list[Any] = []
         for parameter in parameters:
             role = "carried" if parameter.carried else "input"
             array = wrap(builder.param(parameter.type, role=role), weak=parameter.weak, writable=not parameter.type.shape)
-            leaves.append(array if parameter.box is None else parameter.box.around(array))
+            box = outer_box if parameter.box is None and is_float(array.dtype) else parameter.box
+            leaves.append(array if box is None else box.around(array))
         results, out_tree = flatten(function(leaves))
+        box = next((leaf for leaf in results if isinstance(leaf, ArrayBox)), None)
+        if box is not None and outer_box is None:
+            raise BoxReturned(box)
         arrays = [_array(leaf, out_tree, index) for index, leaf in enumerate(results)]
         graph = builder.build([array.value for array in arrays])
         origins = tuple(builder.origin(value) for value in graph.results)

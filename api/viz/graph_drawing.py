@@ -8,6 +8,7 @@ from typing import Any
 
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.runtime.memory_plot import COLOURS
 from adjit.viz.drawing import escape, new_digraph
 from adjit.viz.labels import KERNEL_COLOUR, ROLE_NAMES, Folded, drawn_ops, kernel_label, op_label, tooltip, value_label
@@ -140,7 +141,7 @@ def _half(op: Op) -> Role | None:
 
 def _reads_backward(op: Op, position: int) -> bool:
     """Whether an operand is read for the backward half."""
-    if not op.regions:
+    if not op.regions or op.name in CONTROL_FLOW:
         return op.role in BACKWARD
     region = op.regions[0]
     return position < len(region.params) and any(
@@ -149,7 +150,7 @@ def _reads_backward(op: Op, position: int) -> bool:
 
 def _made_forward(op: Op, value: Value) -> bool:
     """Whether a result of an op is made by the forward half."""
-    if op.regions:
+    if op.regions and op.name not in CONTROL_FLOW:
         region = op.regions[0]
         made = producers(region).get(region.results[op.results.index(value)])
         return made is not None and made.role is Role.PRIMAL

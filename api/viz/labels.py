@@ -5,11 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from adjit.ir.errors import Location, Role
 from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.ops.control_flow import title
 from adjit.ir.printer import attribute
 from adjit.runtime.memory_plot import COLOURS
 
@@ -71,8 +72,8 @@ def value_label(name: str, value: Value, literal: str | None = None) -> str:
 def kernel_label(op: Op) -> str:
     """An op that owns graphs as a table: its name and size, its ops in the colours of their roles, the types of its results."""
     size = f" {op.attrs['rows']} × {op.attrs['columns']}" if op.name == "fused" else f" {op.name}"
-    rows = [_row(f'<font color="white"><b>{escape(op.regions[0].name)}</b>{escape(size)}</font>', KERNEL_COLOUR)]
-    for role, ops in groupby(drawn_ops(op.regions[0]), key=lambda pair: pair[0].role):
+    rows = [_row(f'<font color="white"><b>{escape(title(op))}</b>{escape(size)}</font>', KERNEL_COLOUR)]
+    for role, ops in groupby(inner_ops(op), key=lambda pair: pair[0].role):
         counted = ((text, len(list(same))) for text, same in groupby(text for _, text in ops))
         words = ", ".join((text if count == 1 else f"{count} {text}").replace(" ", UNBROKEN) for text, count in counted)
         rows.append(_row('<br align="left"/>'.join([*map(escape, _wrap(words)), ""]), COLOURS[role]))
@@ -90,12 +91,17 @@ def drawn_ops(graph: Graph) -> Iterator[tuple[Op, str]]:
             yield op, op_text(op, folded.literals)
 
 
+def inner_ops(op: Op) -> Iterator[tuple[Op, str]]:
+    """The ops of all regions of an op."""
+    return chain.from_iterable(map(drawn_ops, op.regions))
+
+
 def tooltip(op: Op) -> str:
     """Where an op comes from: the source lines, and the ops of a kernel by line."""
     if not op.regions:
         return f"{op.name}: {_place(op.loc)}"
     lines: dict[str, list[str]] = {}
-    for inner, _ in drawn_ops(op.regions[0]):
+    for inner, _ in inner_ops(op):
         lines.setdefault(_place(inner.loc), []).append(inner.name)
     return "\n".join(f"{place}: {', '.join(names)}" for place, names in lines.items())
 

@@ -169,6 +169,11 @@ cond: OpDefinition = define(
 CONTROL_FLOW = frozenset({"scan", "while_loop", "cond"})
 
 
+def title(op: Op) -> str:
+    """What reports call an op: the function that a region was traced from, where that says more than the name of the op."""
+    return op.regions[-1].name if op.regions and op.name != "cond" else op.name
+
+
 def nested_graphs(graph: Graph) -> Iterator[Graph]:
     """The graph, and the regions of its loops and branches."""
     yield graph
