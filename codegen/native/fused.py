@@ -11,8 +11,7 @@ from adjit.codegen.native.kernel_writer import KernelWriter
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
-from adjit.ir.iteration_space import full_map
-from adjit.ir.kernel_schedule import EXPENSIVE, KernelSchedule, has_row_work, schedule_kernel
+from adjit.ir.kernel_schedule import has_row_work, schedule_kernel
 
 
 def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -22,23 +21,25 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
     lanes = choose_lanes(schedule, target)
     schedule = flattened(schedule, lanes)
     lanes = shortened(lanes, schedule)
-    work = estimate(schedule)
+    work = 0.03 * (schedule.scratch_bytes + sum(value.type.nbytes for value in region.results))
+    finish_work = work
     writers: list[KernelWriter] = []
     blocks = 1
     if has_row_work(schedule):
         writer = BlockWriter(schedule, shared, target, lanes)
         writer.write()
+        work = writer.estimate()
         writers.append(writer)
         blocks = writer.blocks
-    finish = FinishWriter(schedule, shared, target, lanes)
-    if late_results(finish):
+    if late_results(schedule):
+        finish = FinishWriter(schedule, shared, target, lanes)
         finish.write_finish(blocks)
         writers.append(finish)
     if len(writers) == 1:
         return (_step(writers, blocks, work),)
     if blocks == 1:
         return (_step(writers, 1, work),)
-    return _step(writers[:1], blocks, work), _step(writers[1:], 1, 0.03 * schedule.scratch_bytes)
+    return _step(writers[:1], blocks, work), _step(writers[1:], 1, finish_work)
 
 
 def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
@@ -52,12 +53,3 @@ def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
     shared = {name: text for writer in writers for name, text in writer.text.shared.items()}
     return StepCode("\n".join(functions), tasks, work, declarations, shared)
 
-
-def estimate(s: KernelSchedule) -> float:
-    """Nanoseconds on one thread: the bytes that go through, and the vector code for each element (measured: Adam, layer norm)."""
-    full = full_map(s.rows * s.columns)
-    work = 0.03 * sum(value.type.nbytes for value in (*s.region.params, *s.region.results))
-    for op in s.region.ops:
-        if full in (s.maps[op.result], s.maps[op.operands[0]] if op.operands else None):
-            work += op.result.type.dtype.itemsize * s.rows * s.columns * (0.1 if op.name in EXPENSIVE else 0.0075)
-    return work

@@ -10,6 +10,8 @@ from adjit.codegen.target import Target
 from adjit.ir.graph import Value
 from adjit.ir.kernel_schedule import KernelSchedule
 
+NANOSECONDS_AN_INSTRUCTION, NANOSECONDS_A_ROW, NANOSECONDS_A_BYTE = 0.2, 5.0, 0.015
+
 LEAST_PREFETCHED = 1 << 20
 """Bytes of an array that is not found in the nearer caches."""
 CACHE_LINE = 64
@@ -26,10 +28,21 @@ class BlockWriter(KernelWriter):
         super().__init__(schedule, shared, target, lanes)
         self.stage = 0
         self.written_out = False
+        self.positions: list[Position] = []      # of the vectors of a row
+        self.plans: list[LoopPlan] = []
         self.first_use: dict[tuple[Value, bool], int] = {}
         self.pattern_copies = pattern_copies(schedule, lanes)
         self.blocks, self.rows_per_block = schedule.blocks, schedule.rows_per_block
         self.reductions = {value: schedule.producer[value] for value in schedule.partials}
+
+    def estimate(self) -> float:
+        """Nanoseconds on one thread: what is computed, and what goes through memory (measured: Adam, layer norm, softmax)."""
+        s = self.s
+        vectors = len(self.positions) if self.positions else -(-s.rows // self.lanes)
+        instructions = sum(plan.length for plan in self.plans) * vectors * (s.rows if self.positions else 1)
+        rows = NANOSECONDS_A_ROW * s.rows * s.stages if self.positions else 0.0
+        return (NANOSECONDS_AN_INSTRUCTION * instructions + rows
+                + NANOSECONDS_A_BYTE * sum(value.type.nbytes for value in (*s.region.params, *s.region.results)))
 
     def is_loaded(self, value: Value) -> bool:
         return not self.written_out and self.s.loaded_again(value, self.stage)
@@ -85,6 +98,7 @@ class BlockWriter(KernelWriter):
         stored = [value for value in dict.fromkeys(s.region.results) if s.place(value) == "row" and s.level[value] != "late"]
         plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *stored]), reductions)
         self.prepare(plan, s.rows)
+        self.plans = [plan]
         copies = plan.copies(-(-s.rows // self.lanes))
         if self.pattern_copies > 1:
             copies = self.pattern_copies
@@ -188,10 +202,11 @@ class BlockWriter(KernelWriter):
         self.written_out = True
         self.plans = self.all_plans()
         length = sum(plan.length for plan in self.plans) * len(self.positions)
-        self.written_out = len(self.positions) <= MOST_VECTORS_WRITTEN_OUT and length <= LONGEST_WRITTEN_OUT
+        sums = [value for value in s.partials if s.scope[value] == "columns"]
+        most = MOST_VECTORS_WRITTEN_OUT if s.stages > 1 or sums else 2
+        self.written_out = len(self.positions) <= most and length <= LONGEST_WRITTEN_OUT
         if not self.written_out:
             self.plans = self.all_plans()
-        sums = [value for value in s.partials if s.scope[value] == "columns"]
         fits = self.written_out and len(sums) * len(self.positions) <= self.text.target.registers // 3
         self.in_registers, self.in_memory = (sums, []) if fits else ([], sums)
 

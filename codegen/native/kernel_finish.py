@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from adjit.codegen.native.kernel_blocks import BlockWriter, Body
-from adjit.codegen.native.kernel_writer import Accumulators, KernelWriter, Position
+from adjit.codegen.native.kernel_writer import Accumulators, Position
 from adjit.ir.graph import Value
+from adjit.ir.kernel_schedule import KernelSchedule
 
 
-def late_results(writer: KernelWriter) -> list[Value]:
+def late_results(s: KernelSchedule) -> list[Value]:
     """The results that are complete only after all rows."""
-    s = writer.s
     return [v for v in dict.fromkeys(s.region.results) if s.level[v] in ("kernel", "late") and s.place(v) in ("scalar", "column")]
 
 
@@ -38,7 +38,7 @@ class FinishWriter(BlockWriter):
                 if stages.get(op.result) == stage and s.place(op.result) == "scalar" and op.result not in s.scope:
                     self.scalar(op.result)
             self.write_late_columns([value for value, number in stages.items() if number == stage])
-        numbers = [value for value in late_results(self) if s.place(value) == "scalar"]
+        numbers = [value for value in late_results(s) if s.place(value) == "scalar"]
         for value, name in [(value, self.scalar(value)) for value in numbers]:
             text.store(name, self.results[value], value.type.dtype)
 
@@ -78,7 +78,7 @@ class FinishWriter(BlockWriter):
     def write_late_columns(self, values: list[Value]) -> None:
         s, text = self.s, self.text
         reductions = [op for op in s.region.ops if s.scope.get(op.result) == "finish" and op.operands[0] in values]
-        outputs = [v for v in late_results(self) if v in values and s.place(v) == "column"]
+        outputs = [v for v in late_results(s) if v in values and s.place(v) == "column"]
         if not reductions and not outputs:
             return
         plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *outputs]), reductions)

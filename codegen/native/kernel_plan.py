@@ -14,7 +14,7 @@ from adjit.ir.graph import Op, Value
 from adjit.ir.kernel_schedule import KernelSchedule, schedule_kernel
 
 FREE_OPS = frozenset({"broadcast", "reshape", "constant", "iota"})
-LONGEST_WRITTEN_OUT = 600
+LONGEST_WRITTEN_OUT = 640
 """Instructions of a row without loops; a longer one is a loop over its columns."""
 MOST_VECTORS_WRITTEN_OUT = 8
 
@@ -35,8 +35,8 @@ class LoopPlan:
 
     def copies(self, vectors: int) -> int:
         """Copies of the body: several sums under way at once hide what an addition takes; long bodies overlap by themselves."""
-        most = 4 if self.reductions and self.length <= 24 else 2 if self.length <= 60 else 1
-        return min(most, vectors)
+        short, shorter = (48, 24) if self.reductions else (16, 0)
+        return min(4 if self.length <= shorter else 2 if self.length <= short else 1, vectors)
 
 
 @dataclass(slots=True)

@@ -125,5 +125,5 @@ def _call(name: str, types: tuple[str, ...], result: Value, printer: LLVMPrinter
     function = "\n".join([f"define internal {returned} @{symbol}({parameters}) noinline nounwind willreturn memory(none) {{", "body:",
                           *printer.lines, f"  ret {returned} {result.name}", "}"])
     arguments = ", ".join(f"{operand} {OPERANDS[i]}" for i, operand in enumerate(operands))
-    return Template(f"  %t{NUMBER} = call {returned} @{symbol}({arguments})", f"%t{NUMBER}", 20,
+    return Template(f"  %t{NUMBER} = call {returned} @{symbol}({arguments})", f"%t{NUMBER}", 60,
                     declarations=frozenset(printer.declarations), shared={**printer.tables, symbol: function, "!0": UNLIKELY})
