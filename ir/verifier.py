@@ -61,10 +61,10 @@ def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) 
 
 
 def _check_memory(graph: Graph) -> list[tuple[Op | None, str]]:
-    """V7 and V8, also of the regions of loops and branches."""
+    """V7 and V8, also of the regions of loops, branches and panels."""
     found = _MemoryCheck(graph).run()
     for op in graph.ops:
-        if op.name in CONTROL_FLOW:
+        if op.name in CONTROL_FLOW or op.name == "panels":
             found += [(op, f"in region @{region.name}: {text}") for region in op.regions for _, text in _check_memory(region)]
     return found
 

@@ -1,4 +1,4 @@
-"""Runs passes within the regions of loops and branches."""
+"""Runs passes within the regions of loops, branches and panels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from operator import is_
 from adjit.ir.graph import Graph, Op
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 
+WITH_PROGRAMS = CONTROL_FLOW | {"panels"}
+"""Ops whose regions are programs of their own: planned, and lowered, as the graph that they stand in."""
+
 
 def in_regions(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
-    """`graph` with `run` applied to the regions of its loops and branches; the same object where that changes nothing."""
-    if not any(op.name in CONTROL_FLOW for op in graph.ops):
+    """`graph` with `run` applied to the regions of its loops, branches and panels; the same object where that changes nothing."""
+    if not any(op.name in WITH_PROGRAMS for op in graph.ops):
         return graph
-    ops = [_in_op(op, run) if op.name in CONTROL_FLOW else op for op in graph.ops]
+    ops = [_in_op(op, run) if op.name in WITH_PROGRAMS else op for op in graph.ops]
     return graph if all(map(is_, ops, graph.ops)) else graph.with_ops(ops)
 
 

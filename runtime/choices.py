@@ -10,6 +10,7 @@ from typing import Any
 from adjit.ir.errors import UnsupportedError
 from adjit.passes.options import Options
 from adjit.runtime import settings
+from adjit.runtime.machine import own_cache_bytes
 from adjit.runtime.native_code import native_is_supported
 from adjit.tracer.box import ByReference
 
@@ -31,7 +32,8 @@ class Choices:
     @property
     def options(self) -> Options:
         """What the passes are told."""
-        return Options(self.memory_budget, only_kernels=self.backend == "native")
+        native = self.backend == "native"
+        return Options(self.memory_budget, native, own_cache_bytes() if native else None)
 
 
 def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,

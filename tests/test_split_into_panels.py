@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adjit.codegen.target import host_targets
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
@@ -18,8 +19,11 @@ from adjit.passes.choose_saved_values import saved_values
 from adjit.passes.options import Options
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
 from adjit.passes.split_into_panels import split_into_panels
+from adjit.runtime import choices
+from adjit.runtime.compiled import compile
 from adjit.runtime.transforms import value_and_grad
 from adjit.tracer.trace import trace_function
+from adjit.tracer.trees import flatten
 
 SMALL = Options(cache_bytes=1 << 14)      # so that small programs are split
 BEFORE = [step for step in PIPELINE if step not in LOWER]
@@ -134,3 +138,22 @@ def test_updates_of_parameters_stay_outside() -> None:
     after = run_pipeline(trace.graph, SMALL, verify=True, passes=[*BEFORE, LOWER[0]]).final
     (op,) = panels_of(after)
     assert {value.type.shape[0] for value, cut in zip(op.operands, op.attrs["sliced"], strict=True) if cut} == {2048}
+
+
+@pytest.mark.parametrize("target", [target.name for target in host_targets()])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_panels_run_natively(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the interpreter has it, and with the same bits on one thread and on two."""
+    monkeypatch.setattr(choices, "own_cache_bytes", lambda: SMALL.cache_bytes)
+    monkeypatch.setenv("ADJIT_TARGET", target)
+    fun, arrays = PROGRAMS[name]
+    gradient = value_and_grad(fun, argnums=tuple(range(len(arrays))))
+    expected = flatten(compile(gradient, backend="interpret")(*arrays))[0]
+    found = []
+    for threads in (1, 2):
+        compiled = compile(gradient, backend="native", threads=threads)
+        found.append([np.asarray(array) for array in flatten(compiled(*arrays))[0]])
+        assert panels_of(compiled.program(compiled.fun, (), {}).planned)
+    for one, two, wanted in zip(*found, expected, strict=True):
+        assert one.tobytes() == two.tobytes()
+        np.testing.assert_allclose(one, wanted, rtol=1e-11, atol=1e-12)

@@ -31,7 +31,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
 
     Where an index is out of range it returns 1 + the number of the op among `nested_ops`.
     """
-    programs = [lower_graph(region, _prefix(region)) for region in op.regions]
+    programs = [lower_graph(region, region_prefix(region)) for region in op.regions]
     memory, _ = region_memory(op.regions)
     text = _Text(op, target, programs, memory)
     with text.step():
@@ -56,7 +56,8 @@ def nested_ops(op: Op) -> Iterator[tuple[Op, Layout]]:
                 yield from nested_ops(inner)
 
 
-def _prefix(region: Graph) -> str:
+def region_prefix(region: Graph) -> str:
+    """What all names of a region's program begin with: equal for equal regions only."""
     return f"region_{hashlib.sha256(print_graph(region, locations=False).encode()).hexdigest()[:16]}_"
 
 

@@ -8,6 +8,7 @@ from adjit.codegen.native.control_flow import lower_control_flow
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.fused import lower_fused
 from adjit.codegen.native.lower_op import lower_op
+from adjit.codegen.native.panels import lower_panels
 from adjit.codegen.native.products import lower_matmul
 from adjit.codegen.native.program_code import LowerGraph
 from adjit.codegen.native.step_code import StepCode
@@ -17,7 +18,7 @@ from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 RegionLowering = Callable[[Op, Mapping[int, int], Target, LowerGraph], tuple[StepCode, ...]]
 
-REGIONS: dict[str, RegionLowering] = dict.fromkeys(CONTROL_FLOW, lower_control_flow)
+REGIONS: dict[str, RegionLowering] = {**dict.fromkeys(CONTROL_FLOW, lower_control_flow), "panels": lower_panels}
 """Ops that own graphs which were planned like programs, by name."""
 
 

@@ -23,7 +23,7 @@ from adjit.codegen.link import CompiledObject
 SYMBOL = "adjit_launch"
 TEAM_BYTES = 320
 THREAD_NAME = "adjit"
-STACK_BYTES = 1 << 20
+STACK_BYTES = 1 << 23
 """Of a thread: the packed panel of a matrix product takes 200 kB of it."""
 
 SPIN_CYCLES = 1 << 16

@@ -1,0 +1,43 @@
+"""`panels` as a step: a task is one panel, which runs the region, a program of its own, on slices of the operands.
+
+A slice is a pointer into what it is a slice of: nothing is copied. The working memory of a panel lies on the stack of the thread that runs
+it, and is the same for all the panels that one thread runs, so that it stays in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from adjit.codegen.native.control_flow import region_prefix
+from adjit.codegen.native.program_code import LowerGraph
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_text import StepText
+from adjit.codegen.target import Target
+from adjit.ir.graph import Op
+from adjit.ir.layout import ALIGNMENT, Layout
+from adjit.ir.ops.panels import panel_bytes
+
+
+def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
+    """The step of a planned `panels` op."""
+    (region,) = op.regions
+    program = lower_graph(region, region_prefix(region))
+    count, operands = op.attrs["count"], len(op.operands)
+    text = StepText(target)
+    with text.step():
+        places = [text.place(number) for number in range(operands + len(op.results))]
+        params, results = (text.let(f"alloca [{max(1, len(values))} x ptr]") for values in (region.params, region.results))
+        arena = text.let(f"alloca [{max(1, Layout(region).arena_bytes)} x i8], align {ALIGNMENT}")
+        steps = [panel_bytes(value.type, count) if cut else 0 for value, cut in zip(op.operands, op.attrs["sliced"], strict=True)]
+        steps += [panel_bytes(value.type, count) for value in op.results]
+        with text.loop("%low", "%high") as panel:
+            for index, (place, step) in enumerate(zip(places, steps, strict=True)):
+                distance = text.let(f"mul i64 {panel.counter}, {step}")
+                pointer = text.let(f"getelementptr i8, ptr {place}, i64 {distance}")
+                array, position = (params, index) if index < operands else (results, index - operands)
+                text.do(f"store ptr {pointer}, ptr {text.let(f'getelementptr ptr, ptr {array}, i64 {position}')}")
+            text.do(f"call i64 @{program.entry}(ptr {params}, ptr {results}, ptr {arena}, ptr null)")
+    code = text.code(count, count * program.work)
+    functions = {**program.shared, program.entry: "\n".join(program.functions)}
+    return (replace(code, shared=functions, declarations=code.declarations | program.declarations),)
