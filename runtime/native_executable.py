@@ -107,7 +107,7 @@ class NativeExecutable:
             pointers = params if check.space == "param" else results
             address = ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0
         count = int(np.prod(check.shape))
-        indices = np.frombuffer((ctypes.c_int64 * count).from_address(address), np.int64)
+        indices = np.frombuffer(memoryview((ctypes.c_int64 * count).from_address(address)), np.int64)
         place = f"\n    at {check.location.describe()}" if check.location else ""
         try:
             check_indices(indices, check.size, check.axis)
@@ -173,8 +173,9 @@ class _Frame:
     __slots__ = ("_block", "arena", "params", "results")
 
     def __init__(self, artifact: Artifact):
-        for array in (*artifact.params, *artifact.results):
-            check_size(TensorType(SHORT_NAMES[array.dtype], array.shape))
+        passed = [(param.dtype, param.shape) for param in artifact.params]
+        for dtype, shape in [*passed, *((result.dtype, result.shape) for result in artifact.results)]:
+            check_size(TensorType(SHORT_NAMES[dtype], shape))
         self._block = allocate(artifact.arena_bytes)
         self.arena = data_address(self._block)
         self.params = (ctypes.c_void_p * len(artifact.params))()
