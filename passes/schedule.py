@@ -40,7 +40,10 @@ def schedule(graph: Graph, options: Options) -> Graph:
     donations = match_donations(graph)
     before = _predecessors(graph, donations)
     best, lowest = graph, _cost(graph, donations)
-    for order in (_list_schedule(graph, before, eager=False), _list_schedule(graph, before, eager=True), _depth_first(before)):
+    orders = _list_schedule(graph, before, eager=False), _list_schedule(graph, before, eager=True), _depth_first(before)
+    for order in dict.fromkeys(map(tuple, orders)):
+        if order == tuple(range(len(order))):
+            continue
         candidate = graph.with_ops([graph.ops[index] for index in order])
         cost = _cost(candidate, donations)
         if cost < lowest:

@@ -127,14 +127,15 @@ def _write_in_place(graph: Graph, content_of: dict[Value, Content], sources: dic
     """
     for index in range(len(graph.ops) - 1, -1, -1):
         op = graph.ops[index]
-        for value in sorted(op.results, key=lambda value: content_of[value].goal is None):
+        dying = _dying(op, index, content_of)
+        for value in sorted(op.results, key=lambda value: content_of[value].goal is None) if dying else ():
             content = content_of[value]
             if content.first != index or content.values[0] is not value or not value.type.nbytes:
                 continue
             goal = content.goal
             donor = goal.offset if goal is not None and goal.space == "param" else None
-            fitting = [other for other in _dying(op, index, value, content_of)
-                       if other.param is None or (other.param == donor and graph.param_roles[other.param] in WRITABLE_ROLES)]
+            fitting = [other for other, nbytes in dying.items() if nbytes == value.type.nbytes and not other.replaced
+                       and (other.param is None or (other.param == donor and graph.param_roles[other.param] in WRITABLE_ROLES))]
             if not fitting:
                 continue
 
@@ -147,17 +148,16 @@ def _write_in_place(graph: Graph, content_of: dict[Value, Content], sources: dic
                 chosen.goal = goal
 
 
-def _dying(op: Op, index: int, value: Value, content_of: dict[Value, Content]) -> list[Content]:
-    """Contents that `value` may be written over: read for the last time by this op, and only at the element that is written."""
+def _dying(op: Op, index: int, content_of: dict[Value, Content]) -> dict[Content, int]:
+    """Contents that a result may be written over, with their bytes: read for the last time by this op, and only at the element that is
+    written.
+    """
     allowed = in_place_operands(op)
-    found: list[Content] = []
-    for position in sorted(allowed):
-        operand = op.operands[position]
-        content = content_of[operand]
-        everywhere = all(other in allowed for other, read in enumerate(op.operands) if content_of[read] is content)
-        if content.last == index and not content.replaced and operand.type.nbytes == value.type.nbytes and everywhere:
-            found.append(content)
-    return found
+    if not allowed:
+        return {}
+    elsewhere = {content_of[operand] for position, operand in enumerate(op.operands) if position not in allowed}
+    read = {content_of[op.operands[position]]: op.operands[position].type.nbytes for position in sorted(allowed)}
+    return {content: nbytes for content, nbytes in read.items() if content.last == index and content not in elsewhere}
 
 
 def _settle(contents: list[Content], count: int, failing: int) -> list[Content]:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 from test_fuse_kernels import CASES
 
+import adjit as aj
 from adjit.codegen.native import program
 from adjit.codegen.target import TARGETS
 from adjit.ir.graph import Graph, Op, meaning, walk
@@ -27,6 +30,7 @@ from adjit.passes.fusion_groups import MAX_OPS, VIEWS
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, run_pipeline
 from adjit.passes.unit_order import UnitOrder
+from adjit.tracer.trace import trace_function
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -93,6 +97,33 @@ def test_work_grows_in_proportion(name: str) -> None:
     superlinear = {stage: (short[stage], long[stage]) for stage in long if long[stage] > 2.3 * short[stage] + FIXED}
     assert not superlinear
     assert sum(long.values()) < 2.3 * sum(short.values())
+
+
+def test_work_for_an_op_does_not_grow_with_the_order_of_derivatives() -> None:
+    """Each order has some 2.7 times as many ops, in kernels that read and give many values."""
+    def total(x: Any) -> Any:
+        for _ in range(4):
+            x = np.tanh(x * 1.5 + np.sin(x))
+        return x.sum()
+
+    def lines_an_op(order: int) -> float:
+        function = total
+        for _ in range(order):
+            function = summed_gradient(function)
+        graph = trace_function(function, (np.ones(8),), {}).graph
+        ops, lines = 0, 0
+        for step in PIPELINE:
+            with Lines() as counter:
+                graph = step.run(graph, Options())
+            lines += counter.count
+            ops = ops or len(graph.ops)
+        return lines / ops
+
+    assert lines_an_op(4) < 1.5 * lines_an_op(3)
+
+
+def summed_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: aj.grad(function)(x).sum()
 
 
 @pytest.mark.parametrize("name", STEPS)
