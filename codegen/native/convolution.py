@@ -222,9 +222,9 @@ class _Writer:
                 self.parts(work, panel, weights, text.at(sums, (image.counter, self.sums_image)), stage.counter, channels, size)
         with text.loop(0, work.count) as image:
             target = text.at(work.result, (image.counter, g.groups * g.outputs * g.places), (output, g.places))
-            left = [text.linear(size_, (first, -step)) for size_, first, step
+            left = [text.linear(have, (first, -step)) for have, first, step
                     in zip(g.results[1:], (work.row, work.column), plan.apart, strict=True)]
-            rows, columns = (text.smaller(have, text.linear((count, step))) for have, count, step
+            rows, columns = (text.smaller(most, text.linear((count, step))) for most, count, step
                              in zip(left, (work.rows, work.columns), plan.apart, strict=True))
             text.do(f"call void @{self.flush()}(ptr {text.at(sums, (image.counter, self.sums_image))}, ptr {target}, i64 {size}, "
                     f"i64 {rows}, i64 {columns})")
@@ -269,10 +269,10 @@ class _Writer:
                 else:
                     with text.loop(0, len(taps), 1, [(text.vector, value) for value in now]) as each:
                         pair = text.let(f"getelementptr [2 x i64], ptr @step.taps_{phase}, i64 {each.counter}")
-                        tap, distance = (text.let(f"load i64, ptr {place}, align 8")
-                                         for place in (pair, text.let(f"getelementptr i64, ptr {pair}, i64 1")))
+                        number, distance = (text.let(f"load i64, ptr {place}, align 8")
+                                            for place in (pair, text.let(f"getelementptr i64, ptr {pair}, i64 1")))
                         sums = list(each.values)
-                        sums[:len(cells)] = self.products(cells, sums[:len(cells)], text.at(panel, distance), text.at(weights, tap), row)
+                        sums[:len(cells)] = self.products(cells, sums[:len(cells)], text.at(panel, distance), text.at(weights, number), row)
                         each.following = sums
                     now = list(each.following)
                 loop.following = [text.at(panel, self.block.channel), text.at(weights, self.geometry.taps), *now]

@@ -43,12 +43,19 @@ def _infer_convolution(x: TensorType, w: TensorType, *, groups: int, **attrs: An
     return x.with_shape((x.shape[0], w.shape[0], *convolution_sliding(x, w.shape[2:], attrs).counts))
 
 
-def _panels(sliding: Sliding, channels: int, itemsize: int) -> Iterator[slice]:
-    """Parts of the first axis of the windows of one image, each of about `PANEL_BYTES` at most."""
-    count = sliding.counts[0]
-    row = channels * prod(sliding.sizes) * prod(sliding.counts[1:]) * itemsize
-    step = max(PANEL_BYTES // max(row, 1), 1)
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+def _panels(x: np.ndarray, sliding: Sliding, groups: int) -> Iterator[tuple[int, int, slice, np.ndarray]]:
+    """The windows of each image and group, in parts of the first axis of about `PANEL_BYTES` at most, as the columns of a matrix."""
+    count, axes, inputs = sliding.counts[0], len(sliding.sizes), x.shape[1] // groups
+    windows, elements = sliding.windows(sliding.padded(x, 0.0)), inputs * prod(sliding.sizes)
+    windows = np.moveaxis(windows, range(2 + axes, 2 + 2 * axes), range(2, 2 + axes))       # [n, c, *sizes, *counts]
+    step = max(PANEL_BYTES // max(elements * prod(sliding.counts[1:]) * x.itemsize, 1), 1)
+    before = (slice(None),) * axes
+    for image in range(x.shape[0]):
+        for group in range(groups):
+            own = windows[image, group * inputs:(group + 1) * inputs]
+            for start in range(0, count, step):
+                part = slice(start, min(start + step, count))
+                yield image, group, part, own[(slice(None), *before, part)].reshape(elements, -1)
 
 
 def _evaluate_convolution(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndarray:
@@ -57,16 +64,11 @@ def _evaluate_convolution(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs:
     out = np.zeros((x.shape[0], w.shape[0], *sliding.counts), x.dtype)
     if not out.size or not w.size:
         return out
-    inputs, outputs, axes = x.shape[1] // groups, w.shape[0] // groups, len(w.shape) - 2
-    for image, result in zip(x, out, strict=True):
-        padded = sliding.padded(image, 0.0)
-        for group in range(groups):
-            windows = sliding.windows(padded[group * inputs:(group + 1) * inputs])
-            own = slice(group * outputs, (group + 1) * outputs)
-            for part in _panels(sliding, inputs, x.itemsize):
-                panel = np.moveaxis(windows[:, part], range(1 + axes, 1 + 2 * axes), range(1, 1 + axes))
-                product = w[own].reshape(outputs, -1) @ panel.reshape(inputs * prod(sliding.sizes), -1)
-                result[own, part] = product.reshape(outputs, *panel.shape[1 + axes:])
+    kernels = w.reshape(groups, w.shape[0] // groups, -1)
+    results = out.reshape(x.shape[0], groups, w.shape[0] // groups, *sliding.counts)
+    for image, group, part, panel in _panels(x, sliding, groups):
+        place = results[image, group, :, part]
+        place[...] = (kernels[group] @ panel).reshape(place.shape)
     return out
 
 
@@ -159,19 +161,13 @@ def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, group
 def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, groups: int, scratch_bytes: int, **attrs: Any) -> np.ndarray:
     """The sum over images and panels of the cotangent times the windows, each a product of matrices."""
     sliding = Sliding(x.shape[2:], sizes, **attrs)
-    inputs, outputs, axes = x.shape[1] // groups, ct.shape[1] // groups, len(sizes)
-    out = np.zeros((ct.shape[1], inputs, *sizes), x.dtype)
+    outputs = ct.shape[1] // groups
+    out = np.zeros((ct.shape[1], x.shape[1] // groups, *sizes), x.dtype)
     if not out.size or not ct.size:
         return out
-    for image, cotangent in zip(x, ct, strict=True):
-        padded = sliding.padded(image, 0.0)
-        for group in range(groups):
-            windows = sliding.windows(padded[group * inputs:(group + 1) * inputs])
-            own = slice(group * outputs, (group + 1) * outputs)
-            for part in _panels(sliding, inputs, x.itemsize):
-                panel = np.moveaxis(windows[:, part], range(1 + axes, 1 + 2 * axes), range(1, 1 + axes))
-                product = cotangent[own, part].reshape(outputs, -1) @ panel.reshape(inputs * prod(sizes), -1).T
-                out[own] += product.reshape(out[own].shape)
+    kernels, cotangents = out.reshape(groups, outputs, -1), ct.reshape(x.shape[0], groups, outputs, *sliding.counts)
+    for image, group, part, panel in _panels(x, sliding, groups):
+        kernels[group] += cotangents[image, group, :, part].reshape(outputs, -1) @ panel.T
     return out
 
 

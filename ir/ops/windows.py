@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -109,12 +110,12 @@ def _chosen(x: np.ndarray, sliding: Sliding) -> np.ndarray:
     """The number, in C order, of the largest element of each window."""
     padded = sliding.padded(x, -np.inf)
     best = padded[sliding.elements((0,) * len(sliding.sizes))].copy()
-    number = np.zeros(best.shape, np.int64)
+    number = np.zeros(best.shape, np.min_scalar_type(prod(sliding.sizes) - 1))
     for index, place in enumerate(sliding.places):
-        element = padded[sliding.elements(place)]
+        element = np.ascontiguousarray(padded[sliding.elements(place)])
         better = (element > best) | np.isnan(element)
         np.copyto(best, element, where=better)
-        number[better] = index
+        np.copyto(number, index, where=better, casting="unsafe")
     return number
 
 
