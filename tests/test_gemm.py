@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import mmap
 import sys
+from dataclasses import replace
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -17,10 +18,10 @@ from hypothesis import strategies as st
 from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product
 from adjit.codegen.gemm.plan import GRAIN, plan_product
 from adjit.codegen.gemm.product import Product, dense_product
-from adjit.codegen.target import TARGETS, Target, host_targets
 from adjit.codegen.gemm.tile import Tile
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import load
+from adjit.codegen.target import TARGETS, Target, host_targets
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
 
@@ -123,6 +124,21 @@ def test_rows_with_gaps(target: Target, transpose_a: bool, transpose_b: bool) ->
     for rows, inner, columns in (5, 6, 7), (20, 33, 1), (1, 70, 9), (40, 30, 50):
         row_a, row_b, row_c = (rows if transpose_a else inner) + 3, (inner if transpose_b else columns) + 5, columns + 2
         check(Product(rows, inner, columns, "f64", transpose_a, transpose_b, row_a, row_b, row_c), target)
+
+
+@on_every_target
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_columns_of_a_whose_rows_are_far_apart(target: Target, dtype: str, transpose_b: bool) -> None:
+    """They are copied in blocks, in the parts that k is cut into; the bits are those of the same product from nearby rows."""
+    require(target)
+    for batch, rows, inner, columns in (1, 140, 203, 130), (1, 61, 901, 150), (2, 30, 17, 144), (9, 10, 5, 144):
+        near = dense_product(rows, inner, columns, dtype, True, transpose_b, batch)
+        far = replace(near, row_a=700, step_a=inner * 700)
+        plan = lowered(far, target)[0].plan
+        assert (plan.a, lowered(near, target)[0].plan.a) == ("copied", "in place")
+        assert plan.axis == ("batch" if batch > 8 else "rows")
+        assert check(far, target, cuts=(1, 2, 5)).tobytes() == check(near, target).tobytes()
 
 
 @given(data=st.data())

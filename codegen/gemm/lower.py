@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from adjit.codegen.gemm.dot_products import emit_dot_products
-from adjit.codegen.gemm.panels import emit_packing
+from adjit.codegen.gemm.panels import emit_packing, emit_strips
 from adjit.codegen.gemm.plan import Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.target import Target, machine
-from adjit.codegen.llvm_text import LLVMText
 from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, emit_tile
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.target import Target, machine
 
 SYMBOL = "adjit_product"
 
@@ -64,11 +64,13 @@ def _emit(text: VectorText, plan: Plan, prologue: Prologue | None, epilogue: Epi
     with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", ""):
         if not plan.tasks:
             return
-        panel = ""
+        strips = panel = ""
+        if plan.a != "in place":
+            strips = text.let(f"alloca [{max(plan.parts) * max(map(sum, plan.blocks))} x {text.scalar}], align 64")
         if plan.b != "in place":
             panel = text.let(f"alloca [{max(plan.parts) * plan.panel_columns} x {text.scalar}], align 64")
         if p.batch == 1:
-            _emit_product(text, plan, a, b, "%C", panel, ("%low", "%high"), prologue, epilogue)
+            _emit_product(text, plan, a, b, "%C", (strips, panel), ("%low", "%high"), prologue, epilogue)
             return
         each = plan.tasks_each
         first, stop = "%low", "%high"
@@ -82,28 +84,43 @@ def _emit(text: VectorText, plan: Plan, prologue: Prologue | None, epilogue: Epi
                 share = (text.larger(low, 0), text.smaller(high, each))
             at_a, at_b = text.at(a, (batch.counter, p.step_a)), text.at(b, (batch.counter, p.step_b))
             at_c = text.at("%C", (batch.counter, p.step_c))
-            _emit_product(text, plan, at_a, at_b, at_c, panel, share, prologue, epilogue)
+            _emit_product(text, plan, at_a, at_b, at_c, (strips, panel), share, prologue, epilogue)
 
 
-def _emit_product(text: VectorText, plan: Plan, a: str, b: str, c: str, panel: str, share: tuple[str, str] | None,
+def _emit_product(text: VectorText, plan: Plan, a: str, b: str, c: str, buffers: tuple[str, str], share: tuple[str, str] | None,
                   prologue: Prologue | None, epilogue: Epilogue) -> None:
-    """The tasks of `share` of one product, or all: for each part of k, for each panel of B, for each tile of the panel."""
+    """The tasks of `share` of one product, or all: for each part of k, for each panel of B, for each tile of the panel.
+
+    Where A is copied, the blocks of rows are outside of the panels.
+    """
     p = plan.product
+    strips, panel = buffers
+    of_rows, of_columns = (share if plan.axis == axis else None for axis in ("rows", "columns"))
     for start, length in _every(text, plan.parts):
         first, last = text.let(f"icmp eq i64 {start}, 0"), text.let(f"icmp eq i64 {start}, {p.inner - length}")
-        for column, counts in _every(text, plan.panels, share if plan.axis == "columns" else None):
-            source = text.at(b, (column, p.row_b), start) if p.transpose_b else text.at(b, column, (start, p.row_b))
-            if panel:
-                emit_packing(text, plan, counts, prologue, source, panel, length)
-                source = panel
-            for row, rows in _every(text, plan.tiles, share if plan.axis == "rows" else None):
-                if plan.dots:
-                    kernel = emit_dot_products(text, plan, rows, *counts)
-                else:
-                    kernel = emit_tile(text, plan, rows, counts, prologue, epilogue)
-                corner = text.at(a, row, (start, p.row_a)) if p.transpose_a else text.at(a, (row, p.row_a), start)
-                text.do(f"call void @{kernel}(ptr {corner}, ptr {source}, ptr {text.at(c, (row, p.row_c), column)}, "
-                        f"i64 {length}, i1 {first}, i1 {last}, i64 {row}, i64 {column})")
+        outer = _every(text, plan.blocks, of_rows) if strips else iter([("0", ())])
+        for block, tiles in outer:
+            if strips:
+                emit_strips(text, plan, tiles, text.at(a, block, (start, p.row_a)), strips, length)
+            for column, counts in _every(text, plan.panels, of_columns):
+                source = text.at(b, (column, p.row_b), start) if p.transpose_b else text.at(b, column, (start, p.row_b))
+                if panel:
+                    emit_packing(text, plan, counts, prologue, source, panel, length)
+                    source = panel
+                inner = iter([(block, tiles)]) if strips else _every(text, plan.blocks, of_rows)
+                for top, sizes in inner:
+                    for below, rows in _every(text, sizes):
+                        row = text.let(f"add i64 {top}, {below}")
+                        if plan.dots:
+                            kernel = emit_dot_products(text, plan, rows, *counts)
+                        else:
+                            kernel = emit_tile(text, plan, rows, counts, prologue, epilogue)
+                        if strips:
+                            corner = text.at(strips, (below, length))
+                        else:
+                            corner = text.at(a, row, (start, p.row_a)) if p.transpose_a else text.at(a, (row, p.row_a), start)
+                        text.do(f"call void @{kernel}(ptr {corner}, ptr {source}, ptr {text.at(c, (row, p.row_c), column)}, "
+                                f"i64 {length}, i1 {first}, i1 {last}, i64 {row}, i64 {column})")
 
 
 def _every(text: LLVMText, sizes: Sequence[Size], share: tuple[str, str] | None = None) -> Iterator[tuple[str, Size]]:

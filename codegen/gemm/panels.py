@@ -1,6 +1,12 @@
-"""Brings a panel of B into memory that suits the tiles: rows one after the other, aligned, filled up with zeros to whole vectors."""
+"""Brings a panel of B, or a block of A, into memory that suits the tiles.
+
+Of B rows lie one after the other, aligned, filled up with zeros to whole vectors. Of A the rows of a tile are a strip: its first
+column, its second, and so on.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from adjit.codegen.gemm.plan import Plan, runs
 from adjit.codegen.gemm.tile import Prologue
@@ -68,3 +74,25 @@ def turned(text: VectorText, square: list[str]) -> list[str]:
         square = [text.shuffle(square[i], square[i + half], [lane for k in range(half) for lane in (first + k, text.lanes + first + k)])
                   for i in range(half) for first in (0, half)]
     return square
+
+
+AT_ONCE = 8
+"""Rows of A as it lies that are read together: the first cache holds as many of equal place in a page."""
+
+
+def emit_strips(text: VectorText, plan: Plan, tiles: Sequence[int], a: str, strips: str, length: int) -> None:
+    """Copy `length` rows of A, which is transposed, from `a` on, to a strip for each of the tiles."""
+    row_a, whole = plan.product.row_a, length - length % AT_ONCE
+    for first, count in ((0, whole), (whole, length - whole)):
+        if not count:
+            continue
+        together = min(count, AT_ONCE)
+        with text.loop(0, count, together) as inner:
+            k = text.let(f"add i64 {inner.counter}, {first}")
+            for _, start, rows, times in runs(tiles):
+                with text.loop(0, times) as tile:
+                    row = text.let(f"add i64 {text.let(f'mul i64 {tile.counter}, {rows}')}, {start}")
+                    source, strip = text.at(a, row, (k, row_a)), text.at(strips, (row, length), (k, rows))
+                    for i in range(together):
+                        columns = text.let(f"load <{rows} x {text.scalar}>, ptr {text.at(source, i * row_a)}, align {text.bytes}")
+                        text.do(f"store <{rows} x {text.scalar}> {columns}, ptr {text.at(strip, i * rows)}, align {text.bytes}")

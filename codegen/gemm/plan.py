@@ -13,6 +13,7 @@ The numbers were measured on processors of two makers, as ratios to the other ch
 - Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
   fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
 - B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
+- A transposed is read a few elements a row. Where its rows are `FAR` apart that is up to twice as slow as reading a copy.
 """
 
 from __future__ import annotations
@@ -41,7 +42,16 @@ COPY_BYTES, COPY_BYTES_FAR = 24 << 10, 8 << 10
 DOT_ROWS = 4
 DOT_BYTES = 64 << 10
 FAR = 2048
-"""Bytes between rows of B from which they fall into few sets of the first cache, so that even a small panel does not stay there."""
+"""Bytes between rows from which they fall into few sets of the first cache, so that even a small panel does not stay there."""
+
+A_PANELS = 3
+"""Panels of B from which it pays to copy A, where that pays at all."""
+
+A_BYTES = 128 << 10
+"""Most of a copied block of A: it stays in the second cache."""
+
+PACKED_TILES, PACKED_TASKS = 4, 8
+"""Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
 
 LATENCY = 8
 """Vectors of a tile from which on the multiply-adds do not wait for each other."""
@@ -56,26 +66,33 @@ Size = TypeVar("Size", int, tuple[int, ...])
 class Plan:
     """How one product is computed.
 
-    `tiles` has the rows of each tile; `panels` has for each panel the columns of its vectors; `parts` has the lengths that k is
-    cut into, each summed from zero and then added to C, or, where `chained`, continuing the sums in C. `b` says how B is read.
-    `dots`: each tile is made of dot products along k. `axis` is what tasks divide, all of the batch together.
+    `blocks` has, for each block of rows, the rows of its tiles; `panels` has for each panel the columns of its vectors; `parts` has the
+    lengths that k is cut into, each summed from zero and then added to C, or, where `chained`, continuing the sums in C. `a` and `b` say
+    how A and B are read; where A is copied, block by block. `dots`: each tile is made of dot products along k. `axis` is what tasks
+    divide, all of the batch together: a task is a block of rows or a panel of columns.
     """
 
     product: Product
     lanes: int
     swapped: bool
     dots: bool
-    tiles: tuple[int, ...]
+    blocks: tuple[tuple[int, ...], ...]
     panels: tuple[tuple[int, ...], ...]
     parts: tuple[int, ...]
     chained: bool
+    a: Literal["in place", "copied"]
     b: Literal["in place", "copied", "transposed"]
     axis: Literal["rows", "columns", "batch"]
 
     @property
+    def tiles(self) -> tuple[int, ...]:
+        """Rows of each tile."""
+        return tuple(itertools.chain.from_iterable(self.blocks))
+
+    @property
     def tasks_each(self) -> int:
         """Tasks of one product of the batch."""
-        return {"rows": len(self.tiles), "columns": len(self.panels), "batch": 1}[self.axis]
+        return {"rows": len(self.blocks), "columns": len(self.panels), "batch": 1}[self.axis]
 
     @property
     def tasks(self) -> int:
@@ -99,7 +116,7 @@ class Plan:
     def __str__(self) -> str:
         kinds = f"{max(self.tiles, default=0)} x {len(max(self.panels, key=len, default=()))}"
         return (f"{'dot products' if self.dots else 'tiles'} of {kinds} vectors, {len(self.tiles)} x {len(self.panels)} of them, "
-                f"k in {len(self.parts)}, B {self.b}, split by {self.axis}")
+                f"k in {len(self.parts)}, {'A copied, ' * (self.a == 'copied')}B {self.b}, split by {self.axis}")
 
 
 def equal_parts(total: int, most: int) -> tuple[int, ...]:
@@ -138,7 +155,8 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
         columns = lanes // rows
         tiles = (rows,) * (p.rows // rows)
         groups = tuple((min(columns, p.columns - n),) for n in range(0, p.columns, columns))
-        return Plan(p, lanes, swapped, True, tiles, groups, (p.inner,), False, "in place", _axis(p, len(tiles), len(groups), False))
+        axis = _axis(p, len(tiles), len(groups), False)
+        return Plan(p, lanes, swapped, True, _blocks(tiles, 1), groups, (p.inner,), False, "in place", "in place", axis)
     panels = _panels(p, lanes, target)
     widest = max(map(len, panels), default=1)
     tiles = row_tiles(p.rows, widest, target)
@@ -151,7 +169,18 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     chained = p.inner <= WHOLE
     most = PART if not chained else CHAINED if len(tiles) > 1 else WHOLE
     parts = _parts(p.inner, most)
-    return Plan(p, lanes, swapped, False, tiles, panels, parts, chained, b, _axis(p, len(tiles), len(panels), b != "in place"))
+    axis = _axis(p, len(tiles), len(panels), b != "in place")
+    together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
+    if p.transpose_a and p.inner and tiles and p.row_a * p.element_bytes >= FAR and len(panels) >= A_PANELS:
+        blocks = _blocks(tiles, max(min(together, A_BYTES // (max(parts) * p.element_bytes * tiles[0])), 1))
+        return Plan(p, lanes, swapped, False, blocks, panels, parts, chained, "copied", b, "rows" if axis == "columns" else axis)
+    return Plan(p, lanes, swapped, False, _blocks(tiles, 1 if b == "in place" else together), panels, parts, chained, "in place", b, axis)
+
+
+def _blocks(tiles: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
+    """Tiles in blocks of at most `most`, as equal as can be."""
+    ends = itertools.accumulate(equal_parts(len(tiles), most), initial=0)
+    return tuple(tuple(tiles[first:last]) for first, last in itertools.pairwise(ends))
 
 
 def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ...]:

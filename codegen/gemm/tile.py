@@ -106,6 +106,8 @@ class _Step:
 
     @property
     def a_inner(self) -> int:
+        if self.plan.a == "copied":
+            return self.rows
         return self.plan.product.row_a if self.plan.product.transpose_a else 1
 
     @property

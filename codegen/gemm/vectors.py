@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjit.codegen.gemm.product import BYTES
-from adjit.codegen.target import Target
 from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.target import Target
 
 _SCALARS = {"f32": "float", "f64": "double"}
 Term = int | str | tuple[int | str, int]
