@@ -25,6 +25,7 @@ from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Slot, meaning
 from adjit.ir.layout import Handing, Layout
+from adjit.ir.ops.control_flow import title
 
 ENTRY = "adjit_run"
 CALLS = 128
@@ -127,8 +128,7 @@ def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps) -> list[Call]:
     results = op.slots[:len(op.results)]
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
-    name = op.regions[0].name if op.regions else op.name
-    return [Call(steps.name(code), code, (*operands, *results, scratch), number, name) for code in steps.lower(op, shared)]
+    return [Call(steps.name(code), code, (*operands, *results, scratch), number, title(op)) for code in steps.lower(op, shared)]
 
 
 def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:
