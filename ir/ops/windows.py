@@ -147,7 +147,7 @@ def _pair_samples(per_window: bool) -> Iterator[Sample]:
         sizes = sample.attrs["sizes"]
         counts = Sliding(x.shape[x.ndim - len(sizes):], **sample.attrs).counts
         shape = (*x.shape[:x.ndim - len(sizes)], *counts) if per_window else x.shape
-        yield Sample((x, uniform(shape, dtype=x.dtype, seed=3)), sample.attrs, differentiable=(1,) if sample.differentiable else ())
+        yield Sample((x, uniform(shape, dtype=x.dtype, seed=3)), sample.attrs, differentiable=(0, 1) if sample.differentiable else ())
 
 
 window_max_scatter: OpDefinition = define(
