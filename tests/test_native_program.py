@@ -13,11 +13,14 @@ import weakref
 import numpy as np
 import pytest
 
+import adjit as aj
 from adjit.codegen.native.artifact import artifact_of_json, compile_program_text, failed_check
 from adjit.codegen.native.program import CALLS, lower_program
 from adjit.codegen.target import Target, host_targets
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
+from adjit.runtime import native_code
 from adjit.runtime.backends import native_executable
 from adjit.runtime.executable import Executable
 from adjit.runtime.native_code import native_target
@@ -240,6 +243,34 @@ def test_equal_programs_share_code_and_code_goes() -> None:
     del second
     gc.collect()
     assert gone() is None
+
+
+@at_each_target
+def test_the_target_of_the_environment(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_TARGET", target.name)
+    function = aj.compile(lambda x, y: np.tanh(x @ y), backend="native")
+    x = np.linspace(-1, 1, 16).reshape(4, 4)
+    np.testing.assert_allclose(function(x, x), np.tanh(x @ x), rtol=1e-14)
+    assert f"machine code for {target.name}" in function.explain()
+
+
+def test_a_target_that_this_processor_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_code, "host_targets", lambda: (TARGETS[-1],))
+    monkeypatch.setenv("ADJIT_TARGET", TARGETS[0].name)
+    if len(TARGETS) > 1:
+        with pytest.raises(ValueError, match=f"ADJIT_TARGET='{TARGETS[0].name}': this processor has {TARGETS[-1].name}"):
+            native_target()
+    monkeypatch.setenv("ADJIT_TARGET", "auto")
+    assert native_target() is TARGETS[-1]
+
+
+def test_other_systems_have_no_native_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ADJIT_BACKEND", raising=False)
+    assert aj.compile(np.sin).choices.backend == "native"
+    monkeypatch.setattr(native_code.sys, "platform", "darwin")
+    assert aj.compile(np.sin).choices.backend == "numba"
+    with pytest.raises(UnsupportedError, match="the native backend is for CPython on Linux on x86-64"):
+        aj.compile(np.sin, backend="native")
 
 
 def test_numba_is_not_imported() -> None:

@@ -15,7 +15,7 @@ from adjit.runtime.settings import SETTINGS, Setting
     (settings.THREADS, "3", 3), (settings.SIGNATURES, "1", 1), (settings.BACKEND, "interpret", "interpret"),
     (settings.CACHE_SIZE, "0", 0), (settings.CACHE_SIZE, "1000", 1000), (settings.CACHE_SIZE, "2k", 2048),
     (settings.CACHE_SIZE, "1G", 1 << 30),
-    (settings.DUMP, "/some/where", Path("/some/where")), (settings.CACHE_DIR, "~/x", Path.home() / "x"),
+    (settings.TARGET, "avx2", "avx2"), (settings.DUMP, "/some/where", Path("/some/where")), (settings.CACHE_DIR, "~/x", Path.home() / "x"),
 ])
 def test_values(monkeypatch: pytest.MonkeyPatch, setting: Setting, text: str, value: object) -> None:
     monkeypatch.setenv(setting.variable, text)
@@ -26,6 +26,7 @@ def test_values(monkeypatch: pytest.MonkeyPatch, setting: Setting, text: str, va
     (settings.VERIFY, "maybe", "environment variable ADJIT_VERIFY='maybe': expected 0 or 1"),
     (settings.THREADS, "0", "environment variable ADJIT_THREADS='0': expected a whole number that is at least 1"),
     (settings.THREADS, "two", "environment variable ADJIT_THREADS='two': expected a whole number that is at least 1"),
+    (settings.TARGET, "neon", "environment variable ADJIT_TARGET='neon': expected one of auto, avx512, avx2, sse2"),
     (settings.CACHE_SIZE, "lots", "environment variable ADJIT_CACHE_SIZE='lots': expected a number of bytes such as 268435456, 256M or 1G"),
     (settings.CACHE_SIZE, "M", "environment variable ADJIT_CACHE_SIZE='M': expected a number of bytes such as 268435456, 256M or 1G"),
 ])
