@@ -28,6 +28,9 @@ EXPENSIVE = frozenset({
     "floor_divide"})
 """Ops that cost many times an addition."""
 
+KEPT = EXPENSIVE | {"divide", "strong_divide"}
+"""Ops that cost more than storing and loading a value in the first cache."""
+
 ELEMENTS_PER_BLOCK = 1 << 14
 MAX_BLOCKS_WITH_COLUMN_SUMS = 16
 MAX_BLOCKS_WITH_BUFFERS = 32
@@ -142,7 +145,7 @@ def _choose_kept(s: KernelSchedule) -> None:
             if value in seen or op is None or s.level[value] != "element":
                 continue
             seen.add(value)
-            if s.stage.get(value, 0) < stage and (op.name in EXPENSIVE or value in s.kept):
+            if s.stage.get(value, 0) < stage and (op.name in KEPT or value in s.kept):
                 s.kept.add(value)
                 continue
             front += op.operands
