@@ -15,8 +15,8 @@ A team is `TEAM_BYTES` of zeros, aligned to 64. It hires threads when a launch f
 system gives none, the work is done by those there are. Zeros again make a new team, which is all that a forked child has to do. Threads
 round, and treat subnormal numbers, as who launched does. They never end: the code must stay loaded.
 
-A launch on two threads that has nothing to do takes 0.5 to 1.7 us where the other one spins, some 10 us where it sleeps: work of 5 us is done
-faster on two threads that were at work just before, work of 30 us on any (`benchmarks/threads.py`).
+A launch on two threads that has nothing to do takes 0.5 to 1.7 us where the other one spins, some 10 us where it sleeps: work of 5 us is
+done faster on two threads that were at work just before, work of 30 us on any (`benchmarks/threads.py`).
 """
 
 from __future__ import annotations
