@@ -93,14 +93,11 @@ class _Body:
 
     def run(self) -> tuple[Value, ...]:
         """Append the op; its results."""
-        op = self.op
         self._take_constants_in()
-        if op.name == "cond":
-            return append_copy(self.builder, op, self.operands, op.regions)
-        if op.name == "while_loop":
+        if self.op.name != "cond":
             self._move_invariants()
+        if self.op.name != "scan":
             return append_copy(self.builder, self.op, self.operands, self.op.regions)
-        self._move_invariants()
         self._move_products_of_slices()
         self._turn_matrices()
         return self._move_sums()

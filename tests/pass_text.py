@@ -19,12 +19,15 @@ import numpy as np
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
 from adjit.ir.verifier import Stage
+from adjit.passes.move_out_of_loops import move_out_of_loops
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
+from adjit.passes.prune_loops import prune_loops
 
 FOLDER = Path(__file__).parent / "passes"
-PASSES: dict[str, Callable[[Graph, Options], Graph]] = {step.run.__name__: step.run for step in PIPELINE}
-STAGES = {step.run.__name__: step.ensures for step in PIPELINE}
+PARTS = (prune_loops, move_out_of_loops)        # of a pass
+PASSES: dict[str, Callable[[Graph, Options], Graph]] = {run.__name__: run for run in (*(step.run for step in PIPELINE), *PARTS)}
+STAGES = {step.run.__name__: step.ensures for step in PIPELINE} | {run.__name__: Stage.OPTIMIZED for run in PARTS}
 _BLOCK = re.compile(r"^(?P<indent> *)(?P<kind>Before|After):[^\n]*\n(?P<text>(?:(?P=indent) +[^\n]*\n|\s*\n)+)", re.MULTILINE)
 
 
@@ -78,7 +81,7 @@ def file_cases(path: Path) -> list[Case]:
 
 def all_cases() -> list[Case]:
     """The cases of all passes of the pipeline, and of all golden files."""
-    seen = dict.fromkeys(step.run for step in PIPELINE)
+    seen = dict.fromkeys((*(step.run for step in PIPELINE), *PARTS))
     documented = [case for run in seen for case in docstring_cases(run)]
     return documented + [case for path in sorted(FOLDER.glob("*.ir")) for case in file_cases(path)]
 
