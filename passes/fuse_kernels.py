@@ -46,7 +46,7 @@ from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_ma
 from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
 from adjit.ir.ops.region import fused
 from adjit.passes.choose_saved_values import backward_ops
-from adjit.passes.fusion_groups import MAX_OPS, VIEWS, Group, choose_space, is_fusible, merge_groups
+from adjit.passes.fusion_groups import VIEWS, Group, choose_space, find_factor, is_fusible, merge_groups
 from adjit.passes.options import Options
 from adjit.passes.unit_order import UnitOrder
 
@@ -135,12 +135,13 @@ class _Fusion:
         """Take a group into one that comes after it; False where that is not possible."""
         if self.units.comes_before(later, earlier):
             return self.merge(earlier, later)
-        if len(self.groups[later].ops) + len(self.groups[earlier].ops) > MAX_OPS:
+        factor = find_factor(self.groups[later], self.groups[earlier])
+        if factor is None:
             return False
         between = self.units.dependants(earlier, later)
         if between is None:
             return False      # a path leads out of the group and back into it
-        group = merge_groups(self.groups[later], self.groups[earlier])
+        group = merge_groups(self.groups[later], self.groups[earlier], factor)
         if group is None or self.too_much_waits(group):
             return False
         self.units.merge(earlier, later, between, self.makers(group.sources()))
@@ -159,7 +160,7 @@ class _Fusion:
 
         Where a reader needs more that depends on the producer, the results would wait in memory.
         """
-        if self.units.dependants(producer, consumer) is None:
+        if find_factor(self.groups[consumer], self.groups[producer]) is None or self.units.dependants(producer, consumer) is None:
             return False
         values = (self.graph.ops[index].result for index in self.units.members[consumer])
         readers = {self.units.owner[reader] for value in values for reader in self.readers[value]} - {consumer, producer}

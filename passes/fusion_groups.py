@@ -62,8 +62,11 @@ def is_fusible(op: Op) -> bool:
             and op.operands[0].type.size > 0 and op.result.type.size > 0)
 
 
-def merge_groups(consumer: Group, producer: Group) -> Group | None:
-    """Both as one group, where that is legal. The consumer reads something that the producer computes, or both read the same."""
+def find_factor(consumer: Group, producer: Group) -> int | None:
+    """How many positions of the larger of two spaces one position of the smaller is, where the two can be one; else None.
+
+    The consumer reads something that the producer computes, or both read the same.
+    """
     if len(consumer.ops) + len(producer.ops) > MAX_OPS:
         return None
     shared = next((value for value in consumer.loads if value in producer.maps), None)
@@ -79,8 +82,14 @@ def merge_groups(consumer: Group, producer: Group) -> Group | None:
         return None       # a smaller producer has to be computed once a row, so that no work is done twice
     if small is producer and small.size == 1 < large.size:
         return None       # one number for many kernels: computed once, on its own
+    return factor
+
+
+def merge_groups(consumer: Group, producer: Group, factor: int) -> Group | None:
+    """Both as one group, where that is legal; `factor` is that of `find_factor`."""
     if any(value in producer.maps for value in consumer.origin.values()):
         return None
+    large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
     if small.size < large.size:
         first, second = (_scaled(group, factor, large.size) if group is small else group for group in (producer, consumer))
     else:

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from unrolled import PROGRAMS, traced
 
-STEPS = {"stencil": 12, "ring": 12, "orbit": 4, "sensitivity": 4, "oscillators": 4, "recurrent": 24, "optimizer": 12, "chain": 60,
+STEPS = {"stencil": 12, "ring": 12, "orbit": 4, "sensitivity": 4, "oscillators": 4, "recurrent": 24, "optimizer": 40, "chain": 60,
          "residual_layers": 4}
 """Of the shorter of two programs; the longer one has twice as many."""
 
