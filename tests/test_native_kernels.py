@@ -172,7 +172,7 @@ def test_fused_programs(name: str, target: Target) -> None:
 
 @pytest.mark.parametrize("target", TARGET_CASES)
 def test_signs_of_zeros_and_infinities_of_quotients_by_one_number(target: Target) -> None:
-    """Divisors of whole rows are inverted; the quotients are those of a division."""
+    """Divisors of whole rows are inverted, where there is much to divide; the quotients are those of a division."""
     numbers = np.array([0.0, -0.0, 1.0, 3.0, -1e-45, 1e-40, 3e38, np.inf, -np.inf, np.nan, 1e-30, 7.0] * 12, np.float32)
     divisors = np.array([3.0, -7.0, 0.0, -0.0, np.inf, np.nan, 1e-45, -1e-39, 3e38, 1e-38, 0.1], np.float32)
     graph = parse(f"""graph @g(%x: f32[{divisors.size},{numbers.size}], %d: f32[{divisors.size}]) {{

@@ -19,6 +19,8 @@ from adjit.ir.iteration_space import split_at_rows, split_map
 from adjit.ir.kernel_schedule import KernelSchedule
 from adjit.ir.types import U32, U64, short_name
 
+WITH_SLOW_DIVISION = 64
+"""Bytes of the vectors that take so long to divide that two divisions in a loop hold it up; one is done while all else goes on."""
 SHORTEST_WITH_INVERSES = 4
 """Vectors of a loop from which on a division is replaced by products with the inverse, which is a division itself."""
 
@@ -201,9 +203,11 @@ class KernelWriter:
     def prepare(self, plan: LoopPlan, length: int) -> None:
         """Before a loop over `length` elements: the numbers that it needs in all lanes of a vector, and the inverses of divisors."""
         self.spread(plan.uniforms)
-        if length >= SHORTEST_WITH_INVERSES * self.lanes and self.text.target.fma:
-            for op in plan.ops:
-                if op.name in ("divide", "strong_divide") and not self.is_vector(op.operands[1]):
+        divisions = [op for op in plan.ops if op.name in ("divide", "strong_divide")]
+        slow = self.text.target.vector_bytes == WITH_SLOW_DIVISION and len(divisions) > 1
+        if slow and length >= SHORTEST_WITH_INVERSES * self.lanes:
+            for op in divisions:
+                if not self.is_vector(op.operands[1]):
                     self.invert(op)
 
     def spread(self, values: Iterable[Value]) -> None:
