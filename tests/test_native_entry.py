@@ -1,19 +1,16 @@
-"""Calls that go straight to machine code: what is taken, what is left to Python, and that nothing leaks, tears or hangs."""
+"""Calls that go straight to machine code: what is taken, what is left to Python, and that it is told what it was before."""
 
 from __future__ import annotations
 
 import collections
 import gc
-import os
 import pickle
 import sys
-import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
+from native_calls import V, X, hot, needs_entry, runs_natively, transpose
 
 import adjit
 from adjit.codegen.native import object_layout
@@ -21,35 +18,12 @@ from adjit.codegen.native.entry import compile_entry, entry_text
 from adjit.errors import AdjitError
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.entry_records import MOST_PROGRAMS
-from adjit.runtime.native_code import native_is_supported
 from adjit.runtime.native_entry import callable_type
-from adjit.runtime.program_record import BLOCK_BYTES
 
-pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
+pytestmark = needs_entry
 
-X = np.arange(6.0).reshape(2, 3)
-V = np.arange(3.0)
 OFFSET = np.array([1.0, 2.0, 3.0])
 SCALE = 2.0
-
-
-def hot(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledFunction:
-    """The function compiled, and called until the entry has the program for these arguments."""
-    function = fun if isinstance(fun, CompiledFunction) else adjit.compile(fun, backend="native")
-    for _ in range(2):
-        function(*args, **kwargs)
-    assert runs_natively(function, *args, **kwargs)
-    return function
-
-
-def runs_natively(function: CompiledFunction, *args: Any, **kwargs: Any) -> bool:
-    before = function._cache.record.hits
-    function(*args, **kwargs)
-    return function._cache.record.hits > before
-
-
-def transpose(x):
-    return x.T
 
 
 def test_the_text_is_valid_and_compiles() -> None:
@@ -331,6 +305,7 @@ def test_the_programs_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not runs_natively(function, arrays[1])
 
 
+@pytest.mark.filterwarnings("ignore:.* was traced 16 times")
 def test_more_signatures_than_the_entry_tries() -> None:
     function = adjit.compile(transpose, backend="native")
     arrays = [np.arange(n + 1.0).reshape(1, -1) for n in range(2 * MOST_PROGRAMS)]
@@ -388,86 +363,6 @@ def test_methods_and_static_arguments() -> None:
     np.testing.assert_array_equal(power(X, how), X.T * 7)
 
 
-def test_large_results_lie_in_blocks_that_are_used_again() -> None:
-    n = int((BLOCK_BYTES / 8) ** 0.5) + 1
-    x = np.arange(float(n * n)).reshape(n, n)
-    function = hot(transpose, x)
-    first = function(x)
-    assert first.ctypes.data % 64 == 0
-    assert first.flags.writeable
-    assert first.flags.c_contiguous
-    np.testing.assert_array_equal(first, x.T)
-    view, place = first[1:], first.ctypes.data
-    del first
-    second = function(x)
-    assert second.ctypes.data != place      # a view of the first still lives
-    second[:] = 0
-    np.testing.assert_array_equal(view, x.T[1:])
-    del view
-    places = set()
-    for _ in range(20):
-        places.add(function(x).ctypes.data)
-    assert places == {place}
-
-
-def test_the_pool_gives_back_what_is_too_much() -> None:
-    def resident() -> int:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    x = np.ones((1024, 1024))
-    function = hot(transpose, x)
-    gc.collect()
-    before = resident()
-    results = [function(x) for _ in range(60)]      # 500 MB
-    assert resident() - before > 400 << 20
-    del results
-    gc.collect()
-    assert resident() - before < 300 << 20
-
-
-KINDS: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]] = {
-    "arrays": lambda: (lambda x, y: (x.T, y + OFFSET), (X, V), {}),
-    "scalars": lambda: (lambda x, w, s: {"a": x.T * w, "s": s + w}, (X, 1234.5, np.float64(77.25)), {}),
-    "tree": lambda: (lambda tree, *, k: [tree["a"].T, (None, tree["b"][0] + k), "text"], ({"a": X, "b": [V, None]},), {"k": OFFSET}),
-    "static": lambda: (lambda x, n, name: (x.T * n, name), (X, 123456789, "a long name that is not interned"), {}),
-    "one": lambda: (transpose, (X,), {}),
-    "long": lambda: (lambda x, y: x @ y @ x, (np.ones((200, 200)), np.ones((200, 200))), {}),
-    "dataclass": lambda: (lambda x: collections.OrderedDict(a=x.T), (X,), {}),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_reference_is_lost_or_kept(kind: str) -> None:
-    fun, args, kwargs = KINDS[kind]()
-    function = hot(fun, *args, **kwargs)
-    result = function(*args, **kwargs)
-    leaves = [*args, *kwargs.values(), *(args[0].values() if isinstance(args[0], dict) else ()), np.dtype("f8"), OFFSET, fun, function,
-              function._cache.last.record, "text", *(result if isinstance(result, (dict, list, tuple)) else [result])]
-    del result
-    tracked = len(gc.get_objects())
-    before = [sys.getrefcount(leaf) for leaf in leaves]
-    for _ in range(200 if kind == "long" else 30_000):
-        function(*args, **kwargs)
-    after = [sys.getrefcount(leaf) for leaf in leaves]
-    assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 5, list(zip(leaves, before, after, strict=True))
-    assert abs(len(gc.get_objects()) - tracked) < 100
-
-
-@pytest.mark.slow
-def test_a_million_calls_leave_nothing_behind() -> None:
-    state, x = {"a": np.eye(3), "b": np.zeros(3)}, np.eye(3)
-    function = hot(adjit.compile(lambda state, x, n: ({"a": state["a"] @ x, "b": state["b"]}, x.T, n), backend="native", donate="state"),
-                   state, x, "static")
-    leaves = [state, x, state["a"], state["b"], "static", None, np.dtype("f8")]
-    before = [sys.getrefcount(leaf) for leaf in leaves]
-    blocks = sys.getallocatedblocks()
-    for _ in range(1_000_000):
-        function(state, x, "static")
-    assert [sys.getrefcount(leaf) for leaf in leaves] == before
-    assert abs(sys.getallocatedblocks() - blocks) < 100
-
-
 def test_results_that_python_builds() -> None:
     point = collections.namedtuple("point", "a b")
     function = hot(lambda x: point(x.T, {"c": x + 1}), X)
@@ -483,86 +378,6 @@ def test_functions_are_freed_with_their_programs() -> None:
     del function
     gc.collect()
     assert [reference() for reference in watched] == [None] * 4
-
-
-def test_eight_threads_at_once() -> None:
-    x, y = np.random.default_rng(0).standard_normal((2, 90, 90))
-    function = adjit.compile(lambda tree, w: {"p": tree["x"] @ tree["y"] @ tree["x"], "t": tree["x"].T, "s": w * 2.0}, backend="native")
-    wanted = x @ y @ x
-    wrong: list[Any] = []
-    stop = threading.Event()
-
-    def work(number: int) -> None:
-        try:
-            for round_ in range(200):
-                scale = float(number * 1000 + round_)
-                found = function({"x": x * 1.0, "y": y}, scale)
-                if not (np.allclose(found["p"], wanted, rtol=1e-9, atol=1e-8) and (found["t"] == x.T).all() and found["s"] == scale * 2):
-                    wrong.append((number, round_))
-        except BaseException as error:
-            wrong.append(error)
-
-    def disturb() -> None:
-        while not stop.wait(0.002):
-            function.clear_cache()
-            function({"x": x, "y": y}, 1.0)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    disturber = threading.Thread(target=disturb)
-    for thread in (*threads, disturber):
-        thread.start()
-    for thread in threads:
-        thread.join()
-    stop.set()
-    disturber.join()
-    assert wrong == []
-
-
-def test_arguments_that_another_thread_drops_meanwhile() -> None:
-    x = np.random.default_rng(0).standard_normal((300, 300))
-    function = hot(lambda tree: tree["x"] @ tree["x"] @ tree["x"], {"x": x})
-    wanted = function({"x": x})
-    tree = {"x": x.copy()}
-    stop = threading.Event()
-
-    def drop() -> None:
-        while not stop.is_set():
-            tree["x"] = x.copy()
-
-    thread = threading.Thread(target=drop)
-    thread.start()
-    try:
-        for _ in range(100):
-            np.testing.assert_array_equal(function(tree), wanted)
-    finally:
-        stop.set()
-        thread.join()
-
-
-def test_a_fork_while_threads_are_in_calls() -> None:
-    x = np.random.default_rng(0).standard_normal((200, 200))
-    function = hot(lambda x: x @ x @ x, x)
-    wanted = function(x)
-    stop = threading.Event()
-
-    def work() -> None:
-        while not stop.is_set():
-            function(x)
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(5):
-            child = os.fork()
-            if child == 0:
-                fine = all((function(x) == wanted).all() for _ in range(3)) and runs_natively(function, x)
-                os._exit(0 if fine else 1)
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 def test_without_an_entry_python_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_calls import needs_entry, runs_natively
 
 import adjit as aj
 from adjit import nn
-from adjit.codegen.native import object_layout
-from adjit.runtime.compiled import CompiledFunction
-from adjit.runtime.native_code import native_is_supported
 
-pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
+pytestmark = needs_entry
 
 
 class Net(nn.Module):
@@ -54,16 +52,10 @@ class Training:
         return self
 
     def is_native(self, *tensors: aj.Tensor) -> bool:
-        return is_native(self.step, *(tensors or (self.x, self.y)))
+        return runs_natively(self.step, *(tensors or (self.x, self.y)))
 
     def state(self) -> list[np.ndarray]:
         return [array.copy() for p in self.net.parameters() for array in (p.payload, *([] if p.grad is None else [p.grad.payload]))]
-
-
-def is_native(function: CompiledFunction, *args: Any) -> bool:
-    before = function._cache.record.hits
-    function(*args)
-    return function._cache.record.hits > before
 
 
 def same_state(one: Training, other: Training) -> None:
@@ -127,9 +119,9 @@ def test_one_tensor_given_twice() -> None:
     a, b = aj.tensor([1.0, 2.0]), aj.tensor([3.0, 4.0])
     for _ in range(3):
         function(a, b)
-    assert is_native(function, a, b)
-    assert is_native(function, b, a)
-    assert not is_native(function, a, a)
+    assert runs_natively(function, a, b)
+    assert runs_natively(function, b, a)
+    assert not runs_natively(function, a, a)
     np.testing.assert_array_equal(function(a, a).numpy(), [3.0, 6.0])
 
 
@@ -144,7 +136,7 @@ def test_a_tensor_that_is_reached_as_well() -> None:
     other = aj.tensor([10.0, 20.0])
     for _ in range(3):
         function(other)
-    assert is_native(function, other)
+    assert runs_natively(function, other)
     np.testing.assert_array_equal(own.numpy(), [41.0, 82.0])
     function(own)
     np.testing.assert_array_equal(own.numpy(), [82.0, 164.0])
@@ -169,7 +161,7 @@ def test_gradients_flow_through_results() -> None:
     function, x = aj.compile(net, backend="native"), aj.tensor(np.ones((4, 2), np.float32))
     for _ in range(3):
         function(x)
-    assert is_native(function, x)
+    assert runs_natively(function, x)
     result = function(x)
     assert result.requires_grad
     result.sum().backward()
@@ -188,7 +180,7 @@ def test_modules_as_arguments() -> None:
     for _ in range(3):
         for net in nets:
             np.testing.assert_allclose(function(net, x).numpy(), net(x).detach().numpy(), rtol=1e-5)
-    assert all(is_native(function, net, x) for net in nets)
+    assert all(runs_natively(function, net, x) for net in nets)
     before = function.cache_info().size
     del net, nets[1:]
     gc.collect()

@@ -1,0 +1,39 @@
+"""Functions that are called until their calls go straight to machine code, and how to see that they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit
+from adjit.codegen.native import object_layout
+from adjit.runtime.compiled import CompiledFunction
+from adjit.runtime.native_code import native_is_supported
+
+needs_entry = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
+
+X = np.arange(6.0).reshape(2, 3)
+V = np.arange(3.0)
+
+
+def hot(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledFunction:
+    """The function compiled, and called until the entry has the program for these arguments."""
+    function = fun if isinstance(fun, CompiledFunction) else adjit.compile(fun, backend="native")
+    for _ in range(2):
+        function(*args, **kwargs)
+    assert runs_natively(function, *args, **kwargs)
+    return function
+
+
+def runs_natively(function: CompiledFunction, *args: Any, **kwargs: Any) -> bool:
+    """Call the function; whether the entry ran it."""
+    before = function._cache.record.hits
+    function(*args, **kwargs)
+    return function._cache.record.hits > before
+
+
+def transpose(x):
+    return x.T
