@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -105,8 +106,12 @@ def launch(pool: Pool, name: str, tasks: int, counts: np.ndarray, argument: int 
 
 def workers() -> set[int]:
     """The threads of this process that a pool has started."""
-    names = {int(path.name): (path / "comm").read_text().strip() for path in Path("/proc/self/task").iterdir()}
-    return {number for number, name in names.items() if name == THREAD_NAME}
+    found = set()
+    for path in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):      # a thread that has just ended
+            if (path / "comm").read_text().strip() == THREAD_NAME:
+                found.add(int(path.name))
+    return found
 
 
 def all_once(pool: Pool, tasks: int) -> bool:
