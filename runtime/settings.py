@@ -103,6 +103,7 @@ MATMUL = Setting("ADJIT_MATMUL", _matmul, lambda: "auto", "machine code for matr
 TARGET = Setting("ADJIT_TARGET", _target, lambda: "auto", "processor that native programs are made for: avx512, avx2 or sse2; default, "
                  "auto: the best that this processor is")
 SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
-DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False, "1: kernels run as plain Python, by the numba backend, to step through them")
+DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False,
+                      "1: kernels run as plain Python, by the numba backend, to step through them")
 
 SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, DISABLE_JIT)
