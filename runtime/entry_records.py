@@ -76,10 +76,12 @@ class ProgramRecord:
 class FunctionRecord:
     """A compiled function as the entry sees it: its programs, the one used last first, and what the entry counts."""
 
-    def __init__(self, slow: Callable[..., Any]):
+    def __init__(self, slow: Callable[..., Any], in_any_mode: bool = False):
+        """`slow` is called where no program fits; `in_any_mode`: programs are the same whether gradients are recorded or not."""
         self._memory = Memory()
         fields = {
-            "slow": self._memory.identity(slow), "traces": ctypes.addressof(open_traces), "switched": ctypes.addressof(switched),
+            "slow": self._memory.identity(slow), "traces": ctypes.addressof(open_traces),
+            "switched": _NO_PROGRAMS if in_any_mode else ctypes.addressof(switched),
             "modes": self._memory.identity(modes), "chain": _NO_PROGRAMS,
             **{field: self._memory.identity(name) for field, name in _NAMES.items()},
             **{field: layout.numpy_function(name) if layout.known() else 0 for field, name in _INTERFACE.items()}}

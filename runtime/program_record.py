@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import gc
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import FunctionType, ModuleType, NoneType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from adjit.codegen.native import object_layout as layout
-from adjit.codegen.native.artifact import Parameter, Result
-from adjit.codegen.native.entry_records import GUARD, RESULT, Guard, Handed, Node
+from adjit.codegen.native.artifact import Parameter
+from adjit.codegen.native.entry_records import GUARD, Guard, Node
 from adjit.ir.graph import WRITABLE_ROLES
-from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.entry_records import Memory, ProgramRecord, UnsuitedError, record_words
 from adjit.runtime.native_executable import NativeExecutable
-from adjit.runtime.native_threads import pool_for
+from adjit.runtime.record_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
 from adjit.runtime.tensor_program import TensorProgram
 from adjit.runtime.tensor_record import tensor_fields
 from adjit.tracer.box import ByReference
@@ -31,25 +28,21 @@ from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
 
-BLOCK_BYTES = 1 << 16
-"""Size from which results lie in blocks of the pool: where the system would fault in new pages for each."""
-
-_CONTAINERS: dict[Any, Node] = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}
-
-MOST_VALUES = 4096
-"""Parameters and results that the entry, which keeps lists of them on the stack, takes."""
-
-
 def make_program_record(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None) -> ProgramRecord | None:
     """The record of a program; None where there is something about it that the entry does not know."""
     signature, artifact = trace.signature, executable.code.artifact
-    if len(signature.key) > 3 or len(artifact.params) + len(artifact.results) > MOST_VALUES:      # 3: no method, no tensor given twice
+    if len(signature.key) > 3:      # a method, or a tensor that is given twice
+        return None
+    others = 0 if tensors is None else len(tensors.effects.contents) + len(tensors.effects.numbers)
+    if _first(signature) + len(trace.sources.arrays) + others != len(artifact.params):
         return None
     memory = Memory()
     try:
         fields = {**_arguments(memory, signature, artifact.params), **_surroundings(memory, signature, trace.sources, artifact.params),
-                  **_results(memory, trace, artifact.results, tensors is None), **_code(memory, executable)}
-        if tensors is not None:
+                  **parameter_fields(memory, artifact.params), **result_fields(memory, artifact.results), **code_fields(memory, executable)}
+        if tensors is None:
+            fields["tree"] = _result_tree(memory, trace)
+        else:
             nodes = [array_node(memory, param, number) for number, param in enumerate(artifact.params)]
             fields |= tensor_fields(memory, tensors, len(signature.leaf_keys), nodes[_first(signature) + len(trace.sources.arrays):])
     except UnsuitedError:
@@ -77,12 +70,8 @@ def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:
         return next(leaves)
     if spec.type is NoneType:
         return memory.node(Node.CONSTANT, object=id(None))
-    if spec.type not in _CONTAINERS:
-        raise UnsuitedError
-    kind = _CONTAINERS[spec.type]
-    keys = [memory.identity(key) for key in spec.entries()] if kind is Node.DICT else []
-    items = [_tree(memory, child, leaves) for child in spec.children()]
-    return memory.node(kind, count=len(items), items=memory.words(items), keys=memory.words(keys))
+    keys = spec.entries() if spec.type is dict else ()
+    return container_node(memory, spec.type, [_tree(memory, child, leaves) for child in spec.children()], keys)
 
 
 def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Iterator[int], params: Sequence[Parameter]) -> int:
@@ -93,7 +82,7 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
             return memory.node(Node.SAME, object=value)
         if issubclass(kind, (float, complex, np.inexact, tuple, list, dict)):
             raise UnsuitedError     # known by its text, or by what it holds now
-        return memory.node(Node.CONSTANT, object=memory.identity(value))
+        return constant_node(memory, value)
     number = next(numbers)
     if key == ("weak",):
         if params[number].role in WRITABLE_ROLES:
@@ -104,18 +93,6 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
         return node
     kind, requires_grad = key[2:]
     return memory.node(Node.TENSOR, object=id(kind), items=node, keys=id(bool(requires_grad)), count=index)
-
-
-def array_node(memory: Memory, param: Parameter, number: int) -> int:
-    """What says of an object whether it is an array for a parameter."""
-    dtype, writes = SHORT_NAMES[param.dtype], param.role in WRITABLE_ROLES
-    return memory.node(
-        Node.ARRAY, object=0 if param.shape or writes else id(dtype.type), index=number, descr=memory.identity(dtype),
-        flags=layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes, rank=len(param.shape), shape=memory.words(param.shape))
-
-
-def _bytes(array: Parameter | Result) -> int:
-    return math.prod(array.shape) * SHORT_NAMES[array.dtype].itemsize
 
 
 def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, params: Sequence[Parameter]) -> dict[str, int]:
@@ -135,12 +112,10 @@ def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, pa
         else:
             guards += guard
     recording = signature.key[2]
-    donated = [int(param.role in WRITABLE_ROLES) for param in params]
     return {
         "captures": memory.words(captures), "captures_count": len(sources.arrays), "guards": memory.words(guards),
         "guards_count": len(guards) // len(GUARD), "ask": memory.identity(partial(_all_holds, sources)) if ask else 0,
-        "recording": id(recording), "needs_mode": int(recording is not True), "params": len(donated), "donated_count": sum(donated),
-        "donated": memory.words(donated), "ranges": memory.words([word for param in params for word in (_bytes(param), 0)])}
+        "recording": id(recording), "needs_mode": int(recording is not True)}
 
 
 def _all_holds(sources: Sources) -> bool:
@@ -194,33 +169,10 @@ def _is_plain(owner: object, name: str) -> bool:
     return kind.__getattribute__ is object.__getattribute__ and name in getattr(owner, "__dict__", ()) and not hasattr(kind, name)
 
 
-def _results(memory: Memory, trace: Trace, results: Sequence[Result], with_tree: bool) -> dict[str, int]:
-    words: list[int] = []
-    for result in results:
-        handed = Handed.DONATED if result.param >= 0 else Handed.SCALAR if not result.shape else \
-            Handed.BLOCK if _bytes(result) >= BLOCK_BYTES else Handed.ARRAY
-        words += record_words(RESULT, {
-            "handed": handed, "descr": memory.identity(SHORT_NAMES[result.dtype]), "rank": len(result.shape),
-            "shape": memory.words(result.shape), "bytes": _bytes(result), "param": max(result.param, 0)})
-    fields = {"results": memory.words(words), "result_count": len(results)}
-    return {**fields, "tree": _result_tree(memory, trace)} if with_tree else fields
-
-
 def _result_tree(memory: Memory, trace: Trace) -> int:
-    leaves = (memory.node(Node.CONSTANT, object=memory.identity(leaf.value)) if isinstance(leaf, StaticLeaf) else
-              memory.node(Node.RESULT, index=leaf) for leaf in trace.out_leaves)
+    leaves = (constant_node(memory, leaf.value) if isinstance(leaf, StaticLeaf) else memory.node(Node.RESULT, index=leaf)
+              for leaf in trace.out_leaves)
     try:
         return _tree(memory, trace.out_tree, leaves)
     except UnsuitedError:
         return memory.node(Node.BUILT, object=memory.identity(trace.rebuild))
-
-
-def _code(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
-    memory.identity(executable.code)
-    pool = pool_for(executable.threads)
-    return {"run": executable.code.loaded.address, "pool": pool.address if pool else 0, "release": int(not executable.short),
-            "arena_bytes": executable.code.artifact.arena_bytes, "fail": memory.identity(partial(_raise_index_error, executable))}
-
-
-def _raise_index_error(executable: NativeExecutable, *addresses: int) -> NoReturn:
-    raise executable.index_error(*addresses)

@@ -118,13 +118,14 @@ def _write_fits(text: RoutineText) -> None:
             with text.when(text.let(f"xor i1 {fits}, true")):
                 text.give("i1 false")
 
-        for container, type_name in ((Node.TUPLE, "@PyTuple_Type"), (Node.LIST, "@PyList_Type")):
+        named = text.load("%node", NODE["object"], "ptr")
+        for container, type_name in ((Node.TUPLE, "@PyTuple_Type"), (Node.LIST, "@PyList_Type"), (Node.NAMED, named)):
             with text.when(is_kind(container)):
                 with text.when(text.differ(found, type_name)):
                     text.give("i1 false")
                 with text.when(text.compare("ne", text.load("%object", layout.SIZE), count)):
                     text.give("i1 false")
-                content = text.at("%object", layout.ITEMS) if container is Node.TUPLE else text.load("%object", layout.ITEMS, "ptr")
+                content = text.load("%object", layout.ITEMS, "ptr") if container is Node.LIST else text.at("%object", layout.ITEMS)
                 with text.times(count) as index:
                     check_item(index, text.load(text.element(content, index), kind="ptr"))
                 text.give("i1 true")

@@ -65,6 +65,7 @@ class Node(IntEnum):
     BUILT = 7       # of results: what a Python function makes of a list of the program's results
     SAME = 8        # this very object, which may be gone
     TENSOR = 9
+    NAMED = 10      # a named tuple
 
 
 NODE = _record(
@@ -77,7 +78,8 @@ NODE = _record(
     "flags",            # ARRAY: which flags must be set
     "rank", "shape",    # ARRAY
 )
-"""Of kind TENSOR: `object` is the type, `items` the node of its array, `keys` whether it requires grad, `count` the number of the leaf."""
+"""Of kind TENSOR: `object` is the type, `items` the node of its array, `keys` whether it requires grad, `count` the number of the leaf.
+Of kind NAMED: `object` is the type, `keys` a function that makes one of a tuple."""
 
 PLACE = _record("tensor", "leaf", "gradient")
 """Where a tensor is found: `tensor` itself, or, where that is null, leaf number `leaf`; with `gradient` its gradient."""

@@ -132,7 +132,7 @@ def _write_build(text: RoutineText) -> None:
             _build_in_python(text)
         count, items = text.load("%node", NODE["count"]), text.load("%node", NODE["items"], "ptr")
         made = text.variable("null", "ptr")
-        for container, new in ((Node.TUPLE, "@PyTuple_New"), (Node.LIST, "@PyList_New")):
+        for container, new in ((Node.TUPLE, "@PyTuple_New"), (Node.LIST, "@PyList_New"), (Node.NAMED, "@PyTuple_New")):
             with text.when(is_kind(container)):
                 made.set(text.call("ptr", new, f"i64 {count}"))
         is_dict = is_kind(Node.DICT)
@@ -159,6 +159,10 @@ def _write_build(text: RoutineText) -> None:
                     text.give("ptr null")
                 text.again()
             text.store(f"ptr {item}", text.element(content.now, index))
+        with text.when(is_kind(Node.NAMED)):
+            named = text.call("ptr", "@PyObject_CallOneArg", f"ptr {keys}", f"ptr {result}")
+            text.call("void", "@Py_DecRef", f"ptr {result}")
+            text.give(f"ptr {named}")
         text.give(f"ptr {result}")
 
 

@@ -61,7 +61,8 @@ def _parameters(program: Program, signature: CallSignature) -> tuple[ExportedPar
         while name in taken:
             name += "_"
         taken.add(name)
-        params.append(ExportedParameter(name, param.dtype, tuple(param.shape), param.role, source, leaf))
+        weak = leaf >= 0 and signature.leaf_keys[leaf] == ("weak",)
+        params.append(ExportedParameter(name, param.dtype, tuple(param.shape), param.role, source, leaf, weak))
     return tuple(params)
 
 

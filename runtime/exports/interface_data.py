@@ -15,6 +15,7 @@ class ExportedParameter:
 
     `source` says where it comes from: "argument" (leaf number `leaf` of the call), "state" (what the function reaches by itself and may
     change: parameters of a module, the state of an optimiser) or "constant" (an array that it only reads, and that is part of the file).
+    `weak` ones were Python floats.
     """
 
     name: str
@@ -23,6 +24,7 @@ class ExportedParameter:
     role: str
     source: str
     leaf: int = -1
+    weak: bool = False
 
     @property
     def written(self) -> bool:

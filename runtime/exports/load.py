@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,15 @@ from adjit.ir.graph import Graph, Value
 from adjit.ir.parser import parse
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime import settings
+from adjit.runtime.entry_records import FunctionRecord
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, read_archive
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface, interface_of_data
+from adjit.runtime.exports.record import make_loaded_record
 from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths, put_together, take_apart
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native_code import NativeCode, native_is_supported, native_target
+from adjit.runtime.native_entry import activate, callable_type
 from adjit.runtime.native_executable import NativeExecutable
 
 
@@ -32,7 +37,7 @@ class LoadedFunction:
     """An exported program; call it as the function that was exported.
 
     `state` has by name the arrays that the program keeps from call to call: parameters of modules, the state of optimisers; calls update
-    them in place. `arguments` has the arguments that were stored with it (`export(..., params="params")`), as trees of arrays.
+    them in place, and so may you (`loaded.state["weight"][...] = new`). `arguments` has the arguments that were stored with it (`export(..., params="params")`), as trees of arrays.
     """
 
     def __init__(self, name: str, level: str, executable: NativeExecutable, interface: Interface, tensors: Mapping[str, np.ndarray],
@@ -42,14 +47,16 @@ class LoadedFunction:
         self.interface = interface
         self._executable = executable
         params = interface.params
-        self.state = {param.name: tensors[param.name] for param in params if param.source == "state"}
-        self._fixed = {number: tensors[param.name] for number, param in enumerate(params) if param.source == "constant"}
-        self._state = {number: param.name for number, param in enumerate(params) if param.source == "state"}
+        self.state = MappingProxyType({param.name: tensors[param.name] for param in params if param.source == "state"})
+        self._own = {number: tensors[param.name] for number, param in enumerate(params) if param.source != "argument"}
         self._arguments = [(number, param.leaf) for number, param in enumerate(params) if param.source == "argument"]
         paths = _paths(interface)
         self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params])
         self._leaves = 1 + max([*paths, -1])
         self.arguments = _stored(interface, tensors, given)
+        self._record = FunctionRecord(LoadedFunction.__call__, in_any_mode=True)
+        self._calls = 0         # by way of Python
+        self._changing = Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = self._flatten(args, kwargs)
@@ -58,18 +65,26 @@ class LoadedFunction:
         for number, leaf in self._arguments:
             passed[number] = leaves[leaf]
             arrays[number] = leaves[leaf] if type(leaves[leaf]) is np.ndarray else np.asarray(leaves[leaf])
-        for number, name in self._state.items():
-            arrays[number] = passed[number] = self.state[name]
-        for number, array in self._fixed.items():
+        for number, array in self._own.items():
             arrays[number] = passed[number] = array
         self._check(arrays)
         results = self._executable.run(self._inputs.prepare(arrays, passed), passed)
         for param, result in self.interface.replaced:
             np.copyto(arrays[param], results[result])
+        self._count()
         return put_together(self.interface.result, [*results, *arrays])
 
     def __repr__(self) -> str:
         return f"<loaded {self.__name__}, {self.level}>"
+
+    def _count(self) -> None:
+        """From the second call on, calls go to the native entry where it knows the program; the first one does not wait for that."""
+        with self._changing:
+            self._calls += 1
+            record = make_loaded_record(self, self.interface, self._executable, self._own) if self._calls == 2 else None
+            if record is not None:
+                self._record.offer(record)
+                activate(self, self._record)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         names, positional = self.interface.names, self.interface.arguments["tuple"]
@@ -125,7 +140,8 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     level, code = _code(parts, artifact, place)
     threads = settings.THREADS.get()
     executable = NativeExecutable(code, lambda: parse(parts[PROGRAM].decode()), threads)
-    return LoadedFunction(artifact.name, level, executable, interface, tensors, given)
+    kind: type[LoadedFunction] = callable_type(LoadedFunction)
+    return kind(artifact.name, level, executable, interface, tensors, given)
 
 
 def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[str, NativeCode]:

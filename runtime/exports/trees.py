@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -90,7 +90,7 @@ def put_together(form: Form, leaves: Sequence[Any]) -> Any:
         return {key: put_together(item, leaves) for key, item in content}
     if kind == "fields":
         name, names, items = content
-        return _record_type(name, tuple(names))(*(put_together(item, leaves) for item in items))
+        return record_type(name, tuple(names))(*(put_together(item, leaves) for item in items))
     built = [put_together(item, leaves) for item in content]
     return built if kind == "list" else tuple(built)
 
@@ -140,7 +140,8 @@ def leaf_paths(form: Form, path: str, found: dict[int, str]) -> dict[int, str]:
 
 
 @cache
-def _record_type(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
+def record_type(name: str, names: tuple[str, ...]) -> type:
+    """The type of named tuples that stands for a record of an exported program; the same for equal descriptions."""
     return namedtuple(name, names)
 
 
