@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -126,7 +126,8 @@ class CompiledFunction:
         """Run for these arguments (donated ones are copied first) and measure each step: the mean of some calls after one to warm up."""
         return self.measure(self.fun, args, kwargs)
 
-    def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None, params: Names | None = None,
+    def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
+               params: str | Iterable[str] | None = None,
                target: str = "x86_64-linux-gnu", levels: Sequence[str] | None = None) -> list[Path]:
         """Write the program for these example arguments into a file; the paths of the files written.
 
@@ -143,14 +144,14 @@ class CompiledFunction:
         return self.export_for(self.fun, path, args, dict(kwargs or {}), params, target, levels)
 
     def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
-                   params: Names | None, target: str, levels: Sequence[str] | None) -> list[Path]:
+                   params: str | Iterable[str] | None, target: str, levels: Sequence[str] | None) -> list[Path]:
         """Export `fun`: the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
         if self.choices.backend == "native":
-            program, captured = self._cache.find(signature) or self._compile(fun, args, kwargs, signature)
+            program = (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
         else:
             program = compile_program(fun, args, kwargs, signature, replace(self.choices, backend="native"), "it is exported")
-            captured = program.current(signature)
+        captured = program.current(signature)
         if captured is None:
             raise ExportError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
         return export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
@@ -283,7 +284,8 @@ class BoundCompiledFunction:
         fun, args = self._split(args)
         return self.__func__.measure(fun, args, kwargs)
 
-    def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None, params: Names | None = None,
+    def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
+               params: str | Iterable[str] | None = None,
                target: str = "x86_64-linux-gnu", levels: Sequence[str] | None = None) -> list[Path]:
         """As `CompiledFunction.export`."""
         fun, args = self._split(args)

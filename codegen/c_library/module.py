@@ -31,7 +31,7 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
         text = "\n".join([_with_prefix(shared, shared, prefix), *(_with_prefix(function, shared, prefix) for function in code.functions)])
         metadata.update(dict.fromkeys(_METADATA.findall(text)))
         attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.feature_text}"'
-        parts.append(_DEFINE.sub(lambda match, extra=attributes: f"{match[1]} {extra} {{", _METADATA.sub("", text)))
+        parts.append(_DEFINE.sub(rf"\1 {attributes} {{", _METADATA.sub("", text)))
         declarations.update(dict.fromkeys(sorted(code.declarations)))
         entries.append(code.entry)
     interface = interface_text(program, targets, entries)
