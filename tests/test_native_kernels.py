@@ -202,3 +202,23 @@ def test_long_sums_are_better_than_a_chain() -> None:
     target = TARGET_CASES[0].values[0]
     (found,) = run_steps(lower_fused(op, {}, target), [x], [op.result.type], op.attrs["scratch_bytes"], target)
     assert abs(found / np.sum(x.astype(np.float64)**2) - 1) < 1e-7
+
+
+@pytest.mark.parametrize("target", [case for case in TARGET_CASES if case.values[0].vector_bytes > 16])
+def test_kernels_of_all_sizes_share_their_code(target: Target) -> None:
+    shared = []
+    for size in (33, 1000, 200000):
+        graph = parse(f"""graph @g(%x: f32[{size}], %y: f32[{size}], %a: f32[]) {{
+  %b: f32[{size}] = broadcast %a {{axes=(), shape=({size},)}}
+  %c: f32[{size}] = multiply %y, %b
+  %d: f32[{size}] = subtract %x, %c
+  return %d
+}}""")
+        (op,) = fuse_kernels(graph, Options()).ops
+        arrays = operands_for(graph)
+        (step,) = lower_fused(op, {}, target)
+        (found,) = run_steps((step,), arrays, [op.result.type], 0, target)
+        np.testing.assert_allclose(found, interpret(graph, arrays)[0], rtol=1e-6, atol=1e-6)
+        shared.append(step.shared)
+    assert shared[0] == shared[1] == shared[2]
+    assert len(shared[0]) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adjit.codegen.native.kernel_blocks import BlockWriter
+from adjit.codegen.native.kernel_elements import ElementsWriter, is_elementwise
 from adjit.codegen.native.kernel_finish import FinishWriter, late_results
 from adjit.codegen.native.kernel_plan import choose_lanes, flattened, shortened
 from adjit.codegen.native.kernel_writer import KernelWriter
@@ -25,6 +26,10 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
     finish_work = work
     writers: list[KernelWriter] = []
     blocks = 1
+    if is_elementwise(schedule, target, lanes):
+        elements = ElementsWriter(schedule, shared, target, lanes)
+        elements.write()
+        return (StepCode(elements.step_text(), elements.blocks, elements.estimate(), elements.text.declarations, elements.text.shared),)
     if has_row_work(schedule):
         writer = BlockWriter(schedule, shared, target, lanes)
         writer.write()

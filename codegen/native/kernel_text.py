@@ -32,6 +32,14 @@ class KernelText(LLVMText):
         """All that was written, as the function of a step."""
         return "\n".join([f"define internal i64 @{name}({SIGNATURE}) nounwind {{", "entry:", *self._lines, "  ret i64 0", "}"])
 
+    def lines_as_function(self, parameters: str) -> str:
+        """All that was written, as a function without a name."""
+        return "\n".join([f"({parameters}) noinline nounwind {{", "entry:", *self._lines, "  ret void", "}"])
+
+    def clear(self) -> None:
+        """Begin another function."""
+        self._lines, self.block = [], "entry"
+
     # -- types and numbers
 
     def element(self, dtype: np.dtype, width: int = 1) -> str:
@@ -47,8 +55,10 @@ class KernelText(LLVMText):
         text = element_literal(dtype.type(number).item(), short_name(dtype))
         return text if width == 1 else f"splat ({self.element(dtype)} {text})"
 
-    def mask(self, count: int) -> Typed:
-        """The first `count` lanes."""
+    def mask(self, count: int | str) -> Typed:
+        """The first `count` lanes; a name is a mask already."""
+        if isinstance(count, str):
+            return f"<{self.lanes} x i1>", count
         return f"<{self.lanes} x i1>", f"<{', '.join(f'i1 {int(lane < count)}' for lane in range(self.lanes))}>"
 
     # -- index arithmetic
@@ -77,7 +87,7 @@ class KernelText(LLVMText):
     def store(self, value: str, pointer: str, dtype: np.dtype) -> None:
         self.do(f"store {self.cell(dtype)} {self._stored(value, dtype, 1)}, ptr {pointer}, align {dtype.itemsize}")
 
-    def load_vector(self, pointer: str, dtype: np.dtype, count: int | None = None) -> str:
+    def load_vector(self, pointer: str, dtype: np.dtype, count: int | str | None = None) -> str:
         """The next elements; of the first `count` only, the others being 1, which is harmless to every function."""
         vector = self.cell(dtype, self.lanes)
         if count is None:
@@ -87,7 +97,7 @@ class KernelText(LLVMText):
                              self.mask(count), (vector, self._harmless(dtype)))
         return self._loaded(name, dtype, self.lanes)
 
-    def store_vector(self, value: str, pointer: str, dtype: np.dtype, count: int | None = None) -> None:
+    def store_vector(self, value: str, pointer: str, dtype: np.dtype, count: int | str | None = None) -> None:
         vector, value = self.cell(dtype, self.lanes), self._stored(value, dtype, self.lanes)
         if count is None:
             self.do(f"store {vector} {value}, ptr {pointer}, align {dtype.itemsize}")
@@ -100,7 +110,7 @@ class KernelText(LLVMText):
         place = self.let(f"getelementptr i8, ptr {pointer}, i64 {bytes_ahead}")
         self.call("void", "llvm.prefetch.p0", ("ptr", place), ("i32", str(int(write))), ("i32", "3"), ("i32", "1"))
 
-    def gather(self, pointer: str, dtype: np.dtype, indices: Typed, count: int | None = None) -> str:
+    def gather(self, pointer: str, dtype: np.dtype, indices: Typed, count: int | str | None = None) -> str:
         """The elements at these positions."""
         vector, pointers = self.cell(dtype, self.lanes), f"<{self.lanes} x ptr>"
         places = self.let(f"getelementptr {self.cell(dtype)}, ptr {pointer}, {indices[0]} {indices[1]}")
@@ -108,7 +118,7 @@ class KernelText(LLVMText):
                          ("i32", str(dtype.itemsize)), self.mask(self.lanes if count is None else count), (vector, self._harmless(dtype)))
         return self._loaded(name, dtype, self.lanes)
 
-    def load_pattern(self, pointer: str, dtype: np.dtype, pattern: Sequence[int], count: int | None = None) -> str:
+    def load_pattern(self, pointer: str, dtype: np.dtype, pattern: Sequence[int], count: int | str | None = None) -> str:
         """The elements at these known distances."""
         most = max(pattern)
         if most == 0:

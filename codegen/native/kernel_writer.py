@@ -30,11 +30,11 @@ Accumulators = dict[Value, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A vector's first element, `counter + offset`; only its first `count` lanes exist, where that is no None."""
+    """A vector's first element, `counter + offset`. Only its first `count` lanes exist, where that is a number, or those of a mask."""
 
     counter: Index
     offset: int
-    count: int | None = None
+    count: int | str | None = None
 
 
 class KernelWriter:
@@ -275,7 +275,8 @@ class KernelWriter:
         pointer = text.at(self.pointers[value], dtype, base)
         if self.flat or isinstance(start, int):
             counter, offset = (start, 0) if isinstance(start, int) else (position.counter, position.offset)
-            known = lane_pattern(text, counter, offset, position.count or self.lanes, terms, axis.whole, self.period)
+            count = position.count if isinstance(position.count, int) else self.lanes
+            known = lane_pattern(text, counter, offset, count, terms, axis.whole, self.period)
             if known is not None:
                 return text.load_pattern(text.at(pointer, dtype, known[0]), dtype, known[1], position.count)
         if axis.is_run(terms, self.lanes):

@@ -1,0 +1,71 @@
+"""Kernels that compute each element for itself: one function for every number of elements, which steps of all sizes call.
+
+The update of an optimiser is one such kernel for each shape of a parameter; so its code is made once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from adjit.codegen.native.kernel_blocks import BlockWriter
+from adjit.codegen.native.kernel_finish import late_results
+from adjit.codegen.native.kernel_writer import Position
+from adjit.codegen.target import Target
+from adjit.ir.kernel_schedule import KernelSchedule
+
+MASKED_BYTES = {64: 1, 32: 4}
+"""By the bytes of a vector, the smallest elements that instructions load and store under a mask."""
+
+
+def is_elementwise(schedule: KernelSchedule, target: Target, lanes: int) -> bool:
+    """Whether the kernel has one column, no reductions, and only operands that are numbers or have one element a row."""
+    values = (*schedule.region.params, *schedule.region.results)
+    smallest = MASKED_BYTES.get(target.vector_bytes)
+    return (schedule.columns == 1 and schedule.rows > lanes and not schedule.scope and smallest is not None
+            and not late_results(schedule) and all(op.name != "iota" for op in schedule.region.ops)
+            and all(schedule.place(value) in ("row", "scalar") and value.type.dtype.itemsize >= smallest for value in values))
+
+
+class ElementsWriter(BlockWriter):
+    """Writes the elements `%start` <= element < `%stop`; starts are multiples of what the loop does at once."""
+
+    def write(self) -> None:
+        s, text = self.s, self.text
+        self.define("kernel", -1)
+        stored = list(dict.fromkeys(s.region.results))
+        plan = self.plan(stored, ())
+        self.plans = [plan]
+        self.prepare(plan, s.rows)
+        copies = plan.copies(2)
+        chunk = self.lanes * copies
+
+        def body(position: Position) -> None:
+            with self.scope():
+                for value, name in zip(stored, self.compute(plan, position), strict=True):
+                    dtype = value.type.dtype
+                    self.prefetch(value, self.results[value], position, True)
+                    text.store_vector(name, self.address(self.results[value], dtype, position), dtype, position.count)
+
+        length = text.let("sub i64 %stop, %start")
+        whole = text.add("%start", text.let(f"and i64 {length}, {-chunk}"))
+        with text.loop("%start", whole, chunk, empty=True) as loop, self.scope():
+            for copy in range(copies):
+                body(Position(loop.counter, copy * self.lanes))
+        with text.loop(whole, "%stop", self.lanes, empty=True) as loop, self.scope():
+            left = text.let(f"trunc i64 {text.let(f'sub i64 %stop, {loop.counter}')} to i32")
+            numbers = f"<{', '.join(f'i32 {lane}' for lane in range(self.lanes))}>"
+            exists = text.let(f"icmp slt <{self.lanes} x i32> {numbers}, {text.splat(left, 'i32')}")
+            body(Position(loop.counter, 0, exists))
+        self.rows_per_block = -(-s.rows_per_block // chunk) * chunk
+        self.blocks = -(-s.rows // self.rows_per_block)
+
+    def step_text(self) -> str:
+        """The function of the step; what it calls joins what is shared."""
+        text, rows = self.text, self.s.rows
+        written = text.lines_as_function("ptr noalias nocapture readonly %places, i64 %start, i64 %stop")
+        name = f"adjit_elements_{hashlib.sha1(written.encode()).hexdigest()[:16]}"
+        text.shared[name] = f"define internal void @{name}{written}"
+        text.clear()
+        start, end = text.multiply("%low", self.rows_per_block), text.multiply("%high", self.rows_per_block)
+        text.do(f"call void @{name}(ptr %places, i64 {start}, i64 {text.smaller(str(end), rows)})")
+        return text.body("step")
