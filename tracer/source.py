@@ -15,11 +15,21 @@ def find_user_location() -> Location | None:
     """The place in the user's code that is being run; None where every frame is ours."""
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in _OURS:
+        if not _is_ours(frame.f_globals.get("__name__", "")):
             code = frame.f_code
-            return Location(_display_name(code.co_filename), frame.f_lineno or code.co_firstlineno, code.co_name)
+            return _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
         frame = frame.f_back        # type: ignore[assignment]
     return None
+
+
+@lru_cache(maxsize=4096)
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in _OURS
+
+
+@lru_cache(maxsize=4096)
+def _location(file: str, line: int, function: str) -> Location:
+    return Location(_display_name(file), line, function)
 
 
 @lru_cache(maxsize=4096)
