@@ -64,6 +64,13 @@ def kernel_key(source: KernelSource) -> str:
     return sha256(json.dumps([environment(), source.text, types, source.helpers]).encode())
 
 
+PUTS = 64
+"""Entries that a process puts into a folder before it looks again at all that is there."""
+
+_counted: dict[Path, tuple[int, int]] = {}
+"""Bytes of each folder when it was last looked at, with those put there since; and how many entries were."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """What the disk cache answers: an object, or None and why not."""
@@ -129,7 +136,7 @@ class DiskCache:
             except BaseException:
                 os.unlink(name)
                 raise
-            self._evict(key)
+            self._make_room(key, len(content))
         except OSError as error:
             return f"the cache folder {self.folder} cannot be written: {error.strerror or error}"
         return ""
@@ -147,16 +154,23 @@ class DiskCache:
             found.append((status.st_mtime, status.st_size, path))
         return sorted(found)
 
-    def _evict(self, keep: str) -> None:
+    def _make_room(self, keep: str, written: int) -> None:
+        """Look at the folder where there may be too much in it. That takes long where there are thousands of files, so it is done when
+        what was there last time, with what this process put there since, is too much, and now and then, since others write too."""
+        assert self.folder is not None
+        total, puts = _counted.get(self.folder, (0, PUTS))
+        if puts < PUTS and total + written <= self.limit:
+            _counted[self.folder] = total + written, puts + 1
+            return
         self._sweep()
         entries = self.entries()
         total = sum(size for _, size, _ in entries)
+        goal = total if total <= self.limit else self.limit - self.limit // 8
         for _, size, path in entries:
-            if total <= self.limit:
-                return
-            if path != self._path(keep):
+            if total > goal and path != self._path(keep):
                 path.unlink(missing_ok=True)
                 total -= size
+        _counted[self.folder] = total, 0
 
     def _sweep(self) -> None:
         """Remove what a process that died left half written."""

@@ -202,8 +202,23 @@ def test_one_larger_than_the_limit_is_kept_until_the_next(tmp_path: Path) -> Non
     assert cache.get(KEY).found is None
 
 
-def test_leftovers_of_processes_that_died_are_swept(cache: DiskCache) -> None:
+def test_a_folder_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    cache = DiskCache(tmp_path / "adjit", 1 << 20)
+    entries = DiskCache.entries
+    monkeypatch.setattr(DiskCache, "entries", lambda self: looks.append(1) or entries(self))
+    for number in range(2 * kernel_cache.PUTS + 2):
+        DiskCache(cache.folder, cache.limit).put(f"{number:064}", COMPILED)
+    assert len(looks) == 2
+    small = DiskCache(cache.folder, 5000)       # what others put there counts as soon as it is looked at
+    for number in range(kernel_cache.PUTS):
+        small.put(f"{number:064x}", COMPILED)
+    assert sum(size for _, size, _ in entries(small)) <= small.limit
+
+
+def test_leftovers_of_processes_that_died_are_swept(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.put(KEY, COMPILED)
+    monkeypatch.setattr(kernel_cache, "PUTS", 0)
     assert cache.folder is not None
     for name, age in ((".new-old", 7200), (".new-young", 10)):
         (cache.folder / name).write_bytes(b"half")
