@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from op_cases import check_derivative, gradient_graph, sample_graph
 
 import adjit as aj
 from adjit.codegen.native.lower_op import lower_op
-from adjit.codegen.target import Target
+from adjit.codegen.target import TARGETS, Target
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import OpDefinition, Sample
@@ -138,10 +139,10 @@ def test_native_pooling(case: str, definition: OpDefinition, target: Target) -> 
     plain = normal(*shape, dtype=F32)
     ties = np.maximum(np.round(plain), 0)
     missing = np.where(normal(*shape, seed=5) > 1.5, F32.type(np.nan), plain)
-    for x in (plain, ties, missing, plain.astype(F64)):
+    for x in (np.stack([plain, ties, missing]), plain.astype(F64)):
         arrays: tuple[np.ndarray, ...] = (x,)
         if definition is ops.window_max_take:
-            arrays = (x, normal(*shape, dtype=x.dtype, seed=6))
+            arrays = (x, normal(*x.shape, dtype=x.dtype, seed=6))
         if definition is ops.window_max_scatter:
             windows = sample_graph(ops.window_max, Sample((x,), attrs)).results[0].type
             arrays = (x, normal(*windows.shape, dtype=x.dtype, seed=7))
@@ -160,6 +161,19 @@ def test_native_sharing(sizes: tuple[int, int], target: Target) -> None:
     arrays = (x, normal(2, 3, 24, dtype=F32, seed=1))
     (expected,) = evaluate(ops.window_max_share, arrays, attrs)
     np.testing.assert_array_equal(native(Sample(arrays, attrs), ops.window_max_share, target), expected)
+
+
+@pytest.mark.parametrize("images", [(1, 512, 224, 1500), (1, 3, 1500, 1500), (8, 512, 7, 7)])
+def test_a_task_needs_little_of_the_stack(images: tuple[int, ...]) -> None:
+    """Whatever the images: a panel is cut along rows, columns and channels."""
+    for size, stride in ((3, 1), (7, 2)):
+        attrs = PLAIN | {"stride": (stride, stride)}
+        x, w = TensorType(F64, images), TensorType(F64, (256, images[1], size, size))
+        op = trace_graph("f", [x, w], lambda x, w, attrs=attrs: [ops.convolution(x, w, **attrs)]).ops[-1]
+        gradient = trace_graph("g", [x, op.result.type],
+                               lambda x, ct, size=size, attrs=attrs: [kernel_gradient(x, ct, (size, size), attrs)]).ops[-1]
+        for text in (lower_op(step, {}, TARGETS["avx512"])[0].text for step in (op, gradient)):
+            assert sum(8 * int(count) for count in re.findall(r"alloca \[(\d+) x double\]", text)) < 1 << 20
 
 
 # -- programs

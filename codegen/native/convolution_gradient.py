@@ -13,7 +13,18 @@ from dataclasses import dataclass
 
 from adjit.codegen.gemm.panels import turned
 from adjit.codegen.gemm.plan import equal_parts, runs
-from adjit.codegen.native.convolution_panels import STAGE, Block, Geometry, PanelText, choose_block, emit_staging, geometry_of, zeros
+from adjit.codegen.native.convolution_panels import (
+    LEAST_COLUMNS,
+    PANEL_BYTES,
+    STAGE,
+    Block,
+    Geometry,
+    PanelText,
+    choose_block,
+    emit_staging,
+    geometry_of,
+    zeros,
+)
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
@@ -65,9 +76,11 @@ def plan_gradient(geometry: Geometry, parts: int, target: Target) -> GradientPla
     starts = [sum(taps[:index]) for index in range(len(taps))]
     channels = max(most // geometry.taps, 1)
     wanted = max(TASKS // (parts * geometry.groups * len(columns)), 1)
-    inputs = equal_parts(geometry.inputs, max(-(-geometry.inputs // wanted), 1))
-    windows = min(WINDOWS, max(TURNED_BYTES // (max(columns) * (target.vector_bytes // lanes)), 32))
-    block = choose_block(geometry, max(inputs) * geometry.sliding.sizes[0], windows, 1)
+    element_bytes, depth = target.vector_bytes // lanes, geometry.sliding.sizes[0]
+    least = Block(geometry, 1, min(LEAST_COLUMNS, geometry.sliding.counts[2])).channel * depth * element_bytes
+    inputs = equal_parts(geometry.inputs, max(min(-(-geometry.inputs // wanted), PANEL_BYTES // least), 1))
+    windows = min(WINDOWS, max(TURNED_BYTES // (max(columns) * element_bytes), 32))
+    block = choose_block(geometry, max(inputs) * depth, windows, 1)
     ranges = tuple((start, start + count) for start, count in zip(starts, taps, strict=True))
     return GradientPlan(block, parts, inputs, columns, ranges, channels)
 

@@ -29,6 +29,9 @@ NEAR = 4
 LANES = 16
 """The most that a vector has."""
 
+LEAST_COLUMNS = 64
+"""Windows of a row below which it is not cut."""
+
 PANEL_BYTES = 192 << 10
 """The most that a panel takes, where one row of windows does not need more."""
 
@@ -179,7 +182,7 @@ def choose_block(geometry: Geometry, channels: int, windows: int, tasks: int) ->
         return channels * block.channel * element_bytes <= PANEL_BYTES and block.span <= windows
 
     columns = width
-    while columns > 64 and not fits(Block(geometry, 1, columns)):
+    while columns > LEAST_COLUMNS and not fits(Block(geometry, 1, columns)):
         columns = -(-columns // 2)
     rows = -(-height // min(wanted, height))
     while rows > 1 and not fits(Block(geometry, rows, columns)):
