@@ -166,3 +166,33 @@ for name in ("tiny", "mlp", "rnn", "logreg"):
     done = subprocess.run([sys.executable, "-X", "dev", "-c", script, BENCHMARKS], capture_output=True, text=True, timeout=300,
                           env={**os.environ, "PYTHONMALLOC": "debug"})
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("function", "threads", "started"), [
+    ("heavy", 1, 0), ("heavy", 2, 1), ("heavy", 4, 3), ("light", 4, 0)])
+def test_threads_are_started_where_there_is_work_for_them(function: str, threads: int, started: int) -> None:
+    script = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import adjit as aj
+from test_native_threads import workers
+functions = {"heavy": (lambda x: x @ x, np.ones((700, 700))), "light": (lambda x: np.tanh(x @ x).sum(), np.ones((5, 5)))}
+function, argument = functions[sys.argv[2]]
+compiled = aj.compile(function, backend="native", threads=int(sys.argv[3]))
+for _ in range(3):
+    compiled(argument)
+print(len(workers()))
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent), function, str(threads)],
+                          capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) == started
+
+
+def test_beside_the_threads_of_numpy() -> None:
+    function, arguments = work_load()
+    wanted, big = bits(function(*arguments)), np.ones((600, 600))
+    for _ in range(20):
+        assert np.all(big @ big == 600)
+        assert bits(function(*arguments)) == wanted
