@@ -1,8 +1,8 @@
 """Compiled kernels and programs on disk, so that a new process links them in place of compiling.
 
 A file is named by the hash of everything its machine code depends on: of a kernel, its source text and types, adjit's code
-generator, the versions of Numba, llvmlite and Python, and this CPU's name and features; of a native program, its LLVM text, the target and the
-version of llvmlite. It holds a checksum of its content. Only
+generator, the versions of Numba, llvmlite and Python, and this CPU's name and features; of a native program, its LLVM text, the
+target and the version of llvmlite. It holds a checksum of its content. Only
 files and folders that belong to this user, and that nobody else may write, are trusted; anything else is compiled again, with a
 note for `explain()`.
 """
