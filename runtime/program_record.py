@@ -66,7 +66,7 @@ def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parame
 
 def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:
     """The node of a tree, with these nodes for its leaves."""
-    if spec.is_leaf():
+    if spec.type is None:
         return next(leaves)
     if spec.type is NoneType:
         return memory.node(Node.CONSTANT, object=id(None))
