@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import struct
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
+from object_code import undefined_symbols
 
 import adjit as aj
 from adjit.codegen.native.artifact import artifact_of_json, compile_program_text, failed_check
@@ -63,21 +63,6 @@ def many_steps(count: int) -> Graph:
         lines.append(f"  %v{i + 1}: f64[3] @ {f'arena+{i % 2 * 64}' if i < count - 1 else 'result+0'} = flip %v{i} {{axes=(0,)}}")
         lines += [f"  free %v{i}"] * (i > 0)
     return parse("\n".join([*lines, f"  return %v{count}", "}"]))
-
-
-def undefined_symbols(object_code: bytes) -> set[str]:
-    """The symbols that an ELF file of x86-64 wants from elsewhere."""
-    table, = struct.unpack_from("<Q", object_code, 40)
-    size, count = struct.unpack_from("<HH", object_code, 58)
-    sections = [struct.unpack_from("<IIQQQQII", object_code, table + size * i) for i in range(count)]
-    found = set()
-    for _, kind, _, _, begin, length, strings, _ in sections:
-        for at in range(begin, begin + length, 24) if kind == 2 else ():
-            name, _, _, section = struct.unpack_from("<IBBH", object_code, at)
-            start = sections[strings][4] + name
-            if section == 0 and name:
-                found.add(object_code[start:object_code.index(b"\0", start)].decode())
-    return found
 
 
 @at_each_target
