@@ -55,7 +55,7 @@ def obtain_program(planned: Graph, target: Target, timed: bool = False) -> Nativ
     code = lower_program(planned, target, timed=timed)
     text = code.text
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
-    loaded, origin = obtain_code(key, lambda: compile_program_text(text, target))
+    loaded, origin = obtain_code(key, lambda: compile_program_text(text, target, settings.VERIFY.get()))
     return NativeCode(loaded, make_artifact(planned, code, target), origin, key)
 
 

@@ -93,7 +93,7 @@ def _user_cache() -> Path | None:
 
 
 DUMP = Setting("ADJIT_DUMP", _folder, lambda: None, "folder that gets every stage of every compiled graph, and every kernel's source")
-VERIFY = Setting("ADJIT_VERIFY", _flag, lambda: False, "1: check the graph's invariants after every pass")
+VERIFY = Setting("ADJIT_VERIFY", _flag, lambda: False, "1: check the graph's invariants after every pass, and LLVM's of native programs")
 BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions compiled with backend='auto': native, numba or interpret")
 THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a kernel may use; default: the cores this process may use")
 CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
