@@ -27,8 +27,8 @@ def panel_type(type: TensorType, count: int) -> TensorType:
     """The type of one of `count` panels; without the first axis where that has one element a panel.
 
     >>> import numpy as np
-    >>> [panel_type(TensorType(np.dtype("f4"), (length, 3)), 4) for length in (8, 4)]
-    [f32[2,3], f32[3]]
+    >>> [str(panel_type(TensorType(np.dtype("f4"), (length, 3)), 4)) for length in (8, 4)]
+    ['f32[2,3]', 'f32[3]']
     """
     return TensorType(type.dtype, _panel_shape(type.shape, count))
 
