@@ -29,13 +29,7 @@ def carried_path(body: Graph, carries: int, wrt: Iterable[int], rows: Iterable[i
     the results `rows` of a run, or to the last content of `carried`. Results of the body are rows, then what it carries on.
     """
     first = len(body.results) - carries
-    active = set(wrt)
-    while True:
-        path = find_path(body, active, range(len(body.results)))
-        grown = active.union(i for i in range(carries) if body.results[first + i] in path)
-        if grown == active:
-            break
-        active = grown
+    active = set(reached_carries(body, carries, wrt))
     leading, useful = list(rows), {i for i in carried if i in active}
     while True:
         path = find_path(body, active, (*leading, *(first + i for i in useful)))
@@ -43,3 +37,15 @@ def carried_path(body: Graph, carries: int, wrt: Iterable[int], rows: Iterable[i
         if grown == useful:
             return sorted(useful)
         useful = grown
+
+
+def reached_carries(body: Graph, carries: int, wrt: Iterable[int]) -> list[int]:
+    """The parameters `wrt` of a loop's body that are floats, and what is carried that depends on them, in any number of runs."""
+    first = len(body.results) - carries
+    active = {index for index in wrt if is_float(body.params[index].type.dtype)}
+    while True:
+        path = find_path(body, active, range(len(body.results)))
+        grown = active.union(index for index in range(carries) if body.results[first + index] in path)
+        if grown == active:
+            return sorted(active)
+        active = grown

@@ -8,6 +8,8 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, walk
+from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.passes.forward_ad import run_tangents
 from adjit.passes.options import Options
 from adjit.passes.reverse_ad import append_copy, run_backward, run_forward, zeros_like
 
@@ -72,6 +74,10 @@ def expand_vjps(graph: Graph) -> Graph:
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
+            pushed = _push_forward(builder, op, operands)
+            if pushed is not None:
+                values.update(zip(op.results, pushed, strict=True))
+                continue
             regions = tuple(expand_vjps(region) for region in op.regions)
             results = _expand_vjp(builder, op, operands, regions[0]) if op.name == "vjp" else append_copy(builder, op, operands, regions)
             values.update(zip(op.results, results, strict=True))
@@ -88,6 +94,30 @@ def _expand_vjp(builder: GraphBuilder, op: Op, operands: Sequence[Value], region
         cotangents = run_backward(builder, forward, seeds)
         pulled = [value if (value := cotangents[index]) is not None else zeros_like(arguments[index]) for index in wrt]
     return (*forward.results, *pulled)
+
+
+def _push_forward(builder: GraphBuilder, op: Op, operands: Sequence[Value]) -> tuple[Value, ...] | None:
+    """What a pullback that is pulled back for tangents gives, where its function has loops or branches: they run forward. Its own
+    cotangents are zeros then, and so is what it pulls back. None for all other ops."""
+    if op.name != "vjp" or [inner.name for inner in op.regions[0].ops] != ["vjp"]:
+        return None
+    outer, (pullback,) = op.regions[0], op.regions[0].ops
+    function = pullback.regions[0]
+    count, inputs = len(function.results), len(function.params)
+    wrt, seeded = pullback.attrs["wrt"], pullback.attrs["cotangents"]
+    makers = {value: made for made in builder.ops for value in made.results}
+    zeros = operands[inputs:inputs + len(seeded)]
+    is_push = (pullback.operands == outer.params and outer.results == pullback.results
+               and op.attrs["wrt"] == tuple(range(inputs, inputs + len(seeded)))
+               and op.attrs["cotangents"] == tuple(range(count, count + len(wrt)))
+               and all(value in makers and makers[value].name == "constant" and makers[value].attrs["value"] == 0 for value in zeros))
+    if not is_push or not _contains(function, CONTROL_FLOW):
+        return None
+    with builder.at(loc=op.loc, role=Role.ADJOINT):
+        tangents = dict(zip(wrt, operands[inputs + len(seeded):], strict=True))
+        results, pushed = run_tangents(builder, expand_vjps(function), operands[:inputs], tangents)
+        pulled = [zeros_like(operands[index]) for index in wrt]
+        return (*results, *pulled, *(zeros_like(results[index]) if (known := pushed[index]) is None else known for index in seeded))
 
 
 def _inline_calls(graph: Graph) -> Graph:

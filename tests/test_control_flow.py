@@ -179,6 +179,43 @@ def test_forward_mode_and_second_order_of_a_while_loop() -> None:
         close(found(H, X[0]), expected(H, X[0]))
 
 
+def test_forward_mode_of_everything_in_a_loop() -> None:
+    """Branches, checkpoints, custom rules, integers and constants in the body of a loop, whose tangents are carried along."""
+    @aj.custom_vjp
+    def doubled(x: Any) -> Any:
+        return x * 2.0
+
+    doubled.defvjp(lambda x: (x * 2.0, np.cos(x)), lambda cosine, ct: (ct * 2.0 + 0.0 * cosine,))
+
+    def f(x: Any, run: Callable[..., Any], choose: Callable[..., Any]) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            c = choose(np.sum(c) > 0.5, lambda c: np.sin(c) * x, lambda c: aj.checkpoint(np.exp)(-c) + 0.1 * i, c)
+            return doubled(c) * 0.6 + aj.stop_gradient(c) * 0.1 + np.argmax(c) * 0.01 + np.sort(c) * 0.1
+        return run(0, 5, body, x)
+
+    def python_for(lo: int, hi: int, body: Callable[..., Any], c: Any) -> Any:
+        for i in range(lo, hi):
+            c = body(i, c)
+        return c
+
+    def traced_for(lo: int, hi: int, body: Callable[..., Any], c: Any) -> Any:
+        return aj.fori_loop(lo, (c[0] * 0).astype(int) + hi, body, c)
+
+    def python_choice(flag: Any, f: Callable[..., Any], g: Callable[..., Any], c: Any) -> Any:
+        return np.where(flag, f(c), g(c))
+
+    def derivatives(run: Callable[..., Any], choose: Callable[..., Any]) -> Any:
+        @aj.compile(backend="interpret")
+        def both(x: Any, t: Any) -> Any:
+            loss = lambda x: np.sum(f(x, run, choose) ** 2)     # noqa: E731
+            return aj.jvp(lambda x: f(x, run, choose), (x,), (t,)), aj.hvp(loss, (x,), (t,))
+        return both(H, X[1])
+
+    expected = derivatives(python_for, python_choice)
+    for run in (aj.fori_loop, traced_for):
+        close(derivatives(run, aj.cond), expected)
+
+
 @every_backend
 def test_while_loop_until_something_converges(backend: str) -> None:
     def root(a: Any) -> Any:
