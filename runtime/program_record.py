@@ -28,6 +28,7 @@ from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
 
+
 def make_program_record(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None) -> ProgramRecord | None:
     """The record of a program; None where there is something about it that the entry does not know."""
     signature, artifact = trace.signature, executable.code.artifact

@@ -1,4 +1,4 @@
-"""The parts of a program's record that follow from its artifact and its trees: for programs that were compiled here, and for loaded ones."""
+"""The parts of a program's record that follow from its artifact and its trees: for compiled programs and for loaded ones."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ _BITS = {
     "avx512vl": ("seven.b", 31)}
 """Register of CPUID, of leaf 1 or 7, and bit, by feature."""
 
+RUNS = "adjit_runs"
+
 _OSXSAVE = 1 << 27
 _CPUID = 'asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"'
 _XGETBV = 'asm sideeffect "xgetbv", "={ax},={dx},{cx}"'
@@ -46,3 +48,8 @@ def level_function(targets: list[Target]) -> str:
         lines += [f"  %l{k}.bit = select i1 {flag}, i64 {1 << k}, i64 0", f"  %l{k}.total = or i64 {total}, %l{k}.bit"]
         total = f"%l{k}.total"
     return "\n".join([*lines, f"  ret i64 {total}", "}"])
+
+
+def runs_text(target: Target) -> str:
+    """`i64 @adjit_runs()`: whether the processor runs code for a target, 1 or 0."""
+    return f"{level_function([target])}\ndefine i64 @{RUNS}() nounwind {{\n  %all = call i64 @level.mask()\n  ret i64 %all\n}}"

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.c_library.processor import RUNS, runs_text
 from adjit.codegen.native.artifact import Artifact, compile_program_text, make_artifact
-from adjit.codegen.native.program import lower_program
+from adjit.codegen.native.program import ENTRY, lower_program
+from adjit.codegen.object_image import link_image
+from adjit.codegen.target import Target
 from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.printer import print_graph
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, write_archive
@@ -64,13 +67,22 @@ def export_program(program: Program, signature: CallSignature, arrays: Sequence[
     tensors |= {name: by_name[name] for name in given}
     parts = {PROGRAM: print_graph(program.planned).encode()}
     for level, level_target in chosen.items():
-        text = lower_program(program.planned, level_target).text
-        parts[CODE.format(level)] = compile_program_text(text, level_target).object_code
+        parts[CODE.format(level)] = _code(program, level_target)
     parts[TENSORS] = write_tensors(tensors)
     first = next(iter(chosen.values()))
     described = make_artifact(program.planned, lower_program(program.planned, first), first)
     write_archive(place, _manifest(program, described, interface, given, list(chosen)), parts)
     return [place]
+
+
+def _code(program: Program, target: Target) -> bytes:
+    """The object code for one level, which says itself whether a processor runs it."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_asmparser()      # for the instruction that asks the processor
+    code = compile_program_text(f"{lower_program(program.planned, target).text}\n{runs_text(target)}", target).object_code
+    link_image(code, (ENTRY, RUNS))         # as `load` will do
+    return code
 
 
 def _arguments(interface: Interface, wanted: Names) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
@@ -11,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.c_library.processor import RUNS
+from adjit.codegen.link import LoadedKernel
 from adjit.codegen.link import load as load_code
 from adjit.codegen.native.artifact import Artifact, artifact_of_json, compile_program_text
 from adjit.codegen.native.program import ENTRY, lower_program
-from adjit.codegen.target import LEVELS
+from adjit.codegen.object_image import link_image
+from adjit.codegen.target import LEVELS, Target
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.parser import parse
@@ -28,7 +33,7 @@ from adjit.runtime.exports.record import make_loaded_record
 from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths, put_together, take_apart
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.native_code import NativeCode, native_is_supported, native_target
+from adjit.runtime.native_code import NativeCode, native_target
 from adjit.runtime.native_entry import activate, callable_type
 from adjit.runtime.native_executable import NativeExecutable
 
@@ -37,7 +42,8 @@ class LoadedFunction:
     """An exported program; call it as the function that was exported.
 
     `state` has by name the arrays that the program keeps from call to call: parameters of modules, the state of optimisers; calls update
-    them in place, and so may you (`loaded.state["weight"][...] = new`). `arguments` has the arguments that were stored with it (`export(..., params="params")`), as trees of arrays.
+    them in place, and so may you (`loaded.state["weight"][...] = new`). `arguments` has the arguments that were stored with it
+    (`export(..., params="params")`), as trees of arrays.
     """
 
     def __init__(self, name: str, level: str, executable: NativeExecutable, interface: Interface, tensors: Mapping[str, np.ndarray],
@@ -135,7 +141,7 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
         _check_interface(interface, artifact, tensors, given)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ExportError(f"{place} is damaged: {type(error).__name__}: {error}", hint="export the program again") from None
-    if manifest["system"] != "x86_64-linux-gnu" or not native_is_supported():
+    if manifest["system"] != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise ExportError(f"{place} is a program for {manifest['system']}, and this is another system")
     level, code = _code(parts, artifact, place)
     threads = settings.THREADS.get()
@@ -146,26 +152,24 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
 
 def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
     """The code for the best level that this processor and the file both have; compiled from the graph where there is none."""
-    runs = set(_runnable())
-    for level in LEVELS:
+    for level, target in LEVELS.items():
         content = parts.get(CODE.format(level))
-        if content is not None and level in runs:
+        if content is not None and _is_allowed(target):
             try:
-                return level, NativeCode(load_code(CompiledObject(content, ENTRY)), artifact, f"from {place.name}", "")
-            except RuntimeError as error:
+                image = link_image(content, (ENTRY, RUNS))
+            except ValueError as error:
                 raise ExportError(f"{place} has code for {level} that cannot be linked: {error}", hint="export the program again") from None
+            if ctypes.CFUNCTYPE(ctypes.c_int64)(image.addresses[RUNS])():
+                loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
+                return level, NativeCode(loaded, artifact, f"from {place.name}", "")
     target = native_target()
     text = lower_program(parse(parts[PROGRAM].decode()), target).text
     return target.name, NativeCode(load_code(compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
 
 
-def _runnable() -> list[str]:
-    """The levels that this processor runs, and that the setting ADJIT_TARGET does not forbid."""
-    import llvmlite.binding as llvm
-
-    present = llvm.get_host_cpu_features()
-    return [level for level, target in LEVELS.items() if all(present.get(feature, False) for feature in target.features)
-            and target.vector_bytes <= native_target().vector_bytes]
+def _is_allowed(target: Target) -> bool:
+    """Whether the setting ADJIT_TARGET does not forbid code for a target."""
+    return settings.TARGET.get() == "auto" or target.vector_bytes <= native_target().vector_bytes
 
 
 def _as_graph(name: str, params: tuple[ExportedParameter, ...]) -> Graph:
@@ -205,6 +209,11 @@ def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[
     check_form(interface.arguments, leaves)
     check_form(interface.keywords, leaves)
     check_form(interface.result, len(interface.results) + len(interface.params))
+    memory = {number: (param.dtype, param.shape) for number, param in enumerate(interface.params) if param.written}
+    if any(result.param != -1 and memory.get(result.param) != (result.dtype, result.shape) for result in artifact.results):
+        raise ValueError("a result lies in memory that it cannot lie in")
+    if set(_paths(interface)) != {param.leaf for param in interface.params if param.source == "argument"}:
+        raise ValueError("the arguments and their trees differ")
     if any(not (0 <= param < len(interface.params) and 0 <= result < len(interface.results)) for param, result in interface.replaced):
         raise ValueError("a result replaces a parameter that is not there")
 

@@ -19,7 +19,7 @@ from adjit.runtime.record_fields import array_node, code_fields, constant_node, 
 
 def make_loaded_record(program: object, interface: Interface, executable: NativeExecutable,
                        own: Mapping[int, np.ndarray]) -> ProgramRecord | None:
-    """The record of a program; `own` are the arrays for those parameters that no argument is for. None where its calls go through Python."""
+    """The record of a program; `own` are the arrays for parameters that no argument is for. None where calls go through Python."""
     artifact = executable.code.artifact
     if interface.replaced:
         return None
@@ -56,7 +56,8 @@ def _tree(memory: Memory, form: Form, leaf: Callable[[int], int]) -> int:
     return container_node(memory, list if kind == "list" else tuple, [_tree(memory, item, leaf) for item in content])
 
 
-def _argument(memory: Memory, params: Sequence[ExportedParameter], known: Sequence[Parameter], of_leaf: Mapping[int, int], leaf: int) -> int:
+def _argument(memory: Memory, params: Sequence[ExportedParameter], known: Sequence[Parameter], of_leaf: Mapping[int, int],
+              leaf: int) -> int:
     number = of_leaf[leaf]
     if not params[number].weak:
         return array_node(memory, known[number], number)
