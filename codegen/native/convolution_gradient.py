@@ -45,6 +45,9 @@ ROW = 16
 
 TASKS = 16
 
+FEW, DOTS = 4, 12
+"""Outputs of which a vector holds `FEW` times as many are not turned; `DOTS` kernel elements are then summed at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class GradientPlan:
@@ -118,17 +121,19 @@ class _Writer:
     def __init__(self, text: PanelText, plan: GradientPlan):
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.row = row_of(self.geometry)
+        self.few = self.geometry.outputs * FEW <= text.lanes
 
     def write(self) -> None:
         text, plan, g, block = self.text, self.plan, self.geometry, self.block
         s = g.sliding
         emit_staging(text, block)
-        self.emit_turning()
+        if not self.few:
+            self.emit_turning()
         panel_size = max(plan.inputs) * s.sizes[0] * block.channel
         with text.step():
             x, ct, _, scratch = (text.place(number) for number in range(4))
             panel = text.array(panel_size + text.lanes)
-            cotangent = text.array((block.rows * block.columns + text.lanes) * max(plan.columns))
+            cotangent = "" if self.few else text.array((block.rows * block.columns + text.lanes) * max(plan.columns))
             with text.loop("%low", "%high", empty=True) as task:
                 part, group, columns, inputs = text.split(task.counter, g.groups, len(plan.columns), len(plan.inputs))
                 bounds = [text.let(f"udiv i64 {text.linear((at, g.images))}, {plan.parts}") for at in (part, text.linear(part, 1))]
@@ -166,7 +171,10 @@ class _Writer:
             width = text.smaller(text.linear(wide, (column, -1)), block.columns)
             text.do(f"call void @{STAGE}(ptr {x}, ptr {panel}, i64 {inputs}, i64 {depth}, i64 {row}, i64 {column})")
             source = text.at(ct, (depth, high * wide), (row, wide), column)
-            if along == 1:
+            fresh = text.let(f"and i1 {new}, {text.let(f'icmp eq i64 {loop.counter}, 0')}")
+            if self.few:
+                self.dots(panel, source, sums, rows, width, fresh, inputs)
+            elif along == 1:
                 length = text.linear((rows, wide))
                 text.do(f"call void @step.turn(ptr {source}, ptr {cotangent}, i64 {columns}, i64 {length}, i64 {rest})")
             else:
@@ -175,9 +183,8 @@ class _Writer:
                     target = text.at(cotangent, done)
                     text.do(f"call void @step.turn(ptr {text.at(source, (line.counter, wide))}, ptr {target}, i64 {columns}, "
                             f"i64 {width}, i64 {rest})")
-            first = text.let(f"icmp eq i64 {loop.counter}, 0")
-            fresh = text.let(f"and i1 {new}, {first}")
-            self.tiles(panel, cotangent, sums, rows, width, fresh, columns, inputs)
+            if not self.few:
+                self.tiles(panel, cotangent, sums, rows, width, fresh, columns, inputs)
 
     def tiles(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, columns: int, inputs: int) -> None:
         """All kernel elements of these channels by all vectors of these outputs."""
@@ -194,6 +201,43 @@ class _Writer:
                             name = self.tile(channels, first, last, vectors, columns)
                             text.do(f"call void @{name}(ptr {text.at(panel, (plane, self.block.channel))}, "
                                     f"ptr {text.at(cotangent, column)}, ptr {target}, i64 {rows}, i64 {width}, i1 {fresh})")
+
+    def dots(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, inputs: int) -> None:
+        """Where a vector of outputs would be nearly empty: products of the cotangent's rows with rows of the panel, as they lie."""
+        text, g = self.text, self.geometry
+        with text.loop(0, g.outputs) as output, text.loop(0, inputs * g.sliding.sizes[0]) as plane:
+            for start in range(0, g.taps, DOTS):
+                name = self.dot(start, min(start + DOTS, g.taps))
+                target = text.at(sums, (plane.counter, g.taps * self.row), start * self.row, output.counter)
+                text.do(f"call void @{name}(ptr {text.at(panel, (plane.counter, self.block.channel))}, "
+                        f"ptr {text.at(cotangent, (output.counter, g.places))}, ptr {target}, i64 {rows}, i64 {width}, i1 {fresh})")
+
+    def dot(self, first: int, last: int) -> str:
+        """The name of the function that sums the products for some kernel elements of one plane."""
+        name, text = f"step.dot_{first}", self.text
+        if name in text.functions:
+            return name
+        text.functions[name] = ""
+        offsets = self.block.offsets[first:last]
+        with text.function(name, "ptr noalias %panel, ptr noalias %cotangent, ptr noalias %sums, i64 %rows, i64 %width, i1 %fresh"):
+            with text.loop(0, "%rows", 1, [(text.vector, "zeroinitializer")] * len(offsets)) as line:
+                source = text.at("%panel", (line.counter, self.block.width))
+                given = text.at("%cotangent", (line.counter, self.geometry.sliding.counts[2]))
+                with text.loop(0, "%width", text.lanes, [(text.vector, value) for value in line.values]) as loop:
+                    mask = text.mask_below(text.linear("%width", (loop.counter, -1)))
+                    factor = text.masked_load(text.at(given, loop.counter), mask)
+                    loop.following = [text.multiply_add(factor, text.masked_load(text.at(source, loop.counter, offset), mask), value)
+                                      for offset, value in zip(offsets, loop.values, strict=True)]
+                line.following = loop.following
+            for index, value in enumerate(line.following):
+                total = text.call(text.scalar, f"llvm.vector.reduce.fadd.v{text.lanes}{text.dtype}",
+                                  (text.scalar, "0.0"), (text.vector, value))
+                place = text.at("%sums", index * self.row)
+                before = text.let(f"load {text.scalar}, ptr {place}, align {text.bytes}")
+                added = text.let(f"fadd {text.scalar} {before}, {total}")
+                chosen = text.let(f"select i1 %fresh, {text.scalar} {total}, {text.scalar} {added}")
+                text.do(f"store {text.scalar} {chosen}, ptr {place}, align {text.bytes}")
+        return name
 
     def tile(self, channels: int, first: int, last: int, vectors: int, columns: int) -> str:
         """The name of the function of a tile: sums over the windows of a block."""
