@@ -114,6 +114,23 @@ def test_other_arguments_are_left_to_python() -> None:
         native.step(x)
 
 
+def test_views_are_taken_while_their_graph_is_as_it_was() -> None:
+    function = aj.compile(lambda a: a * 2.0, backend="native")
+    data = aj.tensor(np.arange(8.0).reshape(4, 2))
+    for start in range(3):
+        function(data[start:start + 2])
+    for part in (data[:2], data[1:][:2], data[2:]):
+        assert runs_natively(function, part)
+        np.testing.assert_array_equal(function(part).numpy(), part.numpy() * 2)
+    part = data[:2]
+    data.mul_(aj.tensor(np.array(2.0), requires_grad=True))
+    assert not runs_natively(function, part)
+    assert part.requires_grad
+    assert function(part).requires_grad
+    with aj.no_grad():
+        assert not function(data[2:]).requires_grad
+
+
 def test_one_tensor_given_twice() -> None:
     function = aj.compile(lambda a, b: a * 2.0 + b, backend="native")
     a, b = aj.tensor([1.0, 2.0]), aj.tensor([3.0, 4.0])

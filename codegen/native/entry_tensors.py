@@ -25,6 +25,7 @@ def write_tensors(text: RoutineText) -> None:
     """`attribute` and `array_of` of a tensor, `tensor_fits`, and `surroundings_hold` of a program."""
     _write_attribute(text)
     _write_array_of(text)
+    _write_is_current(text)
     _write_tensor_fits(text)
     _write_find(text)
     _write_numbers(text)
@@ -62,11 +63,32 @@ def _unless(text: RoutineText, condition: str) -> None:
         text.give("i1 false")
 
 
+def _write_is_current(text: RoutineText) -> None:
+    """Whether a tensor is no view, or one of a tensor whose graph was not changed since: then it is known whether it requires grad."""
+    with text.routine("i1", "is_current", "ptr %function", "ptr %tensor"):
+        view = _attribute(text, "%tensor", "view")
+        with text.when(text.same(view, "@_Py_NoneStruct")):
+            text.give("i1 true")
+        root, outer = text.variable("%tensor", "ptr"), text.variable(view, "ptr")
+        with text.loop():
+            for variable, name in ((root, "parent"), (outer, "view")):
+                owner = outer.now if name == "parent" else root.now
+                _unless(text, text.differ(owner, "null"))
+                variable.set(_attribute(text, owner, name))
+            with text.when(text.same(outer.now, "@_Py_NoneStruct")):
+                text.leave()
+        then, now = _attribute(text, view, "history"), _attribute(text, root.now, "root_history")
+        either = text.let(f"or i1 {text.same(then, 'null')}, {text.same(now, 'null')}")
+        with text.when(either):
+            text.give("i1 false")
+        text.give(f"i1 {text.call('i1', '@alike', f'ptr {then}', f'ptr {now}')}")
+
+
 def _write_tensor_fits(text: RoutineText) -> None:
     """Whether an argument is the tensor that a node of kind TENSOR describes; it is put into the list of leaves."""
     with text.routine("i1", "tensor_fits", "ptr %node", "ptr %tensor", *LISTS):
         _unless(text, text.same(text.load("%tensor", layout.TYPE, "ptr"), text.load("%node", NODE["object"], "ptr")))
-        _unless(text, text.same(_attribute(text, "%tensor", "view"), "@_Py_NoneStruct"))
+        _unless(text, text.call("i1", "@is_current", "ptr %function", "ptr %tensor"))
         node, wanted = text.load("%node", NODE["items"], "ptr"), text.load("%node", NODE["keys"], "ptr")
         _unless(text, text.call("i1", "@array_of_fits", f"ptr {node}", "ptr %tensor", f"ptr {wanted}", *LISTS))
         text.store("ptr %tensor", text.element("%leaves", text.load("%node", NODE["count"])))
