@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.ops.panels import panels
+from adjit.ir.ops import panels
 from adjit.ir.types import TensorType
 from adjit.passes.options import Options
 from adjit.passes.panel_rules import Needs, is_divisible, panel_attributes, panel_needs, panel_type

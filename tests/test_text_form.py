@@ -187,7 +187,7 @@ TAIL = "  return %x\n}"
     ("graph @g(%x: f32[¦2.5]) {", "expected a size"),
     ("graph @g(%x: f32[¦-2]) {", "expected a size"),
     ("graph @g(%x: f32[2,¦]) {", "expected a size"),
-    ("graph @g(%x: f32[2] ¦owned) {", "unknown role (one of input, donated, updated, captured)"),
+    ("graph @g(%x: f32[2] ¦owned) {", "unknown role (one of input, donated, updated, carried, captured)"),
     ("graph @g(%x: f32[2], ¦%x: f32[2]) {", "%x is defined twice"),
     ("graph @g(%x: f32[2]) { ¦return", "expected the end of the line"),
     (HEAD + "  %y: f32[2] = ¦sine %x\n" + TAIL, "unknown op 'sine'"),

@@ -53,7 +53,7 @@ def numpy_function(name: str) -> int:
 
 @cache
 def _table() -> Any:
-    from numpy._core import _multiarray_umath       # type: ignore[attr-defined]    # not in NumPy 1
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]    # not in NumPy 1
 
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -71,6 +71,7 @@ from adjit.ir.ops.logical import (
 )
 from adjit.ir.ops.memory import free
 from adjit.ir.ops.movement import concatenate, flip, pad, reshape, slice, transpose, update_slice
+from adjit.ir.ops.panels import panels
 from adjit.ir.ops.random import philox
 from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
 from adjit.ir.ops.region import checkpoint, custom_call, fused, vjp
@@ -85,7 +86,7 @@ __all__ = [
     "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like",
     "fused", "greater", "greater_equal", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan", "left_shift", "less",
     "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "philox", "power", "reciprocal", "reduce_and",
+    "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "panels", "philox", "power", "reciprocal", "reduce_and",
     "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "right_shift", "rint", "scan",
     "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square",
     "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "take", "take_along_axis", "tan", "tanh",
