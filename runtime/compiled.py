@@ -53,7 +53,7 @@ class CompiledFunction:
     def __init__(self, fun: Callable[..., Any], choices: Choices):
         functools.update_wrapper(self, fun, updated=())
         self.choices = choices
-        self._cache = ProgramCache(settings.SIGNATURES.get(), CompiledFunction.__call__)
+        self._cache = ProgramCache(settings.SIGNATURES.get(), _call_in_python)
         self._is_native = False                 # whether calls go to the native entry
         self._compiling = threading.RLock()     # one compilation at a time
         self.fun = fun
@@ -97,7 +97,13 @@ class CompiledFunction:
             setattr(fun, name, value)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else BoundCompiledFunction(self, instance)
+        if instance is None:
+            return self
+        if not self._is_native:
+            return BoundCompiledFunction(self, instance)
+        bound = callable_type(BoundCompiledFunction)(self, instance)
+        activate(bound, self._cache.record, instance)
+        return bound
 
     def __repr__(self) -> str:
         return f"<compiled {function_name(self.fun)}>"
@@ -231,6 +237,11 @@ class CompiledFunction:
             f"{function_name(self.fun)} was traced {MANY_TRACES} times{where}; the last time because: {reason}. "
             "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",
             RuntimeWarning, stacklevel=2)
+
+
+def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Where the native entry ends that has no program for a call."""
+    return function.__call__(*args, **kwargs)
 
 
 class BoundCompiledFunction:

@@ -18,7 +18,7 @@ from adjit.runtime.kernel_cache import obtain_code, sha256
 from adjit.runtime.native_code import compiler
 from adjit.runtime.native_threads import keep_forever
 
-_VECTORCALL, _RECORD = "_adjit_entry", "_adjit_record"
+_VECTORCALL, _RECORD, _BOUND = "_adjit_entry", "_adjit_record", "_adjit_bound"
 _HAS_VECTORCALL, _BASE_TYPE = 1 << 11, 1 << 10
 _MEMBERS = 72       # the slot of a type's members
 _SIGNED_SIZE, _UNSIGNED = 19, 18     # kinds of members: Py_ssize_t, unsigned long long
@@ -47,12 +47,12 @@ def callable_type(base: type) -> type:
     if not object_layout.known():
         return base
     place = base.__basicsize__
-    members = (_Member * 4)(
+    members = (_Member * 5)(
         _Member(b"__vectorcalloffset__", _SIGNED_SIZE, place, 1, None), _Member(_VECTORCALL.encode(), _UNSIGNED, place, 0, None),
-        _Member(_RECORD.encode(), _UNSIGNED, place + 8, 0, None))
+        _Member(_RECORD.encode(), _UNSIGNED, place + 8, 0, None), _Member(_BOUND.encode(), _UNSIGNED, place + 16, 0, None))
     slots = (_Slot * 2)(_Slot(_MEMBERS, ctypes.addressof(members)))
     name = f"{base.__module__}.{base.__qualname__}".encode()
-    spec = _Spec(name, place + 16, 0, _BASE_TYPE | _HAS_VECTORCALL, slots)
+    spec = _Spec(name, place + 24, 0, _BASE_TYPE | _HAS_VECTORCALL, slots)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(("PyType_FromSpecWithBases", ctypes.pythonapi))
     made: type = make(ctypes.addressof(spec), (base,))
     made.__doc__ = base.__doc__
@@ -60,11 +60,13 @@ def callable_type(base: type) -> type:
     return made
 
 
-def activate(function: Any, record: FunctionRecord) -> None:
-    """Have calls of an object of a `callable_type` go to the entry; the object keeps `record` alive."""
+def activate(function: Any, record: FunctionRecord, bound: object = None) -> None:
+    """Have calls of an object of a `callable_type` go to the entry, as a method of `bound`; the object keeps `record` and `bound` alive."""
     kind = type(function)
     object.__setattr__(function, _RECORD, record.address)
-    object.__setattr__(function, _VECTORCALL, _entry(kind.__basicsize__ - 8))
+    if bound is not None:
+        object.__setattr__(function, _BOUND, id(bound))
+    object.__setattr__(function, _VECTORCALL, _entry(kind.__basicsize__ - 16))
 
 
 @cache

@@ -32,7 +32,7 @@ from adjit.tracer.trees import TreeSpec
 def make_program_record(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None) -> ProgramRecord | None:
     """The record of a program; None where there is something about it that the entry does not know."""
     signature, artifact = trace.signature, executable.code.artifact
-    if len(signature.key) > 3:      # a method, or a tensor that is given twice
+    if len(signature.key) > 4:      # a tensor is given twice
         return None
     others = 0 if tensors is None else len(tensors.effects.contents) + len(tensors.effects.numbers)
     if _first(signature) + len(trace.sources.arrays) + others != len(artifact.params):
@@ -62,7 +62,8 @@ def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parame
     leaves = (_argument(memory, signature, index, numbers, params) for index in range(len(signature.leaf_keys)))
     nodes = [_tree(memory, child, leaves) for part in (positional, keywords) for child in part.children()]
     names = [memory.identity(name) for name in keywords.entries()]
-    return {"positional": positional.num_children, "keywords": len(names), "names": memory.words(names), "arguments": memory.words(nodes)}
+    return {"positional": positional.num_children, "keywords": len(names), "names": memory.words(names), "arguments": memory.words(nodes),
+            "bound": signature.key[3] if len(signature.key) > 3 else 0}
 
 
 def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:

@@ -355,6 +355,18 @@ def test_methods_and_static_arguments() -> None:
     for _ in range(4):
         for model in models:
             np.testing.assert_array_equal(model.predict(X, 2), model.scale * X.T ** 2)
+    before = Model.predict._cache.record.hits
+    assert [model.predict(X, 2)[0, 1] for model in models] == [18.0, 27.0]
+    assert Model.predict._cache.record.hits == before + 2
+    models[0].scale = 5.0
+    np.testing.assert_array_equal(models[0].predict(X, 2), 5 * X.T ** 2)
+    with pytest.raises(TypeError):
+        models[0].predict(X)
+    method = models[1].predict
+    models.clear()
+    gc.collect()
+    np.testing.assert_array_equal(method(X, 2), 3 * X.T ** 2)
+    np.testing.assert_array_equal(Model(4.0).predict(X, 2), 4 * X.T ** 2)
     power = adjit.compile(lambda x, how: x.T * how[0], backend="native", static="how")
     for how in ([2.0], [3.0]):
         for _ in range(3):

@@ -1,6 +1,6 @@
 """The native entry: machine code that Python calls in place of a compiled function, from the check of the arguments to the tree of results.
 
-    object = compile_entry(field)      # `field`: where in the callable object the address of its FUNCTION record is
+    object = compile_entry(field)      # `field`: where in the callable object the address of its FUNCTION record is, and next what it is bound to
 
 It goes through the programs of the function (`entry_records.py`), the one used last first. Where the arguments are what a program was
 compiled for, it runs that; whatever else they are, it calls the function's slow path in Python with the same arguments, and has changed
@@ -156,7 +156,7 @@ def _give_arena(text: RoutineText, arena: str) -> None:
 
 def _write_attempt(text: RoutineText) -> None:
     """Run a program if the arguments are what it was compiled for and all that it depends on is as it was; `_NEXT` otherwise."""
-    with text.routine("ptr", "attempt", "ptr %function", "ptr %program", "ptr %args", "i64 %positional", "ptr %names"):
+    with text.routine("ptr", "attempt", "ptr %function", "ptr %program", "ptr %bound", "ptr %args", "i64 %positional", "ptr %names"):
         _check_call(text)
         ask = text.load("%program", PROGRAM["ask"], "ptr")
         with text.when(text.differ(ask, "null")):
@@ -209,6 +209,8 @@ def _check_call(text: RoutineText) -> None:
     here = text.variable(0)
     with text.when(text.differ("%names", "null")):
         here.set(text.load("%names", layout.SIZE))
+    with text.when(text.differ(text.load("%program", PROGRAM["bound"], "ptr"), "%bound")):
+        text.give(f"ptr {_NEXT}")
     fewer = text.compare("ne", text.load("%program", PROGRAM["positional"]), "%positional")
     with text.when(text.let(f"or i1 {fewer}, {text.compare('ne', keywords, here.now)}")):
         text.give(f"ptr {_NEXT}")
@@ -225,7 +227,7 @@ def _check_call(text: RoutineText) -> None:
 def _write_entry(text: RoutineText, field: int) -> None:
     with text.routine("ptr", SYMBOL, "ptr %self", "ptr %args", "i64 %flagged", "ptr %names", linkage=""):
         positional = text.let(f"and i64 %flagged, {(1 << _OFFSET_BIT) - 1}")
-        function = text.load("%self", field, "ptr")
+        function, bound = text.load("%self", field, "ptr"), text.load("%self", field + 8, "ptr")
         with text.when(text.compare("eq", text.load(text.load(function, FUNCTION["traces"], "ptr")), 0)):
             index = text.variable(0)
             with text.loop():
@@ -237,7 +239,7 @@ def _write_entry(text: RoutineText, field: int) -> None:
                 program = text.load(text.element(chain, index.now), kind="ptr")
                 owner = text.load(program, PROGRAM["owner"], "ptr")
                 text.call("void", "@Py_IncRef", f"ptr {owner}")
-                arguments = (f"ptr {function}", f"ptr {program}", "ptr %args", f"i64 {positional}", "ptr %names")
+                arguments = (f"ptr {function}", f"ptr {program}", f"ptr {bound}", "ptr %args", f"i64 {positional}", "ptr %names")
                 done = text.call("ptr", "@attempt", *arguments)
                 text.call("void", "@Py_DecRef", f"ptr {owner}")
                 with text.when(text.same(done, _NEXT)):

@@ -31,6 +31,7 @@ FUNCTION = _record(
 
 PROGRAM = _record(
     "positional", "keywords", "names",      # numbers of arguments, and the names of the latter
+    "bound",                                # the object that it is a method of, or null
     "arguments",                            # a node for each
     "recording", "needs_mode",              # whether gradients are recorded (True or False); whether that has to be asked every time
     "ask",                                  # a Python function that gives True where all else holds that the program depends on, or null
