@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import gc
 import pickle
-import sys
 import weakref
 
 import numpy as np
@@ -315,31 +314,6 @@ def test_more_signatures_than_the_entry_tries() -> None:
     recent = arrays[-MOST_PROGRAMS:]
     assert all(runs_natively(function, array) for array in (*recent, *reversed(recent)))
     assert function.cache_info().traces == len(arrays)
-
-
-def test_an_index_out_of_range_is_an_error_of_the_users_line() -> None:
-    def function(x, i):
-        return x[i], x.T
-
-    good, bad = np.array([1, 0]), np.array([0, 5])
-    function_ = hot(function, X, good)
-    cold = adjit.compile(function, backend="native")
-    with pytest.raises(IndexError) as wanted:
-        cold(X, bad)
-    text = str(wanted.value)
-    assert "test_native_entry.py" in text
-    del wanted
-    gc.collect()
-    references = sys.getrefcount(X), sys.getrefcount(bad)
-    for _ in range(100):
-        with pytest.raises(IndexError) as error:
-            function_(X, bad)
-        assert str(error.value) == text
-    del error
-    gc.collect()
-    assert abs(sys.getrefcount(X) - references[0]) < 5
-    assert abs(sys.getrefcount(bad) - references[1]) < 5
-    np.testing.assert_array_equal(function_(X, good)[0], X[good])
 
 
 def test_methods_and_static_arguments() -> None:

@@ -22,6 +22,31 @@ pytestmark = needs_entry
 OFFSET = np.array([1.0, 2.0, 3.0])
 
 
+def test_an_index_out_of_range_is_an_error_of_the_users_line() -> None:
+    def function(x, i):
+        return x[i], x.T
+
+    good, bad = np.array([1, 0]), np.array([0, 5])
+    function_ = hot(function, X, good)
+    cold = adjit.compile(function, backend="native")
+    with pytest.raises(IndexError) as wanted:
+        cold(X, bad)
+    text = str(wanted.value)
+    assert "test_native_entry_memory.py" in text
+    del wanted
+    gc.collect()
+    references = sys.getrefcount(X), sys.getrefcount(bad)
+    for _ in range(100):
+        with pytest.raises(IndexError) as error:
+            function_(X, bad)
+        assert str(error.value) == text
+    del error
+    gc.collect()
+    assert abs(sys.getrefcount(X) - references[0]) < 5
+    assert abs(sys.getrefcount(bad) - references[1]) < 5
+    np.testing.assert_array_equal(function_(X, good)[0], X[good])
+
+
 def test_large_results_lie_in_blocks_that_are_used_again() -> None:
     n = int((BLOCK_BYTES / 8) ** 0.5) + 1
     x = np.arange(float(n * n)).reshape(n, n)

@@ -1,6 +1,6 @@
 """The native entry: machine code that Python calls in place of a compiled function, from the check of the arguments to the tree of results.
 
-    object = compile_entry(field)      # `field`: where in the callable object the address of its FUNCTION record is, and next what it is bound to
+    object = compile_entry(field)   # `field`: where in the callable object the address of its FUNCTION record is, then what it is bound to
 
 It goes through the programs of the function (`entry_records.py`), the one used last first. Where the arguments are what a program was
 compiled for, it runs that; whatever else they are, it calls the function's slow path in Python with the same arguments, and has changed
