@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.layout import Handing, Layout, aligned
 
-
-@dataclass(frozen=True, slots=True)
-class RegionMemory:
-    """The memory of one region, in bytes from the start of the scratch memory.
-
-    `arena` is where its arena begins. `results` says for each of its results where it is handed over: None where that is the memory of
-    the parameter that it is the new content of.
-    """
-
-    arena: int
-    results: tuple[int | None, ...]
+Places = tuple[int | None, ...]
+"""For each result of a region the byte of the scratch memory where it is handed over; None where that is the memory of the parameter that
+it is the new content of."""
 
 
-def region_memory(regions: Sequence[Graph]) -> tuple[list[RegionMemory], int]:
-    """The memory of planned regions, which never run at the same time; and how many bytes that is."""
-    found: list[RegionMemory] = []
+def region_memory(regions: Sequence[Graph]) -> tuple[list[Places], int]:
+    """Where planned regions, which never run at the same time, hand over their results; and how many bytes they need. The arena of each
+    begins where the scratch memory does."""
+    found: list[Places] = []
     size = 0
     for region in regions:
         layout = Layout(region)
@@ -33,7 +25,7 @@ def region_memory(regions: Sequence[Graph]) -> tuple[list[RegionMemory], int]:
             in_place = home.handing is Handing.DONATED and layout.places[value] == Slot("param", home.param)
             places.append(None if in_place and _takes(region, home.param, index) else end)
             end += 0 if places[-1] is None else aligned(value.type.nbytes)
-        found.append(RegionMemory(0, tuple(places)))
+        found.append(tuple(places))
         size = max(size, end)
     return found, size
 

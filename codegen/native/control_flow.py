@@ -20,7 +20,7 @@ from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.ir.printer import print_graph
-from adjit.ir.region_memory import RegionMemory, region_memory
+from adjit.ir.region_memory import Places, region_memory
 
 RUNS = 64
 """How often a `while_loop` is taken to run, where work is estimated."""
@@ -62,7 +62,7 @@ def region_prefix(region: Graph) -> str:
 
 
 class _Text(StepText):
-    def __init__(self, op: Op, target: Target, programs: Sequence[ProgramCode], memory: Sequence[RegionMemory]):
+    def __init__(self, op: Op, target: Target, programs: Sequence[ProgramCode], memory: Sequence[Places]):
         super().__init__(target)
         self.op = op
         self.programs = programs
@@ -211,21 +211,20 @@ class _Text(StepText):
     def handed_over(self, number: int, scratch: str) -> list[str | None]:
         """Pointers for the results of a region that are not written in place."""
         return [None if offset is None else self.let(f"getelementptr i8, ptr {scratch}, i64 {offset}")
-                for offset in self.memory[number].results]
+                for offset in self.memory[number]]
 
     def copy_back(self, number: int, carried: Sequence[str], scratch: str) -> None:
         """Put what a run handed over elsewhere where it is carried."""
         region = self.op.regions[number]
         first = len(region.results) - len(carried)
-        for pointer, value, offset in zip(carried, region.results[first:], self.memory[number].results[first:], strict=True):
+        for pointer, value, offset in zip(carried, region.results[first:], self.memory[number][first:], strict=True):
             if offset is not None:
                 self.copy(pointer, self.let(f"getelementptr i8, ptr {scratch}, i64 {offset}"), value.type.nbytes)
 
     def call_region(self, number: int, params: str, targets: str, scratch: str) -> None:
         """Run a region; where it fails, return."""
         program = self.programs[number]
-        arena = self.let(f"getelementptr i8, ptr {scratch}, i64 {self.memory[number].arena}")
-        status = self.let(f"call i64 @{program.entry}(ptr {params}, ptr {targets}, ptr {arena}, ptr null)")
+        status = self.let(f"call i64 @{program.entry}(ptr {params}, ptr {targets}, ptr {scratch}, ptr null)")
         if not program.checks:
             return
         good, bad = (f"{name}{self.fresh()}" for name in ("good", "bad"))

@@ -14,10 +14,10 @@ from adjit.ir.ops.arithmetic import divide, multiply, strong_multiply
 from adjit.ir.ops.broadcasting import broadcast, infer_reduction, other_axes, reduce_sum, reduction_samples
 from adjit.ir.ops.comparison import greater, less
 from adjit.ir.ops.creation import full_like
+from adjit.ir.ops.cumulative import products_before
 from adjit.ir.ops.movement import reshape, transpose
 from adjit.ir.ops.rules import ANY, NUMBER
 from adjit.ir.ops.sampling import BOTH_BOOLS, INTEGERS
-from adjit.ir.ops.cumulative import products_before
 from adjit.ir.ops.selection import select
 from adjit.ir.types import BOOL
 
