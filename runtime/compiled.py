@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, overload
+
+import numpy as np
 
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
@@ -18,12 +19,13 @@ from adjit.runtime import settings
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.explain import explain_program
 from adjit.runtime.exports.export import export_program
+from adjit.runtime.exports.native_callable import NativeCallable, make_callable
 from adjit.runtime.memory_report import MemoryReport
 from adjit.runtime.native_entry import activate, callable_type
 from adjit.runtime.profile import Profile
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
-from adjit.runtime.reports import check_stage, graph_text, kernel_texts, memory_of
+from adjit.runtime.reports import check_stage, graph_text, kernel_texts, memory_of, warn_of_traces
 from adjit.tracer.box import ByReference
 from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.source import find_user_location
@@ -153,6 +155,28 @@ class CompiledFunction:
                    params: str | Iterable[str] | None, target: str, levels: Sequence[str] | None) -> list[Path]:
         """Export `fun`: the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
+        program, captured = self._native(fun, args, kwargs, signature)
+        return export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
+
+    def as_callable(self, *args: Any, **kwargs: Any) -> NativeCallable:
+        """C functions of a scalar function of float64 numbers, or of its value and gradient, which need no Python to be called.
+
+        For these example arguments (one float64 array, or floats), or those of the last call. Arrays that the function reaches by itself
+        become part of the code, as they are now. Raises `ExportError` where the function is not of that form.
+        """
+        return self.callable_for(self.fun, args, kwargs)
+
+    def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NativeCallable:
+        """The C functions of `fun`: the function, or its bound method of an instance."""
+        if not args and not kwargs and self.choices.backend == "native":
+            program = self.program(fun, args, kwargs)
+            return make_callable(program, program.current(program.signature), program.signature)
+        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
+        return make_callable(*self._native(fun, args, kwargs, signature), signature)
+
+    def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature
+                ) -> tuple[Program, tuple[np.ndarray, ...]]:
+        """The program for a call, as the native backend makes it, and the arrays that it would reach by itself."""
         if self.choices.backend == "native":
             program = (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
         else:
@@ -160,7 +184,7 @@ class CompiledFunction:
         captured = program.current(signature)
         if captured is None:
             raise ExportError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
-        return export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
+        return program, captured
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`: the function, or its bound method of an instance."""
@@ -223,20 +247,11 @@ class CompiledFunction:
             program = compile_program(fun, args, kwargs, signature, self.choices, self._cache.reason(signature), update_in_place)
             self._cache.keep(signature, program)
             if self._cache.traces == MANY_TRACES:
-                self._warn(program.reason)
+                warn_of_traces(function_name(self.fun), MANY_TRACES, program.reason)
             captured = program.trace.captured if program.tensors is None else program.current(signature)
             if captured is None:
                 raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
             return program, captured
-
-    def _warn(self, reason: str) -> None:
-        """Say once that calls are slow because each is traced anew."""
-        place = find_user_location()
-        where = f", now at {place}" if place else ""
-        warnings.warn(
-            f"{function_name(self.fun)} was traced {MANY_TRACES} times{where}; the last time because: {reason}. "
-            "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",
-            RuntimeWarning, stacklevel=2)
 
 
 def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -301,6 +316,11 @@ class BoundCompiledFunction:
         """As `CompiledFunction.export`."""
         fun, args = self._split(args)
         return self.__func__.export_for(fun, path, args, dict(kwargs or {}), params, target, levels)
+
+    def as_callable(self, *args: Any, **kwargs: Any) -> NativeCallable:
+        """As `CompiledFunction.as_callable`."""
+        fun, args = self._split(args) if args or kwargs else (self.__func__.fun, args)
+        return self.__func__.callable_for(fun, args, kwargs)
 
     def cache_info(self) -> CacheInfo:
         """As `CompiledFunction.cache_info`; of all instances together."""

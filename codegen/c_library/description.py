@@ -98,3 +98,12 @@ def shape_text(shape: Sequence[int]) -> str:
     ('[784][512]', 'a number')
     """
     return "".join(f"[{size}]" for size in shape) or "a number"
+
+
+def bytes_text(content: bytes) -> str:
+    r"""Bytes as LLVM's text has them, between quotation marks.
+
+    >>> print(bytes_text(bytes((97, 34, 0))))
+    a\22\00
+    """
+    return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in content)

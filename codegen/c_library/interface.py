@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjit.codegen.c_library.description import CArray, CProgram
+from adjit.codegen.c_library.description import CArray, CProgram, bytes_text
 from adjit.codegen.c_library.processor import level_function
 from adjit.codegen.c_library.status import STATUS
 from adjit.codegen.target import Target
@@ -34,13 +34,9 @@ def interface_text(program: CProgram, targets: Sequence[Target], entries: Sequen
     return "\n".join(parts)
 
 
-def _bytes(content: bytes) -> str:
-    return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in content)
-
-
 def _text(name: str, text: str) -> str:
     content = text.encode() + b"\0"
-    return f'@{name} = internal constant [{len(content)} x i8] c"{_bytes(content)}"'
+    return f'@{name} = internal constant [{len(content)} x i8] c"{bytes_text(content)}"'
 
 
 def _constants(program: CProgram) -> str:
@@ -52,7 +48,7 @@ def _constants(program: CProgram) -> str:
     lines.append(_text("status.unknown", "an unknown status"))
     lines.append(f"@statuses = internal constant [{len(STATUS)} x ptr] [{', '.join(f'ptr @status.{n}' for n in range(len(STATUS)))}]")
     for k, content in enumerate(program.constants):
-        lines.append(f'@constant.{k} = internal constant [{max(len(content), 1)} x i8] c"{_bytes(content or bytes(1))}", align 64')
+        lines.append(f'@constant.{k} = internal constant [{max(len(content), 1)} x i8] c"{bytes_text(content or bytes(1))}", align 64')
     return "\n".join(lines)
 
 

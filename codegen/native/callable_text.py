@@ -1,0 +1,121 @@
+"""A program as functions of numbers, in LLVM text: what integrators and samplers in C call in place of a Python function.
+
+    int32_t evaluate(int64_t n, const double *x, double *value, double *gradient)       0, or the number of a `STATUS`
+    double value(int n, double *x, void *user_data)                                     NaN where that is not 0
+    double value_and_grad(int64_t n, const double *x, double *gradient, void *user_data)
+    double value_of_one(double x, void *user_data)
+
+Small working memory lies on the stack of the caller's thread, large one is allocated for each call: any number of calls may be under way
+at once, from any threads, and within each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adjit.codegen.c_library.description import bytes_text
+from adjit.codegen.native.program import ENTRY
+from adjit.codegen.native.program_code import ProgramCode
+from adjit.codegen.native.routine_text import RoutineText
+
+STATUS = (
+    "no error", "the function takes another number of variables", "a pointer is NULL", "there is no memory", "an index is out of range")
+"""What `evaluate` returns, in words."""
+
+SYMBOL = "adjit_functions"
+FUNCTIONS = ("evaluate", "value", "value_and_grad", "value_of_one")
+"""In the order of their addresses in the table `SYMBOL`; null for those that the program has not."""
+
+STACK_BYTES = 1 << 16
+"""Working memory up to which it lies on the stack."""
+
+_LINE = 64
+_NAN = "0x7FF8000000000000"
+_DECLARATIONS = """
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What a program means as a function of `count` numbers.
+
+    `params` has for each parameter of the program the place of its first number in x, or the constant that it is. Result number `value`
+    is the value; `gradient` has the other results with the places of their first numbers.
+    """
+
+    count: int
+    params: Sequence[int | bytes]
+    value: int
+    gradient: Sequence[tuple[int, int]]
+    arena_bytes: int
+
+
+def callable_text(code: ProgramCode, objective: Objective) -> str:
+    """The module: the program, its functions of numbers, and the table of their addresses."""
+    constants = [part for part in objective.params if isinstance(part, bytes)]
+    declared = [f"@objective.{k} = internal constant [{max(len(part), 1)} x i8] c\"{bytes_text(part or bytes(1))}\", align {_LINE}"
+                for k, part in enumerate(constants)]
+    text = RoutineText("\n".join([_DECLARATIONS, *declared]))
+    _write_evaluate(text, objective)
+    there = ["evaluate", "value"]
+    with text.routine("double", "value", "i32 %n", "ptr %x", "ptr %user"):
+        _give_value(text, text.let("sext i32 %n to i64"), "%x", "null")
+    if objective.gradient:
+        there.append("value_and_grad")
+        with text.routine("double", "value_and_grad", "i64 %n", "ptr %x", "ptr %gradient", "ptr %user"):
+            _give_value(text, "%n", "%x", "%gradient")
+    if objective.count == 1:
+        there.append("value_of_one")
+        with text.routine("double", "value_of_one", "double %x", "ptr %user"):
+            variable = text.variable("%x", "double")
+            _give_value(text, "1", variable.place, "null")
+    table = ", ".join(f"ptr @{name}" if name in there else "ptr null" for name in FUNCTIONS)
+    return f"{code.text}\n{text}\n@{SYMBOL} = constant [{len(FUNCTIONS)} x ptr] [{table}]\n"
+
+
+def _give_value(text: RoutineText, count: str, x: str, gradient: str) -> None:
+    value = text.variable(_NAN, "double")
+    status = text.call("i32", "@evaluate", f"i64 {count}", f"ptr {x}", f"ptr {value.place}", f"ptr {gradient}")
+    with text.when(text.compare("ne", status, 0, "i32")):
+        text.give(f"double {_NAN}")
+    text.give(f"double {value.now}")
+
+
+def _write_evaluate(text: RoutineText, objective: Objective) -> None:
+    own = -(-objective.arena_bytes // _LINE) * _LINE
+    total = own + -(-8 * objective.count // _LINE) * _LINE      # behind the arena the gradient, where nobody asks for it
+    allocates = total > STACK_BYTES
+    with text.routine("i32", "evaluate", "i64 %n", "ptr %x", "ptr %value", "ptr %gradient"):
+        with text.when(text.compare("ne", "%n", objective.count)):
+            text.give("i32 1")
+        either = text.let(f"or i1 {text.same('%x', 'null')}, {text.same('%value', 'null')}")
+        with text.when(either):
+            text.give("i32 2")
+        if allocates:
+            memory = text.call("ptr", "@aligned_alloc", f"i64 {_LINE}", f"i64 {total}")
+            with text.when(text.same(memory, "null")):
+                text.give("i32 3")
+        else:
+            memory = text.let(f"alloca i8, i64 {max(total, _LINE)}, align {_LINE}")
+        unasked = text.same("%gradient", "null")
+        gradient = text.let(f"select i1 {unasked}, ptr {text.at(memory, own)}, ptr %gradient")
+        params = text.let(f"alloca i64, i64 {max(len(objective.params), 1)}")
+        results = text.let(f"alloca i64, i64 {1 + len(objective.gradient)}")
+        constant = 0
+        for number, part in enumerate(objective.params):
+            if isinstance(part, bytes):
+                place, constant = f"@objective.{constant}", constant + 1
+            else:
+                place = text.at("%x", 8 * part)
+            text.store(f"ptr {place}", params, 8 * number)
+        text.store("ptr %value", results, 8 * objective.value)
+        for number, first in objective.gradient:
+            text.store(f"ptr {text.at(gradient, 8 * first)}", results, 8 * number)
+        failed = text.call("i64", f"@{ENTRY}", f"ptr {params}", f"ptr {results}", f"ptr {memory}", "ptr null")
+        if allocates:
+            text.call("void", "@free", f"ptr {memory}")
+        good = text.compare("eq", failed, 0)
+        text.give(f"i32 {text.let(f'select i1 {good}, i32 0, i32 4')}")
