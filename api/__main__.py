@@ -1,4 +1,4 @@
-"""The command line: `python -m adjit info`, `doctor`, `cache`, `bench`, `opt FILE.ir --passes a,b`."""
+"""The command line: `python -m adjit info`, `doctor`, `cache`, `inspect FILE.adjit`, `bench`, `opt FILE.ir --passes a,b`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from adjit import bench_command, cache_command, doctor_command, info_command, opt_command
+from adjit import bench_command, cache_command, doctor_command, info_command, inspect_command, opt_command
 from adjit.ir.errors import AdjitError
 
 
@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 0, or 1 after an error that was reported, or 2 for a command line that cannot be read."""
     parser = argparse.ArgumentParser(prog="adjit", description="Compile and differentiate NumPy programs.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (info_command, doctor_command, cache_command, bench_command, opt_command):
+    for command in (info_command, doctor_command, cache_command, inspect_command, bench_command, opt_command):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     try:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from llvmlite import binding
 
+from adjit.codegen.target import host_targets
 from adjit.runtime import settings
+from adjit.runtime.exports.library import SYSTEMS
+from adjit.runtime.native_code import native_is_supported
 
 LIBRARIES = ("adjit", "numpy", "llvmlite", "numba", "optree")
 VECTOR_FEATURES = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "neon", "sve")
@@ -23,7 +26,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(options: argparse.Namespace) -> int:
     """Print the facts that a report of a problem needs."""
-    for title, lines in (("versions", _versions()), ("machine", _machine()), ("backends", BACKENDS), ("cache", _cache()),
+    for title, lines in (("versions", _versions()), ("machine", _machine()), ("backends", _backends()), ("cache", _cache()),
                          ("settings", _settings())):
         print(title)
         width = max(map(len, lines))
@@ -32,10 +35,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-BACKENDS = {
-    "numba": "fused kernels, compiled for this machine (the default)",
-    "interpret": "NumPy, one op at a time: the reference",
-}
+def _backends() -> dict[str, str]:
+    default = " (the default)"
+    native = native_is_supported()
+    targets = f"for {', '.join(target.name for target in host_targets())}" if native else "not on this system"
+    return {
+        "native": f"the whole program as machine code, {targets}{default if native else ''}",
+        "numba": f"fused kernels, compiled by Numba{'' if native else default}",
+        "interpret": "NumPy, one op at a time: the reference",
+        "exports": "; ".join(f"{system}: {', '.join(levels)}" for system, levels in SYSTEMS.items()),
+    }
 
 
 def _versions() -> dict[str, str]:

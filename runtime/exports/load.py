@@ -17,7 +17,7 @@ import numpy as np
 from adjit.codegen.c_library.processor import RUNS
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.link import load as load_code
-from adjit.codegen.native.artifact import Artifact, artifact_of_json, compile_program_text
+from adjit.codegen.native.artifact import Artifact, compile_program_text
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.object_image import link_image
 from adjit.codegen.target import LEVELS, Target
@@ -27,11 +27,11 @@ from adjit.ir.parser import parse
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime import settings
 from adjit.runtime.entry_records import FunctionRecord
-from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, read_archive
-from adjit.runtime.exports.interface_data import ExportedParameter, Interface, interface_of_data
+from adjit.runtime.exports.archive import CODE, PROGRAM
+from adjit.runtime.exports.contents import argument_paths, read_program
+from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.record import make_loaded_record
-from adjit.runtime.exports.tensors_file import read_tensors
-from adjit.runtime.exports.trees import check_form, leaf_paths, put_together, take_apart
+from adjit.runtime.exports.trees import put_together, take_apart
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native_code import NativeCode, native_target
 from adjit.runtime.native_entry import activate, callable_type
@@ -56,7 +56,7 @@ class LoadedFunction:
         self.state = MappingProxyType({param.name: tensors[param.name] for param in params if param.source == "state"})
         self._own = {number: tensors[param.name] for number, param in enumerate(params) if param.source != "argument"}
         self._arguments = [(number, param.leaf) for number, param in enumerate(params) if param.source == "argument"]
-        paths = _paths(interface)
+        paths = argument_paths(interface)
         self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params])
         self._leaves = 1 + max([*paths, -1])
         self.arguments = _stored(interface, tensors, given)
@@ -132,22 +132,14 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     array([0., 2., 4.])
     """
     place = Path(path)
-    manifest, parts = read_archive(place, sha256)
-    try:
-        artifact = artifact_of_json(manifest["artifact"])
-        interface = interface_of_data(manifest["interface"])
-        tensors = read_tensors(parts[TENSORS])
-        given = tuple(manifest["given"])
-        _check_interface(interface, artifact, tensors, given)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ExportError(f"{place} is damaged: {type(error).__name__}: {error}", hint="export the program again") from None
-    if manifest["system"] != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        raise ExportError(f"{place} is a program for {manifest['system']}, and this is another system")
+    contents = read_program(place, sha256)
+    if contents.manifest["system"] != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        raise ExportError(f"{place} is a program for {contents.manifest['system']}, and this is another system")
+    parts, artifact = contents.parts, contents.artifact
     level, code = _code(parts, artifact, place)
-    threads = settings.THREADS.get()
-    executable = NativeExecutable(code, lambda: parse(parts[PROGRAM].decode()), threads)
+    executable = NativeExecutable(code, lambda: parse(parts[PROGRAM].decode()), settings.THREADS.get())
     kind: type[LoadedFunction] = callable_type(LoadedFunction)
-    return kind(artifact.name, level, executable, interface, tensors, given)
+    return kind(artifact.name, level, executable, contents.interface, contents.tensors, contents.given)
 
 
 def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
@@ -177,14 +169,6 @@ def _as_graph(name: str, params: tuple[ExportedParameter, ...]) -> Graph:
     return Graph(name, values, (), (), tuple(param.role for param in params))
 
 
-def _paths(interface: Interface) -> dict[int, str]:
-    """How the user writes each leaf of a call."""
-    found: dict[int, str] = {}
-    for name, form in [*zip(interface.names, interface.arguments["tuple"], strict=True), *interface.keywords["dict"]]:
-        leaf_paths(form, name, found)
-    return found
-
-
 def _stored(interface: Interface, tensors: Mapping[str, np.ndarray], given: tuple[str, ...]) -> dict[str, Any]:
     leaves: list[Any] = [None] * (1 + max([param.leaf for param in interface.params] + [-1]))
     for param in interface.params:
@@ -193,28 +177,3 @@ def _stored(interface: Interface, tensors: Mapping[str, np.ndarray], given: tupl
     names = {name.partition(".")[0] for name in given}
     arguments = [*zip(interface.names, interface.arguments["tuple"], strict=True), *interface.keywords["dict"]]
     return {name: put_together(form, leaves) for name, form in arguments if name in names}
-
-
-def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[str, np.ndarray], given: tuple[str, ...]) -> None:
-    """Raise `ValueError` where the parts of a file do not fit together: its code would read and write where nothing is."""
-    if len(interface.params) != len(artifact.params) or len(interface.results) != len(artifact.results):
-        raise ValueError("the numbers of parameters or results differ")
-    for param, known in zip(interface.params, artifact.params, strict=True):
-        if (param.dtype, param.shape, param.role) != (known.dtype, tuple(known.shape), known.role) or param.dtype not in SHORT_NAMES:
-            raise ValueError(f"the parameter {param.name} is described in two ways")
-        needed = param.source != "argument" or param.name in given
-        if needed and (tensors[param.name].shape, tensors[param.name].dtype) != (param.shape, SHORT_NAMES[param.dtype]):
-            raise ValueError(f"the array {param.name} is not as the program takes it")
-    leaves = 1 + max([param.leaf for param in interface.params] + [-1])
-    check_form(interface.arguments, leaves)
-    check_form(interface.keywords, leaves)
-    check_form(interface.result, len(interface.results) + len(interface.params))
-    memory = {number: (param.dtype, param.shape) for number, param in enumerate(interface.params) if param.written}
-    if any(result.param != -1 and memory.get(result.param) != (result.dtype, result.shape) for result in artifact.results):
-        raise ValueError("a result lies in memory that it cannot lie in")
-    if set(_paths(interface)) != {param.leaf for param in interface.params if param.source == "argument"}:
-        raise ValueError("the arguments and their trees differ")
-    if any(not (0 <= param < len(interface.params) and 0 <= result < len(interface.results)) for param, result in interface.replaced):
-        raise ValueError("a result replaces a parameter that is not there")
-
-
