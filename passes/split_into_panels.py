@@ -47,8 +47,7 @@ from adjit.passes.panel_rules import Needs, is_divisible, panel_attributes, pane
 
 MOST_PANELS = 64
 
-FEWEST_PANELS = 4
-"""So that two threads share the work evenly, and that what lives inside a panel is much smaller than the whole."""
+FEWEST_PANELS = 2
 
 FEWEST_ROWS = 16
 """Rows of a product in a panel, below which its tiles wait for their operands."""
@@ -83,8 +82,13 @@ _FREE = frozenset({"constant", "broadcast", "reshape"})
 
 def _counts(graph: Graph) -> list[int]:
     """Numbers of panels that fit at least one product, the fewest first."""
-    lengths = {op.result.type.shape[0] for op in graph.ops if op.definition.kind is Kind.CONTRACTION and op.result.type.rank > 1}
-    return [count for count in range(FEWEST_PANELS, MOST_PANELS + 1) if any(length % count == 0 for length in lengths)]
+    longest: dict[int, int] = {}        # by the length of the first axis, the most panels that leave products enough rows
+    for op in graph.ops:
+        if op.definition.kind is Kind.CONTRACTION and not (op.result.type.rank == 2 and op.attrs["transpose_a"]):
+            length = op.result.type.shape[0]
+            longest[length] = max(longest.get(length, 0), length if op.result.type.rank > 2 else length // FEWEST_ROWS)
+    return [count for count in range(FEWEST_PANELS, MOST_PANELS + 1)
+            if any(length % count == 0 and count <= most for length, most in longest.items())]
 
 
 @dataclass(slots=True)

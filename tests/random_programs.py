@@ -33,11 +33,11 @@ ELEMENTWISE = tuple(record for record in DEFINITIONS.values() if record.kind is 
 REDUCTIONS = tuple(record for record in DEFINITIONS.values() if record.kind is Kind.REDUCTION)
 
 EXACT = frozenset({
-    "negative", "abs", "sign", "square", "reciprocal", "add", "subtract", "multiply", "divide", "strong_multiply", "strong_divide", "sqrt",
+    "negative", "abs", "sign", "square", "reciprocal", "multiply", "divide", "strong_multiply", "strong_divide", "sqrt",
     "floor", "ceil", "trunc", "rint", "floor_divide", "remainder", "maximum", "minimum", "fmax", "fmin", "select", "convert",
     "stop_gradient", "relu", "reduce_max", "reduce_min", "update_slice", "take", "take_along_axis", "scatter_set",
     *(record.name for record in DEFINITIONS.values() if record.kind in (Kind.MOVEMENT, Kind.CREATION))})
-"""Ops on floats that IEEE 754 rounds in one way only, or that compute nothing."""
+"""Ops on floats that are rounded in one way only, or that compute nothing. A sum may be rounded together with a product in it."""
 
 JUMPING = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floor_divide", "remainder", "arctan2"})
 """Ops that turn a difference of rounding into a large one; so do all that make bools or integers of floats."""
