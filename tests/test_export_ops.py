@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from native_steps import module_text, undefined_symbols
+from native_steps import module_text
+from object_code import undefined_symbols
 from op_cases import for_each_op, type_of
 
 from adjit.codegen.native.lower_op import lower_op

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adjit.codegen.c_library.description import CProgram
 from adjit.codegen.c_library.interface import interface_text
+from adjit.codegen.c_library.stack import stack_bytes
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import Target, machine
 from adjit.ir.graph import Graph
@@ -19,8 +21,11 @@ _DEFINE = re.compile(r"^(define .*) \{$", re.MULTILINE)
 _METADATA = re.compile(r"^!\w+ = .*$", re.MULTILINE)
 
 
-def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -> str:
-    """The module of a planned graph for `targets`, the best first. Raises `UnsupportedError` where an op has no machine code."""
+def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -> tuple[str, CProgram]:
+    """The module of a planned graph for `targets`, the best first, and the program with the stack that it needs.
+
+    Raises `UnsupportedError` where an op has no machine code.
+    """
     declarations: dict[str, None] = {}
     metadata: dict[str, None] = {}
     parts, entries = [], []
@@ -34,8 +39,10 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
         parts.append(_DEFINE.sub(rf"\1 {attributes} {{", _METADATA.sub("", text)))
         declarations.update(dict.fromkeys(sorted(code.declarations)))
         entries.append(code.entry)
+    functions = "\n".join(parts)
+    program = replace(program, stack_bytes=max(stack_bytes(functions, entry) for entry in entries))
     interface = interface_text(program, targets, entries)
-    return "\n".join([*declarations, *parts, interface, *metadata, ""])
+    return "\n".join([*declarations, functions, interface, *metadata, ""]), program
 
 
 def _with_prefix(text: str, shared: str, prefix: str) -> str:

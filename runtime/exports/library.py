@@ -59,7 +59,8 @@ def write_library(path: Path, planned: Graph, program: CProgram, levels: Mapping
     Without a linker the object file is written in place of the shared library, and `ExportError` says so.
     """
     targets = list(levels.values())
-    code = compile_library(library_text(planned, program, targets), targets[-1])
+    text, program = library_text(planned, program, targets)
+    code = compile_library(text, targets[-1])
     header = path.with_suffix(".h")
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
         object_file = Path(folder) / f"{path.stem}.o"
