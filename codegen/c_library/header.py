@@ -52,7 +52,8 @@ def _usage(program: CProgram) -> list[str]:
     lines += [f"     {_line(array)}" + (f", in the memory of input {program.inputs[array.input].name}" if array.input >= 0 else "")
               for array in program.outputs]
     return [*lines, "",
-            "   The library allocates nothing, keeps nothing between runs, starts no threads, and calls nothing but memcpy and memset."]
+            "   The library allocates nothing, keeps nothing between runs, starts no threads, and calls nothing but memcpy and memset.",
+            f"   A run takes about {program.prefix.upper()}_STACK_BYTES of the stack of its thread."]
 
 
 def _levels(program: CProgram) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -76,9 +77,7 @@ class NativeCallable:
 
     def low_level_callable(self) -> Any:
         """The `scipy.LowLevelCallable` of `value`, which SciPy's integrators call without Python."""
-        from scipy import LowLevelCallable
-
-        return LowLevelCallable(self.value)     # type: ignore[attr-defined]
+        return import_module("scipy").LowLevelCallable(self.value)      # type: ignore[attr-defined]
 
 
 def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signature: CallSignature) -> NativeCallable:
