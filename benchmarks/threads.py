@@ -1,9 +1,9 @@
-"""What splitting a step over threads costs: launches of empty tasks when the pool's threads spin, and when they sleep; and what two threads bring.
+"""What splitting a step over threads costs: launches of empty tasks when threads spin and when they sleep; and what two threads bring.
 
     python threads.py [--threads 2] [--rounds 2000]
 
-For each size of work, one launch on the pool beside the same work on one thread, right after another launch (`hot`), and after a pause in which the
-threads have gone to sleep (`asleep`): medians, in us. From the size on where the pool is faster, a step is worth splitting.
+For each size of work, one launch on the pool beside the same work on one thread, right after another launch (`hot`), and after a pause in
+which the threads have gone to sleep (`asleep`): medians, in us. From the size on where the pool is faster, a step is worth splitting.
 """
 
 from __future__ import annotations

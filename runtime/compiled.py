@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
+from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.explain import explain_program
-from adjit.runtime.exports.export import export_program
-from adjit.runtime.exports.native_callable import NativeCallable, make_callable
 from adjit.runtime.memory_report import MemoryReport
 from adjit.runtime.native_entry import activate, callable_type
 from adjit.runtime.profile import Profile
@@ -31,6 +30,13 @@ from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import flatten
+
+if TYPE_CHECKING:
+    from adjit.runtime.exports import export as exporting
+    from adjit.runtime.exports import native_callable as calling
+else:
+    exporting = OnDemand("adjit.runtime.exports.export")
+    calling = OnDemand("adjit.runtime.exports.native_callable")
 
 MANY_TRACES = 16
 """Traces after which a function is warned about, once."""
@@ -156,9 +162,9 @@ class CompiledFunction:
         """Export `fun`: the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
         program, captured = self._native(fun, args, kwargs, signature)
-        return export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
+        return exporting.export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
 
-    def as_callable(self, *args: Any, **kwargs: Any) -> NativeCallable:
+    def as_callable(self, *args: Any, **kwargs: Any) -> calling.NativeCallable:
         """C functions of a scalar function of float64 numbers, or of its value and gradient, which need no Python to be called.
 
         For these example arguments (one float64 array, or floats), or those of the last call. Arrays that the function reaches by itself
@@ -166,13 +172,13 @@ class CompiledFunction:
         """
         return self.callable_for(self.fun, args, kwargs)
 
-    def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NativeCallable:
+    def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> calling.NativeCallable:
         """The C functions of `fun`: the function, or its bound method of an instance."""
         if not args and not kwargs and self.choices.backend == "native":
             program = self.program(fun, args, kwargs)
-            return make_callable(program, program.current(program.signature), program.signature)
+            return calling.make_callable(program, program.current(program.signature), program.signature)
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
-        return make_callable(*self._native(fun, args, kwargs, signature), signature)
+        return calling.make_callable(*self._native(fun, args, kwargs, signature), signature)
 
     def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature
                 ) -> tuple[Program, tuple[np.ndarray, ...]]:
@@ -317,7 +323,7 @@ class BoundCompiledFunction:
         fun, args = self._split(args)
         return self.__func__.export_for(fun, path, args, dict(kwargs or {}), params, target, levels)
 
-    def as_callable(self, *args: Any, **kwargs: Any) -> NativeCallable:
+    def as_callable(self, *args: Any, **kwargs: Any) -> calling.NativeCallable:
         """As `CompiledFunction.as_callable`."""
         fun, args = self._split(args) if args or kwargs else (self.__func__.fun, args)
         return self.__func__.callable_for(fun, args, kwargs)

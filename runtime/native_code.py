@@ -6,15 +6,21 @@ import json
 import sys
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from adjit.codegen.link import LoadedKernel
-from adjit.codegen.native.artifact import Artifact, compile_program_text, make_artifact
-from adjit.codegen.native.program import lower_program
+from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.graph import Graph
+from adjit.ir.on_demand import OnDemand
 from adjit.ir.version import VERSION
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import obtain_code, sha256
+
+if TYPE_CHECKING:
+    from adjit.codegen.native import compile_program as native
+else:
+    native = OnDemand("adjit.codegen.native.compile_program")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +58,11 @@ def obtain_program(planned: Graph, target: Target, timed: bool = False) -> Nativ
 
     Code of equal text is loaded once in a process, whatever the functions are that it was made for.
     """
-    code = lower_program(planned, target, timed=timed)
+    code = native.lower_program(planned, target, timed=timed)
     text = code.text
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
-    loaded, origin = obtain_code(key, lambda: compile_program_text(text, target, settings.VERIFY.get()))
-    return NativeCode(loaded, make_artifact(planned, code, target), origin, key)
+    loaded, origin = obtain_code(key, lambda: native.compile_program_text(text, target, settings.VERIFY.get()))
+    return NativeCode(loaded, native.make_artifact(planned, code, target), origin, key)
 
 
 @cache

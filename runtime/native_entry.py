@@ -9,14 +9,19 @@ from __future__ import annotations
 import ctypes
 import json
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjit.codegen.native import object_layout
-from adjit.codegen.native.entry import compile_entry, entry_text
+from adjit.ir.on_demand import OnDemand
 from adjit.runtime.entry_records import FunctionRecord
 from adjit.runtime.kernel_cache import obtain_code, sha256
 from adjit.runtime.native_code import compiler
 from adjit.runtime.native_threads import keep_forever
+
+if TYPE_CHECKING:
+    from adjit.codegen.native import entry
+else:
+    entry = OnDemand("adjit.codegen.native.entry")
 
 _VECTORCALL, _RECORD, _BOUND = "_adjit_entry", "_adjit_record", "_adjit_bound"
 _HAS_VECTORCALL, _BASE_TYPE = 1 << 11, 1 << 10
@@ -72,7 +77,7 @@ def activate(function: Any, record: FunctionRecord, bound: object = None) -> Non
 @cache
 def _entry(field: int) -> int:
     """The address of the entry. Its code stays until the process ends: arrays may give back their blocks at any time."""
-    key = sha256(json.dumps([*compiler(), "entry", entry_text(field)]).encode())
-    loaded, _ = obtain_code(key, lambda: compile_entry(field))
+    key = sha256(json.dumps([*compiler(), "entry", entry.entry_text(field)]).encode())
+    loaded, _ = obtain_code(key, lambda: entry.compile_entry(field))
     keep_forever(loaded)
     return loaded.address

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.target import TARGETS
 from adjit.ir.graph import Graph, Op
@@ -25,7 +24,7 @@ from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.executable import Times
 from adjit.runtime.kernels import Code
-from adjit.runtime.native_code import NativeCode, obtain_program
+from adjit.runtime.native_code import NativeCode, native, obtain_program
 from adjit.runtime.native_threads import pool_for
 
 SHORT_NANOSECONDS = 5_000.0
@@ -66,7 +65,7 @@ class NativeExecutable:
     @cached_property
     def program(self) -> ProgramCode:
         """The program as text, made anew where it is asked for."""
-        return lower_program(self.layout.graph, TARGETS[self.code.artifact.target])
+        return native.lower_program(self.layout.graph, TARGETS[self.code.artifact.target])
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.

@@ -19,7 +19,8 @@ from random_programs import random_program
 
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.native import program_code
-from adjit.codegen.native.artifact import Artifact, compile_program_text, make_artifact
+from adjit.codegen.native.artifact import Artifact
+from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import TARGETS, Target, host_targets
 from adjit.ir import kernel_schedule

@@ -14,7 +14,8 @@ import pytest
 from object_code import undefined_symbols
 
 import adjit as aj
-from adjit.codegen.native.artifact import artifact_of_json, compile_program_text, failed_check
+from adjit.codegen.native.artifact import artifact_of_json, failed_check
+from adjit.codegen.native.compile_program import compile_program_text
 from adjit.codegen.native.program import CALLS, lower_program
 from adjit.codegen.target import Target, host_targets
 from adjit.ir.errors import UnsupportedError

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from object_code import undefined_symbols
 
 from adjit.codegen.link import load
-from adjit.codegen.native.artifact import compile_program_text, make_artifact
+from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import Target, host_targets
 from adjit.ir.graph import Graph

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.codegen.native import compile_program
 from adjit.ir.parser import parse
 from adjit.passes.options import Options
-from adjit.runtime import compile_graph, native_code, warm_start
+from adjit.runtime import compile_graph, warm_start
 from adjit.runtime.native_code import native_is_supported, native_target
 from adjit.runtime.warm_start import program_key
 
@@ -38,9 +39,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done to compile: "passes", "LLVM"."""
     done: list[str] = []
-    run_pipeline, compile_text = compile_graph.run_pipeline, native_code.compile_program_text
+    run_pipeline, compile_text = compile_graph.run_pipeline, compile_program.compile_program_text
     monkeypatch.setattr(compile_graph, "run_pipeline", lambda *args: done.append("passes") or run_pipeline(*args))
-    monkeypatch.setattr(native_code, "compile_program_text", lambda *args: done.append("LLVM") or compile_text(*args))
+    monkeypatch.setattr(compile_program, "compile_program_text", lambda *args: done.append("LLVM") or compile_text(*args))
     return done
 
 
@@ -110,6 +111,7 @@ def test_the_second_process_imports_neither_numba_nor_compiles(folder: Path) -> 
 import sys
 import numpy as np
 import adjit as aj
+from adjit.codegen.native import compile_program
 from adjit.runtime import native_code
 
 def step(w, x):

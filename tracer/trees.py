@@ -15,7 +15,7 @@ from adjit.tracer.box import ArrayBox, ByReference
 try:
     import optree
 except ImportError:     # exported programs run without it
-    from adjit.tracer import without_optree as optree       # type: ignore[no-redef]
+    from adjit.tracer import without_optree as optree  # type: ignore[no-redef]
 
 NAMESPACE = "adjit"
 _PLAIN = frozenset({np.ndarray, float, int, bool, str})

@@ -1,7 +1,4 @@
-"""A compiled native program: object code, and as plain data everything that its caller has to know.
-
-    artifact = make_artifact(planned, lower_program(planned, target), target)
-    code = compile_program_text(artifact, code.text, target)        # object code with the entry `adjit_run`
+"""A compiled native program as plain data: everything besides its object code that its caller has to know.
 
 The data can be written as JSON and needs no graph: it is what is kept on disk, and what is exported.
 """
@@ -13,17 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from adjit.codegen.link import CompiledObject
-from adjit.codegen.native.control_flow import nested_ops
-from adjit.codegen.native.program import ENTRY
-from adjit.codegen.native.program_code import OP_SHIFT, ProgramCode
-from adjit.codegen.target import Target, machine
-from adjit.ir.definition import Kind
+from adjit.codegen.native.program_code import OP_SHIFT
 from adjit.ir.errors import Location
-from adjit.ir.graph import Graph, Op
-from adjit.ir.layout import ALIGNMENT, Handing, Layout
-from adjit.ir.ops.control_flow import CONTROL_FLOW
-from adjit.ir.types import short_name
 from adjit.ir.version import VERSION
 
 
@@ -102,36 +90,6 @@ def artifact_of_json(text: str) -> Artifact:
     return Artifact(**fields)
 
 
-def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact:
-    """What the planned graph says about its program."""
-    layout = Layout(planned)
-    return Artifact(
-        planned.name, target.name,
-        tuple(Parameter(value.name or "", short_name(value.type.dtype), value.type.shape, role)
-              for value, role in zip(planned.params, planned.param_roles, strict=True)),
-        tuple(Result(short_name(value.type.dtype), value.type.shape, home.param if home.handing is Handing.DONATED else -1)
-              for value, home in zip(planned.results, layout.homes, strict=True)),
-        layout.arena_bytes, ALIGNMENT, _checks(layout), code.work, len(code.calls), len({call.function for call in code.calls}))
-
-
-def _checks(layout: Layout) -> dict[int, IndexCheck]:
-    found = {}
-    for number, op in enumerate(layout.ops):
-        if op.definition.kind is Kind.INDEXING:
-            slot = layout.places[op.operands[1]]
-            found[number] = _check(op, slot.space, slot.offset)
-        if op.name in CONTROL_FLOW:
-            found.update((nested_check(number, position), _check(inner, "", 0)) for position, (inner, _) in enumerate(nested_ops(op))
-                         if inner.definition.kind is Kind.INDEXING)
-    return found
-
-
-def _check(op: Op, space: str, offset: int) -> IndexCheck:
-    base, indices = op.operands[:2]
-    place = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
-    return IndexCheck(op.name, space, offset, indices.type.shape, op.attrs["axis"], base.type.shape[op.attrs["axis"]], place)
-
-
 def nested_check(number: int, position: int) -> int:
     """The number of the check of an op within the loop or branch `number`, whose place among the ops there is `position`."""
     return ((position + 1) << _NESTED_SHIFT) + number
@@ -147,18 +105,3 @@ def failed_check(status: int) -> tuple[int, int]:
     (3, 7)
     """
     return (status >> OP_SHIFT) - 1, (status & ((1 << OP_SHIFT) - 1)) - 1
-
-
-def compile_program_text(text: str, target: Target, verify: bool = False) -> CompiledObject:
-    """Object code of a module with the entry `adjit_run`. No passes run over it: the text is as good as it will be.
-
-    `verify` has LLVM check the module first; raises `RuntimeError` where it is wrong.
-    """
-    import llvmlite.binding as llvm
-
-    target_machine = machine(target)
-    context = llvm.create_context()     # its own, for it never forgets a number
-    module = llvm.parse_assembly(f'target triple = "{target_machine.triple}"\n{text}', context)
-    if verify:
-        module.verify()
-    return CompiledObject(target_machine.emit_object(module), ENTRY)

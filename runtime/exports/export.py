@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.c_library.processor import RUNS, runs_text
-from adjit.codegen.native.artifact import Artifact, compile_program_text, make_artifact
+from adjit.codegen.native.artifact import Artifact
+from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.object_image import link_image
 from adjit.codegen.target import Target

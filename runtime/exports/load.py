@@ -17,7 +17,8 @@ import numpy as np
 from adjit.codegen.c_library.processor import RUNS
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.link import load as load_code
-from adjit.codegen.native.artifact import Artifact, compile_program_text
+from adjit.codegen.native.artifact import Artifact
+from adjit.codegen.native.compile_program import compile_program_text
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.object_image import link_image
 from adjit.codegen.target import LEVELS, Target

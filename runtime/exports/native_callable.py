@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.link import CompiledObject, LoadedKernel
-from adjit.codegen.native.artifact import compile_program_text
 from adjit.codegen.native.callable_text import FUNCTIONS, STATUS, SYMBOL, Objective, callable_text
+from adjit.codegen.native.compile_program import compile_program_text
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import TARGETS
 from adjit.ir.errors import ExportError
