@@ -20,14 +20,13 @@ from dataclasses import dataclass, field, replace
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.forms import find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
-from adjit.codegen.native.program_code import OP_SHIFT, Call, ProgramCode
+from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Slot, meaning
 from adjit.ir.layout import Handing, Layout
 from adjit.ir.ops.control_flow import title
 
-ENTRY = "adjit_run"
 CALLS = 128
 """Calls of steps in one function: longer ones take LLVM more than linear time."""
 

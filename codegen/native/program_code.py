@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from adjit.codegen.native.step_code import StepCode
 from adjit.ir.graph import Graph, Slot
 
+ENTRY = "adjit_run"
+
 OP_SHIFT = 40
 """Bits of a returned number below that of the op."""
 

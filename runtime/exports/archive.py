@@ -15,7 +15,6 @@ import io
 import json
 import os
 import re
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -43,6 +42,8 @@ def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, b
     with zipfile.ZipFile(memory, "w", zipfile.ZIP_STORED) as archive:
         for name, content in ((MANIFEST, first), *parts.items()):
             archive.writestr(zipfile.ZipInfo(name), content)
+    import tempfile  # takes longer to import than a file to load
+
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +18,12 @@ from adjit.codegen.c_library.processor import RUNS
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.link import load as load_code
 from adjit.codegen.native.artifact import Artifact
-from adjit.codegen.native.compile_program import compile_program_text
-from adjit.codegen.native.program import ENTRY, lower_program
+from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.object_image import link_image
 from adjit.codegen.target import LEVELS, Target
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
-from adjit.ir.parser import parse
+from adjit.ir.on_demand import OnDemand
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime import settings
 from adjit.runtime.entry_records import FunctionRecord
@@ -37,6 +36,12 @@ from adjit.runtime.inputs import Inputs
 from adjit.runtime.native_code import NativeCode, native_target
 from adjit.runtime.native_entry import activate, callable_type
 from adjit.runtime.native_executable import NativeExecutable
+
+if TYPE_CHECKING:
+    from adjit.codegen.native import compile_program as native
+    from adjit.ir import parser
+else:
+    native, parser = OnDemand("adjit.codegen.native.compile_program"), OnDemand("adjit.ir.parser")
 
 
 class LoadedFunction:
@@ -138,7 +143,7 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
         raise ExportError(f"{place} is a program for {contents.manifest['system']}, and this is another system")
     parts, artifact = contents.parts, contents.artifact
     level, code = _code(parts, artifact, place)
-    executable = NativeExecutable(code, lambda: parse(parts[PROGRAM].decode()), settings.THREADS.get())
+    executable = NativeExecutable(code, lambda: parser.parse(parts[PROGRAM].decode()), settings.THREADS.get())
     kind: type[LoadedFunction] = callable_type(LoadedFunction)
     return kind(artifact.name, level, executable, contents.interface, contents.tensors, contents.given)
 
@@ -156,8 +161,8 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
                 loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
                 return level, NativeCode(loaded, artifact, f"from {place.name}", "")
     target = native_target()
-    text = lower_program(parse(parts[PROGRAM].decode()), target).text
-    return target.name, NativeCode(load_code(compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
+    text = native.lower_program(parser.parse(parts[PROGRAM].decode()), target).text
+    return target.name, NativeCode(load_code(native.compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
 
 
 def _is_allowed(target: Target) -> bool:
