@@ -17,9 +17,9 @@ run again at a cost of one of these grades:
 5  matmuls.
 
 Without a memory budget only grade 1 is run again, and, where programs run in panels that stay in the cache (`Options.cache_bytes`), what is
-wide: a product that is larger than its operands together, and what is computed of it element by element, as in attention. With a budget, as
-many ops of the higher grades, in this order and within a grade by operations per byte, as it takes to come under the budget; of these
-the most expensive ones that turn out not to be needed are left alone.
+wide: a large product of two batches, larger than its operands together, and what is computed of it element by element, as in attention.
+With a budget, as many ops of the higher grades, in this order and within a grade by operations per byte, as it takes to come under the
+budget; of these the most expensive ones that turn out not to be needed are left alone.
 
 Whether two halves of an elementwise computation end up in one kernel, where keeping a value costs nothing, is decided later, by fusion; a
 cheap op that is run again in the kernel of its first run costs next to nothing.
@@ -127,20 +127,21 @@ def choose_saved_values(graph: Graph, options: Options) -> Graph:
     halves = _Halves(graph, counts_numbers=budget is not None)
     if not halves.crossing:
         return graph
-    again = halves.choose(() if options.cache_bytes is None else wide_ops(graph))
+    again = halves.choose(() if options.cache_bytes is None else wide_ops(graph, options.cache_bytes))
     if budget is not None and again.nbytes > budget:
         again = _least_that_fits(halves, budget)
     return eliminate_dead_code(_compute_again(graph, halves, again.values), options)
 
 
-def wide_ops(graph: Graph) -> set[Op]:
-    """The products larger than their operands together, of few terms an element, and the elementwise ops on such values: run again inside a
-    panel they take less time than their results take to be written and read."""
+def wide_ops(graph: Graph, cache_bytes: int) -> set[Op]:
+    """The products of two batches that are larger than their operands together and than the cache, of few terms an element, and the
+    elementwise ops on such values: run again inside a panel they take less time than their results take to be written and read."""
     wide: set[Value] = set()
     found: set[Op] = set()
     for op in graph.ops:
-        if op.name == "matmul":         # convolutions do not run in panels
-            grows = op.result.type.nbytes >= sum(value.type.nbytes for value in op.operands) and _products(op) <= WIDE_PRODUCTS
+        if op.name == "matmul" and op.result.type.rank > 2:
+            nbytes = op.result.type.nbytes
+            grows = nbytes >= max(cache_bytes, sum(value.type.nbytes for value in op.operands)) and _products(op) <= WIDE_PRODUCTS
         else:
             grows = op.definition.kind is Kind.ELEMENTWISE and not wide.isdisjoint(op.operands)
         if grows:
