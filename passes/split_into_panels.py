@@ -55,11 +55,14 @@ FEWEST_ROWS = 16
 
 def split_into_panels(graph: Graph, options: Options) -> Graph:
     """Gather ops into `panels`; the same graph where that gains nothing, or where `options.cache_bytes` is None."""
-    if options.cache_bytes is None:
-        return graph
+    return graph if options.cache_bytes is None else _split(graph, options.cache_bytes, 2)
+
+
+def _split(graph: Graph, cache_bytes: int, least_rank: int) -> Graph:
+    """The graph split along the first axis of its products of at least this rank, where that gains something."""
     best: _Split | None = None
-    for count in _counts(graph):
-        split = _Split(graph, count, options.cache_bytes)
+    for count in _counts(graph, least_rank):
+        split = _Split(graph, count, cache_bytes)
         if split.groups and (best is None or split.gain > best.gain):
             best = split
     return graph if best is None else best.rebuild()
@@ -80,13 +83,14 @@ _FREE = frozenset({"constant", "broadcast", "reshape"})
 """Ops that become part of the kernels that read them, and of each panel that asks for them."""
 
 
-def _counts(graph: Graph) -> list[int]:
+def _counts(graph: Graph, least_rank: int) -> list[int]:
     """Numbers of panels that fit at least one product, the fewest first."""
     longest: dict[int, int] = {}        # by the length of the first axis, the most panels that leave products enough rows
     for op in graph.ops:
-        if op.definition.kind is Kind.CONTRACTION and not (op.result.type.rank == 2 and op.attrs["transpose_a"]):
+        rank = op.result.type.rank
+        if op.definition.kind is Kind.CONTRACTION and rank >= least_rank and not (rank == 2 and op.attrs["transpose_a"]):
             length = op.result.type.shape[0]
-            longest[length] = max(longest.get(length, 0), length if op.result.type.rank > 2 else length // FEWEST_ROWS)
+            longest[length] = max(longest.get(length, 0), length if rank > 2 else length // FEWEST_ROWS)
     return [count for count in range(FEWEST_PANELS, MOST_PANELS + 1)
             if any(length % count == 0 and count <= most for length, most in longest.items())]
 
@@ -257,7 +261,7 @@ class _Split:
             inner.append(part)
         graph = Graph("panel", tuple(region.params), tuple(region.ops), tuple(inner))
         if group.peak > self.cache_bytes / 2:
-            graph = split_into_panels(graph, Options(cache_bytes=self.cache_bytes))
+            graph = _split(graph, self.cache_bytes, 3)     # by the heads of an attention: rows alone would not make it much smaller
         last = group.ops[-1]
         outer = (*results, *parts)
         attrs = {"count": self.count, "sliced": tuple(region.sliced), "shapes": tuple(value.type.shape for value in outer)}
