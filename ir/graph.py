@@ -171,6 +171,8 @@ def last_uses(graph: Graph) -> dict[Value, int]:
 
 def attribute_key(value: Any) -> tuple[type, Any]:
     """A form of an attribute in which equal means identical: NaN equals NaN, -0.0 differs from 0.0, True from 1."""
+    if isinstance(value, tuple) and not all(type(item) is int for item in value):
+        return tuple, tuple(map(attribute_key, value))
     return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
 
 

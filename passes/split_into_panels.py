@@ -87,8 +87,8 @@ def _counts(graph: Graph, least_rank: int) -> list[int]:
     """Numbers of panels that fit at least one product, the fewest first."""
     longest: dict[int, int] = {}        # by the length of the first axis, the most panels that leave products enough rows
     for op in graph.ops:
-        rank = op.result.type.rank
-        if op.definition.kind is Kind.CONTRACTION and rank >= least_rank and not (rank == 2 and op.attrs["transpose_a"]):
+        rank = op.results[0].type.rank if op.definition.kind is Kind.CONTRACTION else 0
+        if rank >= least_rank and not (rank == 2 and op.attrs["transpose_a"]):
             length = op.result.type.shape[0]
             longest[length] = max(longest.get(length, 0), length if rank > 2 else length // FEWEST_ROWS)
     return [count for count in range(FEWEST_PANELS, MOST_PANELS + 1)

@@ -26,13 +26,22 @@ from adjit.tracer.trace import OutLeaf, StaticLeaf, check_result, function_name
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """Where a tensor is found in a call: `tensor` itself, or leaf number `argument` of the call; with `gradient` its `.grad`."""
 
     tensor: Tensor | None
     argument: int | None
     gradient: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same tensor: tensors themselves are compared element by element."""
+        if not isinstance(other, Place):
+            return NotImplemented
+        return self.tensor is other.tensor and (self.argument, self.gradient) == (other.argument, other.gradient)
+
+    def __hash__(self) -> int:
+        return hash((id(self.tensor), self.argument, self.gradient))
 
     def find(self, all_leaves: Sequence[Any]) -> Any:
         """The tensor; None where there is no gradient."""

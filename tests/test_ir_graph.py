@@ -13,7 +13,7 @@ from adjit.ir.builder import GraphBuilder, trace_graph
 from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.emitter import emitters, emitting
 from adjit.ir.errors import DTypeError, Location, Role, TraceError
-from adjit.ir.graph import Graph, Op, Value, last_uses, producers, use_counts, walk
+from adjit.ir.graph import Graph, Op, Value, attribute_key, last_uses, producers, use_counts, walk
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.types import F32, F64, SHORT_NAMES, TensorType, check_dtype, short_name
@@ -198,3 +198,10 @@ def test_op_helpers() -> None:
     with pytest.raises(ValueError, match="unpack"):
         _ = Op(ops.free, (x,), ()).result
     assert str(Graph("g", (x,), (op,), (y,))) == "<Graph g: 1 params, 1 ops, 1 results>"
+
+
+@pytest.mark.parametrize(("one", "other", "same"), [
+    (float("nan"), -float("nan"), True), ((float("nan"),), (float("nan"),), True), ((0.0,), (-0.0,), False), ((True,), (1,), False),
+    ((1, 2), (1, 2), True), ((1, (2.0,)), (1, (2,)), False), (1, True, False), (0.0, -0.0, False), (0.0, np.float64(0.0), False)])
+def test_attributes_are_equal_where_they_are_identical(one: object, other: object, same: bool) -> None:
+    assert (attribute_key(one) == attribute_key(other)) is same
