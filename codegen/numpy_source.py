@@ -28,7 +28,7 @@ from adjit.codegen.numpy_ops import (
 )
 from adjit.ir.definition import Kind
 from adjit.ir.evaluator import evaluate
-from adjit.ir.graph import Graph, Op, Value, last_uses
+from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops
 from adjit.ir.ops.control_flow import CONTROL_FLOW, run_control_flow
 from adjit.ir.ops.movement import inside, strided
 from adjit.ir.types import Shape, TensorType
@@ -91,7 +91,7 @@ class _Writer(FunctionText):
 
     def write(self) -> tuple[str, dict[str, Any]]:
         """The text, and what its names stand for."""
-        ops = _live_ops(self.graph)
+        ops = live_ops(self.graph)
         last = last_uses(self.graph.with_ops(ops))
         for index, op in enumerate(ops):
             self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
@@ -357,17 +357,6 @@ class _Writer(FunctionText):
             all(root >= 0 for root in own) and not any(own & other for j, other in enumerate(roots) if i != j)
             for i, own in enumerate(roots))
         return "".join(f"{text}, " for text in texts).rstrip() if texts else ""
-
-
-def _live_ops(graph: Graph) -> list[Op]:
-    """The ops that results depend on."""
-    needed: set[Value] = set(graph.results)
-    live: list[Op] = []
-    for op in reversed(graph.ops):
-        if any(value in needed for value in op.results):
-            needed.update(op.operands)
-            live.append(op)
-    return live[::-1]
 
 
 class _Tested:

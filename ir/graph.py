@@ -169,6 +169,17 @@ def last_uses(graph: Graph) -> dict[Value, int]:
     return last
 
 
+def live_ops(graph: Graph) -> list[Op]:
+    """The ops that the results of the graph need."""
+    needed = set(graph.results)
+    kept: list[Op] = []
+    for op in reversed(graph.ops):
+        if not needed.isdisjoint(op.results):
+            needed.update(op.operands)
+            kept.append(op)
+    return kept[::-1]
+
+
 def attribute_key(value: Any) -> tuple[type, Any]:
     """A form of an attribute in which equal means identical: NaN equals NaN, -0.0 differs from 0.0, True from 1."""
     if isinstance(value, tuple) and not all(type(item) is int for item in value):

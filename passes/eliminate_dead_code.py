@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjit.ir.graph import Graph, Op
+from adjit.ir.graph import Graph, live_ops
 from adjit.passes.options import Options
 
 
@@ -25,14 +25,3 @@ def eliminate_dead_code(graph: Graph, options: Options) -> Graph:
     """
     kept = live_ops(graph)
     return graph if len(kept) == len(graph.ops) else graph.with_ops(kept)
-
-
-def live_ops(graph: Graph) -> list[Op]:
-    """The ops that the results of the graph need."""
-    needed = set(graph.results)
-    kept: list[Op] = []
-    for op in reversed(graph.ops):
-        if not needed.isdisjoint(op.results):
-            needed.update(op.operands)
-            kept.append(op)
-    return kept[::-1]

@@ -9,8 +9,7 @@ from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Graph, Op, Value, producers, use_counts
-from adjit.passes.eliminate_dead_code import live_ops
+from adjit.ir.graph import Graph, Op, Value, live_ops, producers, use_counts
 from adjit.passes.options import Options
 from adjit.passes.reverse_ad import append_copy
 

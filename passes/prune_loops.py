@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Value, live_ops
 from adjit.ir.ops.control_flow import CONTROL_FLOW
-from adjit.passes.eliminate_dead_code import live_ops
 from adjit.passes.options import Options
 
 

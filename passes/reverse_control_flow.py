@@ -22,11 +22,10 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.control_flow import emit_cond, emit_scan, emit_while
 from adjit.ir.emitter import current_emitter, emitting
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Value, live_ops
 from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.types import I64
 from adjit.passes.derivative_path import carried_path
-from adjit.passes.eliminate_dead_code import live_ops
 from adjit.passes.split_joint import Halves
 
 CHECKPOINT_BYTES = 1 << 22

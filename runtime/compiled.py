@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -17,6 +17,7 @@ from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
 from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
+from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.explain import explain_program
 from adjit.runtime.memory_report import MemoryReport
@@ -29,7 +30,6 @@ from adjit.tracer.box import ByReference
 from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
-from adjit.tracer.trees import flatten
 
 if TYPE_CHECKING:
     from adjit.runtime.exports import export as exporting
@@ -263,91 +263,6 @@ class CompiledFunction:
 def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Where the native entry ends that has no program for a call."""
     return function.__call__(*args, **kwargs)
-
-
-class BoundCompiledFunction:
-    """A compiled method of one instance: an instance that is a tree is traced, any other is part of the signature by its identity."""
-
-    def __init__(self, function: CompiledFunction, instance: Any):
-        self.__doc__ = function.__doc__
-        self.__func__ = function
-        self.__self__ = instance
-
-    def __eq__(self, other: object) -> bool:
-        """As methods: equal for the same function of the same instance, so that what is kept for one is found again."""
-        return isinstance(other, BoundCompiledFunction) and self.__func__ is other.__func__ and self.__self__ is other.__self__
-
-    def __hash__(self) -> int:
-        return hash((id(self.__func__), id(self.__self__)))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__func__, name)
-
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        return MethodType(self.__func__.fun, self.__self__)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fun, args = self._split(args)
-        return self.__func__.call(fun, args, kwargs)
-
-    def __repr__(self) -> str:
-        return f"<{self.__func__!r} of {self.__self__!r}>"
-
-    def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
-        """As `CompiledFunction.ir`."""
-        check_stage(stage)
-        return graph_text(self._program(args, kwargs), stage)
-
-    def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
-        """As `CompiledFunction.kernels`."""
-        return kernel_texts(self._program(args, kwargs))
-
-    def explain(self, *args: Any, **kwargs: Any) -> str:
-        """As `CompiledFunction.explain`."""
-        return explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
-
-    def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
-        """As `CompiledFunction.memory`."""
-        return memory_of(self._program(args, kwargs))
-
-    def profile(self, *args: Any, **kwargs: Any) -> Profile:
-        """As `CompiledFunction.profile`."""
-        fun, args = self._split(args)
-        return self.__func__.measure(fun, args, kwargs)
-
-    def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
-               params: str | Iterable[str] | None = None,
-               target: str = "x86_64-linux-gnu", levels: Sequence[str] | None = None) -> list[Path]:
-        """As `CompiledFunction.export`."""
-        fun, args = self._split(args)
-        return self.__func__.export_for(fun, path, args, dict(kwargs or {}), params, target, levels)
-
-    def as_callable(self, *args: Any, **kwargs: Any) -> calling.NativeCallable:
-        """As `CompiledFunction.as_callable`."""
-        fun, args = self._split(args) if args or kwargs else (self.__func__.fun, args)
-        return self.__func__.callable_for(fun, args, kwargs)
-
-    def cache_info(self) -> CacheInfo:
-        """As `CompiledFunction.cache_info`; of all instances together."""
-        return self.__func__.cache_info()
-
-    def clear_cache(self) -> None:
-        """As `CompiledFunction.clear_cache`; of all instances together."""
-        self.__func__.clear_cache()
-
-    def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-        if not args and not kwargs:
-            return self.__func__.program(self.__func__.fun, (), {})
-        fun, args = self._split(args)
-        return self.__func__.program(fun, args, kwargs)
-
-    def _split(self, args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function and its positional arguments; a plain instance goes with the function."""
-        leaves, _ = flatten(self.__self__)
-        if len(leaves) == 1 and leaves[0] is self.__self__:
-            return self.__wrapped__, args
-        return self.__func__.fun, (self.__self__, *args)
 
 
 @overload

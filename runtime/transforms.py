@@ -18,7 +18,8 @@ from adjit.ir import ops
 from adjit.ir.errors import NonDifferentiableError, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, I64, TensorType
-from adjit.runtime.compiled import BoundCompiledFunction, CompiledFunction, compile, make_compiled
+from adjit.runtime.bound_function import BoundCompiledFunction
+from adjit.runtime.compiled import CompiledFunction, compile, make_compiled
 from adjit.runtime.derivatives import Primal, trace_primal, traced_values
 from adjit.runtime.transform_arguments import choose_arguments, describe, match_leaves
 from adjit.runtime.transform_cache import kept

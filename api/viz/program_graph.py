@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from adjit.ir.graph import Graph
-from adjit.runtime.compiled import BoundCompiledFunction, CompiledFunction, check_stage, compile
+from adjit.runtime.bound_function import BoundCompiledFunction
+from adjit.runtime.compiled import CompiledFunction, check_stage, compile
 from adjit.runtime.program import Program
 from adjit.tracer.trace import Trace
 from adjit.tracer.trees import paths
