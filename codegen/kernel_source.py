@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjit.codegen.scalar_code import expression, identity, literal, reduction_step
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.iteration_space import full_map, split_at_rows, split_map
 from adjit.ir.kernel_schedule import EXPENSIVE, KernelSchedule, has_row_work, schedule_kernel

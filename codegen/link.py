@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from adjit.ir.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from adjit.ir.dataclass import dataclass
 
 Typed = tuple[str, str]
 """A type and a value of it."""

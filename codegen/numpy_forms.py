@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Value
 from adjit.ir.types import Shape, TensorType
 

@@ -14,8 +14,10 @@ import ctypes
 import mmap
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
+
+from adjit.ir.dataclass import dataclass
 
 EXTERNAL = ("memcpy", "memset")
 """What the code may need of libc."""

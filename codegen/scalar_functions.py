@@ -10,7 +10,6 @@ A name is the op's (or a reduction step's) and the dtype of the operands; `conve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,6 +19,7 @@ from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value, convert, select
 from adjit.codegen.vector_math.llvm_printer import llvm_type, print_function
 from adjit.ir import ops
+from adjit.ir.dataclass import dataclass
 from adjit.ir.types import SHORT_NAMES
 
 Helper = Callable[..., Any]

@@ -7,9 +7,10 @@ A target asks for exactly the features in its list, so its code runs on every pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from adjit.ir.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from adjit.eager.shared_memory import Place, overlapping, place_of
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import InPlaceError, Location, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from adjit.ir.dataclass import dataclass
 
 PRECISION = 4               # digits behind the point
 SUMMARIZE_ABOVE = 1000      # elements

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from adjit.eager.operation import Operation
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
 from adjit.passes.reverse_ad import run_backward, run_forward

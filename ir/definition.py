@@ -7,12 +7,13 @@ reference read this record and nothing else. An incomplete record fails when it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import current_emitter
 from adjit.ir.graph import Attributes, Graph, Value
 from adjit.ir.types import TensorType

@@ -6,8 +6,9 @@ An error says what happened, where in the user's code, and what to do about it.
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
 from enum import Enum
+
+from adjit.ir.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ analysis computes uses when it needs them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location, Role
 from adjit.ir.types import TensorType
 

@@ -14,8 +14,9 @@ buffer of one row, which stays in the first cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.iteration_space import IndexMap, classify, infer_maps, reduction_scope

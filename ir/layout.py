@@ -6,9 +6,9 @@ seen as a tensor type; values with the same place and type share one (a reshape 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
 from adjit.ir.types import TensorType
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError
 
 Shape = tuple[int, ...]

@@ -18,9 +18,9 @@ All violations are collected; the error names the pass, shows each on its op, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.errors import AdjitError, VerificationError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value

@@ -28,10 +28,10 @@ cheap op that is run again in the kernel of its first run costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 from math import prod
 from operator import is_
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value

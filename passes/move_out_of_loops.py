@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, live_ops, producers, use_counts

@@ -8,9 +8,10 @@ TensorFlow Lite, which places large blocks first, each in the tightest gap; and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from adjit.ir.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

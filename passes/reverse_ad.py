@@ -7,10 +7,11 @@ Both halves are linear in the number of ops; recursion follows the nesting of ch
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value

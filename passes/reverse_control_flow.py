@@ -15,11 +15,12 @@ while_loop   How often it runs is known at run time only, and no program allocat
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.control_flow import emit_cond, emit_scan, emit_while
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import current_emitter, emitting
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, live_ops

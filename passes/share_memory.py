@@ -7,9 +7,8 @@ or a place in the arena that the memory plan chooses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from adjit.ir import ops
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.layout import aligned
 from adjit.ir.verifier import ALIASES, in_place_operands

@@ -6,9 +6,8 @@ axis, their sum is a concatenation: each element is written once. Exception to "
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from adjit.ir import ops
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.passes.rewrite import Rewriter, RuleTable
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.passes.options import Options
 from adjit.runtime import settings

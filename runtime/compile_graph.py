@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options

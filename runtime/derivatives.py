@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, TraceError
 from adjit.ir.graph import Value

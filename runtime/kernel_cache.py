@@ -18,7 +18,6 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.numba_compiler import compile_source
 from adjit.codegen.python_kernels import load_python
+from adjit.ir.dataclass import dataclass
 from adjit.runtime import settings
 from adjit.runtime.kernel_step import Kernel
 

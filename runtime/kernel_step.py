@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import LoadedKernel
+from adjit.ir.dataclass import dataclass
 from adjit.runtime.threads import POOL
 
 SPLIT_NANOSECONDS = 200_000.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from adjit.codegen.kernel_source import lower_fused
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
 from adjit.ir.ops.control_flow import nested_graphs

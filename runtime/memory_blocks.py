@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location, Role
 
 

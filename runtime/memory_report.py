@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.layout import arena_bytes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
 from adjit.ir.version import VERSION

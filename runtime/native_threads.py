@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.native.thread_pool import TEAM_BYTES, compile_pool, pool_text
+from adjit.ir.dataclass import dataclass
 from adjit.runtime.kernel_cache import obtain_code, sha256
 from adjit.runtime.native_code import compiler
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adjit.codegen.gemm.lower import compile_product, lower_product
@@ -17,6 +16,7 @@ from adjit.codegen.gemm.plan import Plan, plan_product
 from adjit.codegen.gemm.product import Product, product_of
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import environment, obtain_code, sha256

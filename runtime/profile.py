@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location
 from adjit.ir.graph import Op
 from adjit.ir.ops.control_flow import title

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from adjit.ir.dataclass import dataclass
 from adjit.runtime.cores import usable_cores
 
 T = TypeVar("T")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node
 from adjit.eager.shared_memory import place_of
 from adjit.eager.tensor import Tensor, new_tensor
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import TensorType

@@ -6,7 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from adjit.eager.capture import capturing
 from adjit.eager.modes import modes
 from adjit.eager.node import Edge, Kept, Node, edge_of
 from adjit.eager.tensor import Tensor
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage

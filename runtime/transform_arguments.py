@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.ir.types import TensorType, check_dtype, is_float, short_name
 from adjit.tracer.array import TracedArray

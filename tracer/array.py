@@ -8,12 +8,12 @@ although the graph itself never overwrites anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, Location, TraceError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue

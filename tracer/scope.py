@@ -9,12 +9,12 @@ import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location
 from adjit.ir.evaluator import ArrayValue, Evaluator

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray

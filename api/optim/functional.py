@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy as np
 from adjit.eager.capture import traced
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, Role, ShapeError
 from adjit.optim.rules import (
     Rule,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.types import SHORT_NAMES
 
 C_TYPES = {"f32": "float", "f64": "double", "bool": "uint8_t", **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},

@@ -10,7 +10,6 @@ its own, so that any division among threads gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from adjit.codegen.gemm.dot_products import emit_dot_products
 from adjit.codegen.gemm.panels import emit_packing, emit_strips
@@ -21,6 +20,7 @@ from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm_text import LLVMText
 from adjit.codegen.target import Target, machine
+from adjit.ir.dataclass import dataclass
 
 SYMBOL = "adjit_product"
 

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 
 PART = 512
 """Length of the parts of k that are summed on their own; up to `WHOLE` it is one part."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 from adjit.ir.types import short_name
 

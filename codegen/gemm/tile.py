@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from adjit.codegen.gemm.plan import UNROLLED, Plan
 from adjit.codegen.gemm.vectors import VectorText
+from adjit.ir.dataclass import dataclass
 
 PARAMETERS = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %length, i1 %first, i1 %last, i64 %row, i64 %column"
 """Of every kernel: the tile's corner in A, B (or its panel) and C; the length of this part of k, and whether it is the first or last;

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from adjit.codegen.native.program_code import OP_SHIFT
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location
 from adjit.ir.version import VERSION
 

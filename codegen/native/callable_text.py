@@ -12,12 +12,12 @@ at once, from any threads, and within each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from adjit.codegen.c_library.description import bytes_text
 from adjit.codegen.native.program import ENTRY
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.native.routine_text import RoutineText
+from adjit.ir.dataclass import dataclass
 
 STATUS = (
     "no error", "the function takes another number of variables", "a pointer is NULL", "there is no memory", "an index is out of range")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjit.codegen.native.step_text import StepText, element_type, literal
+from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import OpDefinition
 
 _INSTRUCTIONS = {

@@ -11,7 +11,6 @@ sum of the parts in order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from adjit.codegen.gemm.plan import PART, equal_parts, row_tiles, runs
@@ -29,6 +28,7 @@ from adjit.codegen.native.convolution_panels import (
 )
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 
 NANOSECONDS_A_VECTOR = 0.15

@@ -9,7 +9,6 @@ order at the end. How images are cut into parts follows from shapes alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from adjit.codegen.gemm.panels import turned
 from adjit.codegen.gemm.plan import equal_parts, runs
@@ -27,6 +26,7 @@ from adjit.codegen.native.convolution_panels import (
 )
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 from adjit.ir.ops.convolution import sum_parts
 

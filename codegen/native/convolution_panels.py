@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from adjit.codegen.gemm.vectors import Term, VectorText
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Attributes
 from adjit.ir.ops.convolution import convolution_sliding
 from adjit.ir.ops.sliding import Sliding

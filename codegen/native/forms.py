@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from adjit.ir.dataclass import dataclass
 
 ALIKE = 8
 """Texts of one form from which they become one function."""

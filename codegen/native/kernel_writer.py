@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from adjit.codegen.native.kernel_text import Index, KernelText
 from adjit.codegen.native.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
 from adjit.codegen.native.scalar_templates import template
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.iteration_space import split_at_rows, split_map
 from adjit.ir.kernel_schedule import KernelSchedule

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, Share, StepText, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 
 LONG = 1 << 15
 """Bytes of a row from which it is cut, to be shared among tasks."""

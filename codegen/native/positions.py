@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from adjit.codegen.llvm_text import Typed
 from adjit.codegen.native.kernel_text import Index, KernelText
+from adjit.ir.dataclass import dataclass
 
 Term = tuple[int, int, int]
 """A digit of a position and its weight in an index: size, stride, weight. The digit is `(position // stride) % size`."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.forms import find_forms, table_text
@@ -23,6 +23,7 @@ from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op, Slot, meaning
 from adjit.ir.layout import Handing, Layout
 from adjit.ir.ops.control_flow import title

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from adjit.codegen.native.step_code import StepCode
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Slot
 
 ENTRY = "adjit_run"

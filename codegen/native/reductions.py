@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from adjit.codegen.native.combining import Combination
 from adjit.codegen.native.movement import copy_of
@@ -18,6 +17,7 @@ from adjit.codegen.native.moves import Axis, Move, lower_moves
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_bits, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 
 STRETCH = 128

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText, element_type, share_rounds
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 

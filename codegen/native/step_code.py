@@ -13,7 +13,9 @@ Sizes are constants in the text. Equal texts of one program are emitted once; th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from adjit.ir.dataclass import dataclass
 
 SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high"
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from adjit.codegen.llvm_text import LLVMText
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 
 NANOSECONDS_PER_TASK = 1 << 12
 MOST_TASKS = 64

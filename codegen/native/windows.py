@@ -7,12 +7,13 @@ whole vectors of a row, else one by one. What lies outside of the array is not r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from adjit.codegen.native.convolution_panels import NEAR, PanelText
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 from adjit.ir.ops.sliding import ATTRIBUTES, Sliding

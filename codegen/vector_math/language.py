@@ -17,7 +17,8 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+
+from adjit.ir.dataclass import dataclass
 
 Number = bool | int | float
 

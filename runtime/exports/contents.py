@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, artifact_of_json
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ExportError
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, read_archive

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from adjit.ir.dataclass import dataclass
 from adjit.runtime.exports.trees import Form
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from adjit.ir.dataclass import dataclass
 from adjit.nn.functional.arguments import Array, refuse_shape
 
 
