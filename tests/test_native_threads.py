@@ -34,7 +34,7 @@ STEPS = {
     "control": "call void @llvm.x86.sse.stmxcsr(ptr %cell)",
     # The thread's number.
     "thread": "%self = call i64 (i64, ...) @syscall(i64 186)\n  store i64 %self, ptr %cell",
-    # Waits until as many tasks have begun as the argument says; counts[0] counts them.
+    # Waits until as many tasks have begun as the argument says; counts[0] counts them. Then the thread's number goes to counts[task + 1].
     "meet": """
   %begun = atomicrmw add ptr %counts, i64 1 seq_cst
   br label %wait
@@ -45,7 +45,10 @@ wait:
 pause:
   call void @llvm.x86.sse2.pause()
   br label %wait
-met:""",
+met:
+  %own = call i64 (i64, ...) @syscall(i64 186)
+  %own.at = getelementptr i64, ptr %cell, i64 1
+  store i64 %own, ptr %own.at""",
     # Launches `count` on the pool that the argument is the address of, for counts 3 task, 3 task + 1 and 3 task + 2.
     "nest": """
   %row.of = mul i64 %task, 24
@@ -147,9 +150,21 @@ def test_every_task_runs_once(threads: int, tasks: int) -> None:
 
 
 def test_the_threads_work_at_the_same_time(team: Team) -> None:
-    counts = np.zeros(5, np.int64)
+    counts = np.zeros(9, np.int64)
     assert launch(make_pool(team, 4), "meet", 4, counts, argument=4) == 0
     assert counts[0] == 4
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_a_thread_begins_with_the_same_share_of_every_launch(team: Team, threads: int) -> None:
+    pool, first = make_pool(team, threads), set()
+    for pause in (0, 0, 0, 0.001, 0, 0, 0.02, 0) * 3:
+        time.sleep(pause)
+        counts = np.zeros(9, np.int64)
+        launch(pool, "meet", threads, counts, argument=threads)     # each thread does one task, that which it comes to first
+        first.add(tuple(counts[1:1 + threads]))
+    assert len(first) == 1
+    assert len(set(first.pop())) == threads
 
 
 def test_threads_start_when_they_are_needed_and_once(team: Team) -> None:
@@ -158,13 +173,13 @@ def test_threads_start_when_they_are_needed_and_once(team: Team) -> None:
     assert all_once(few, 1)
     assert workers() == before
     for pool, started in ((few, 1), (few, 1), (many, 3), (few, 3), (many, 3)):
-        launch(pool, "meet", pool.threads, np.zeros(1, np.int64), argument=pool.threads)       # ends when all of them are there
+        launch(pool, "meet", pool.threads, np.zeros(9, np.int64), argument=pool.threads)       # ends when all of them are there
         assert len(workers() - before) == started
 
 
 def test_no_more_threads_than_the_program_may_use(team: Team) -> None:
     many, few = make_pool(team, 4), make_pool(team, 2)
-    launch(many, "meet", 4, np.zeros(1, np.int64), argument=4)
+    launch(many, "meet", 4, np.zeros(9, np.int64), argument=4)
     for _ in range(50):
         ran = np.zeros(64, np.int64)
         launch(few, "thread", 64, ran)
@@ -205,7 +220,7 @@ def test_callers_at_the_same_time(team: Team) -> None:
 
 
 def test_idle_threads_sleep(team: Team) -> None:
-    launch(make_pool(team, 4), "meet", 4, np.zeros(1, np.int64), argument=4)
+    launch(make_pool(team, 4), "meet", 4, np.zeros(9, np.int64), argument=4)
     time.sleep(0.05)
     before = resource.getrusage(resource.RUSAGE_SELF)
     time.sleep(0.3)
@@ -217,7 +232,7 @@ def test_sleeping_threads_wake_up(team: Team) -> None:
     pool = make_pool(team, 3)
     for pause in (0, 0.001, 0.02, 0.02):
         time.sleep(pause)
-        counts = np.zeros(1, np.int64)
+        counts = np.zeros(9, np.int64)
         launch(pool, "meet", 3, counts, argument=3)
         assert counts[0] == 3
 
@@ -226,25 +241,25 @@ def test_a_forked_child_starts_its_own(team: Team) -> None:
     pool = make_pool(team, 3)
 
     def meet() -> bool:
-        counts = np.zeros(1, np.int64)
+        counts = np.zeros(9, np.int64)
         launch(pool, "meet", 3, counts, argument=3)
         return counts[0] == 3 and len(workers()) == 2
 
-    launch(pool, "meet", 3, np.zeros(1, np.int64), argument=3)
+    launch(pool, "meet", 3, np.zeros(9, np.int64), argument=3)
     assert in_child(lambda: meet() and in_child(meet) == 0) == 0
     assert all_once(pool, 100)
 
 
 def test_a_fork_during_the_launch_of_another_thread(team: Team) -> None:
     pool = make_pool(team, 2)
-    gate = np.zeros(1, np.int64)
+    gate = np.zeros(9, np.int64)
     other = threading.Thread(target=launch, args=(pool, "meet", 2, gate, 3))     # waits for a third who opens the gate
     other.start()
     while gate[0] < 2:
         time.sleep(0.001)
 
     def meet() -> bool:
-        counts = np.zeros(1, np.int64)
+        counts = np.zeros(9, np.int64)
         launch(pool, "meet", 2, counts, argument=2)         # the pool is not busy: both are needed
         return counts[0] == 2
 
@@ -258,7 +273,7 @@ def test_a_fork_during_the_launch_of_another_thread(team: Team) -> None:
 
 def test_signals_go_to_python_threads(team: Team) -> None:
     before = workers()
-    launch(make_pool(team, 2), "meet", 2, np.zeros(1, np.int64), argument=2)
+    launch(make_pool(team, 2), "meet", 2, np.zeros(9, np.int64), argument=2)
     worker, = workers() - before
     status = dict(line.split(":\t", 1) for line in Path(f"/proc/self/task/{worker}/status").read_text().splitlines() if ":\t" in line)
     own = {signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD}
@@ -316,7 +331,7 @@ from adjit.runtime.native_threads import pool_for
 pool = pool_for(3)
 assert t.all_once(pool, 100)
 if {busy}:
-    counts = np.zeros(1, np.int64)
+    counts = np.zeros(9, np.int64)
     t.step("meet")
     threading.Thread(target=t.launch, args=(pool, "meet", 3, counts, 4), daemon=True).start()
     while counts[0] < 3:

@@ -6,10 +6,12 @@ does `i64 %step(ptr %places, i64 %low, i64 %high)` for tasks 0 <= t < %tasks, ea
 returns the smallest of the results that are not 0, or 0. A program reaches it through `%pool`: the address of `launch`, the team, and
 how many threads the program may use, the calling one among them.
 
-A launch publishes what there is to do, and in one word how much of it is left (`claim`: number of the launch << 32 | tasks left). Who
-lowers that word owns the tasks in between: large pieces first, then smaller ones. The launch ends when all that was claimed is done, and
-nobody waits for a thread that has claimed nothing: a thread that wakes up late finds nothing left, and what it read meanwhile
-counts only if the word has not changed. One launch runs at a time; others, and launches within a step, run on their own thread.
+A launch publishes what there is to do, cut into as many equal ranges as there are threads, and for each range in one word how much of it
+is left (`claim`: number of the launch << 32 | tasks left). Who lowers that word owns the tasks in between. A thread begins with the range
+of its number, and helps with the others' when that is done: in steps that follow each other, the same rows are in the same core's cache.
+The launch ends when all that was claimed is done, and nobody waits for a thread that has claimed nothing: a thread that wakes up late
+finds nothing left, and what it read meanwhile counts only if the word has not changed. One launch runs at a time; others, and launches
+within a step, run on their own thread.
 
 A team is `TEAM_BYTES` of zeros, aligned to 64. It hires threads when a launch first needs them, with all signals blocked; where the
 system gives none, the work is done by those there are. Zeros again make a new team, which is all that a forked child has to do. Threads
@@ -24,7 +26,10 @@ from __future__ import annotations
 from adjit.codegen.link import CompiledObject
 
 SYMBOL = "adjit_launch"
-TEAM_BYTES = 320
+MOST_RANGES = 64
+"""More threads share ranges."""
+
+TEAM_BYTES = 320 + 64 * MOST_RANGES
 THREAD_NAME = "adjit"
 STACK_BYTES = 1 << 23
 """Of a thread: the packed panel of a matrix product takes 200 kB of it."""
@@ -33,16 +38,16 @@ SPIN_CYCLES = 1 << 16
 """For how long a thread that waits spins, in cycles of the time stamp counter: some 20 us, about what waking a thread takes."""
 
 PIECES = 4
-"""A thread claims this part of its fair share of what is left: a thread that was delayed leaves the rest to others."""
+"""A thread claims this part of what is left of a range: a thread that was delayed leaves the rest to others."""
 
 _FIELDS = {
-    "claim": 0, "generation": 4,
-    "step": 64, "places": 72, "tasks": 80, "helpers": 88, "divisor": 96, "control": 104,
-    "finished": 128, "smallest": 136, "waiting": 144,
-    "busy": 192, "hired": 200, "numbers": 208, "refused": 216,
-    "sleepers": 256}
-"""Places in a team, in a line of the cache each: the word that threads fight for, what is only read during a launch, what helpers
-write, what only launches write, and how many threads sleep."""
+    "step": 0, "places": 8, "tasks": 16, "helpers": 24, "ranges": 32, "control": 40,
+    "finished": 64, "smallest": 72, "waiting": 80,
+    "busy": 128, "hired": 136, "numbers": 144, "refused": 152,
+    "sleepers": 192,
+    "claim": 256, "generation": 260}
+"""Places in a team, in a line of the cache each: what is only read during a launch, what helpers write, what only launches write, how many
+threads sleep, and what is left of the first range; that of the others follows, each in a line of its own."""
 
 _FUTEX, _PRCTL = 202, 157
 _WAIT, _WAKE = 128 | 9, 128 | 10        # private futexes, with a mask of whom to wake
@@ -108,12 +113,12 @@ publish:
   %present = phi i64 [ %there, %staff ], [ %grown, %more ]
   %helpers.now = call i64 @llvm.smin.i64(i64 %present, i64 %wanted)
   %workers = add i64 %helpers.now, 1
-  %divisor.now = mul i64 %workers, {PIECES}
+  %ranges.now = call i64 @llvm.smin.i64(i64 %workers, i64 {MOST_RANGES})
   store atomic ptr %step.now, ptr %step monotonic, align 8
   store atomic ptr %places.now, ptr %places monotonic, align 8
   store atomic i64 %tasks.now, ptr %tasks monotonic, align 8
   store atomic i64 %helpers.now, ptr %helpers monotonic, align 8
-  store atomic i64 %divisor.now, ptr %divisor monotonic, align 8
+  store atomic i64 %ranges.now, ptr %ranges monotonic, align 8
   call void @llvm.x86.sse.stmxcsr(ptr %control)
   store atomic i64 0, ptr %finished monotonic, align 8
   store atomic i64 -1, ptr %smallest monotonic, align 8
@@ -121,8 +126,24 @@ publish:
   %last.number = lshr i64 %last, 32
   %number = add i64 %last.number, 1
   %high = shl i64 %number, 32
-  %word = or i64 %high, %tasks.now
-  %number.now = lshr i64 %word, 32
+  %number.now = lshr i64 %high, 32
+  %last.range = sub i64 %ranges.now, 1
+  br label %range
+range:
+  %r = phi i64 [ %last.range, %publish ], [ %r.next, %range.of.helper ]
+  %r.low = call i64 @border(i64 %r, i64 %tasks.now, i64 %ranges.now)
+  %r.after = add i64 %r, 1
+  %r.high = call i64 @border(i64 %r.after, i64 %tasks.now, i64 %ranges.now)
+  %r.length = sub i64 %r.high, %r.low
+  %word = or i64 %high, %r.length
+  %is.first = icmp eq i64 %r, 0
+  br i1 %is.first, label %announce, label %range.of.helper
+range.of.helper:
+  %r.claim = getelementptr [64 x i8], ptr %claim, i64 %r
+  store atomic i64 %word, ptr %r.claim release, align 8
+  %r.next = sub i64 %r, 1
+  br label %range
+announce:
   %published = atomicrmw xchg ptr %claim, i64 %word seq_cst
   %asleep = load atomic i32, ptr %sleepers seq_cst, align 4
   %some.asleep = icmp ne i32 %asleep, 0
@@ -136,7 +157,7 @@ wake:
   %woken = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %generation, i32 {_WAKE}, i32 2147483647, ptr null, ptr null, i32 %mask)
   br label %work
 work:
-  %own = call i64 @work(ptr %team, i64 %number.now)
+  %own = call i64 @work(ptr %team, i64 %number.now, i64 0)
   %others = sub i64 %tasks.now, %own
   %start = call i64 @llvm.readcyclecounter()
   br label %look
@@ -170,14 +191,33 @@ end:
   ret i64 %answer
 }}
 
-; Does tasks of launch %number while there are any; how many it did.
-define internal i64 @work(ptr %team, i64 %number) nounwind {{
+; Where range %r of %ranges begins.
+define internal i64 @border(i64 %r, i64 %tasks, i64 %ranges) alwaysinline nounwind {{
 entry:
-{_fields("claim", "step", "places", "tasks", "divisor", "control", "smallest")}
+  %all = mul i64 %r, %tasks
+  %border = udiv i64 %all, %ranges
+  ret i64 %border
+}}
+
+; Does tasks of launch %number while there are any, those of range %first before the others; how many it did.
+define internal i64 @work(ptr %team, i64 %number, i64 %first) nounwind {{
+entry:
+{_fields("claim", "step", "places", "tasks", "ranges", "control", "smallest")}
+  br label %begin
+begin:
+  %done.before = phi i64 [ 0, %entry ], [ %done, %out ]
+  %round = phi i64 [ 0, %entry ], [ %round.next, %out ]
+  %all.ranges = load atomic i64, ptr %ranges monotonic, align 8
+  %more.ranges = icmp ult i64 %round, %all.ranges
+  br i1 %more.ranges, label %range, label %end
+range:
+  %turned = add i64 %first, %round
+  %r = urem i64 %turned, %all.ranges
+  %r.claim = getelementptr [64 x i8], ptr %claim, i64 %r
   br label %look
 look:
-  %done = phi i64 [ 0, %entry ], [ %done.more, %count ]
-  %fresh = load atomic i64, ptr %claim acquire, align 8
+  %done = phi i64 [ %done.before, %range ], [ %done.more, %count ]
+  %fresh = load atomic i64, ptr %r.claim acquire, align 8
   br label %decide
 decide:
   %word = phi i64 [ %fresh, %look ], [ %now, %take ]
@@ -188,11 +228,10 @@ decide:
   %go = and i1 %current, %some
   br i1 %go, label %take, label %out
 take:
-  %parts = load atomic i64, ptr %divisor monotonic, align 8
-  %share = udiv i64 %left, %parts
+  %share = udiv i64 %left, {PIECES}
   %size = call i64 @llvm.umax.i64(i64 %share, i64 1)
   %next = sub i64 %word, %size
-  %pair = cmpxchg ptr %claim, i64 %word, i64 %next acquire acquire
+  %pair = cmpxchg ptr %r.claim, i64 %word, i64 %next acquire acquire
   %now = extractvalue {{ i64, i1 }} %pair, 0
   %ours = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %ours, label %run, label %decide
@@ -201,7 +240,9 @@ run:
   %function = load atomic ptr, ptr %step monotonic, align 8
   %arguments = load atomic ptr, ptr %places monotonic, align 8
   %all = load atomic i64, ptr %tasks monotonic, align 8
-  %low = sub i64 %all, %left
+  %r.after = add i64 %r, 1
+  %r.high = call i64 @border(i64 %r.after, i64 %all, i64 %all.ranges)
+  %low = sub i64 %r.high, %left
   %high = add i64 %low, %size
   %result = call i64 %function(ptr %arguments, i64 %low, i64 %high)
   %bad = icmp ne i64 %result, 0
@@ -213,10 +254,14 @@ count:
   %done.more = add i64 %done, %size
   br label %look
 out:
-  ret i64 %done
+  %round.next = add i64 %round, 1
+  br label %begin
+end:
+  ret i64 %done.before
 }}
 
-; A thread of the team: helps with every launch that wants this many.
+; A thread of the team: helps with every launch that wants this many. The word of the first range is written last: whoever sees a launch
+; there sees it in the word of its own range.
 define internal ptr @help(ptr %team) nounwind {{
 entry:
 {_fields("claim", "generation", "helpers", "finished", "waiting", "numbers", "sleepers")}
@@ -225,22 +270,26 @@ entry:
   %bit.number = and i64 %number, 31
   %bit = shl i64 1, %bit.number
   %mask = trunc i64 %bit to i32
+  %number.after = add i64 %number, 1
+  %first = urem i64 %number.after, {MOST_RANGES}
+  %own.claim = getelementptr [64 x i8], ptr %claim, i64 %first
   br label %begin
 begin:
+  %last = phi i64 [ 0, %entry ], [ %launch.number, %work ], [ %launch.number, %report ], [ %launch.number, %tell ]
   %since = call i64 @llvm.readcyclecounter()
   br label %launch
 launch:
   %started = phi i64 [ %since, %begin ], [ %started, %spin ], [ %started, %woken ]
-  %word = load atomic i64, ptr %claim acquire, align 8
+  %known = phi i64 [ %last, %begin ], [ %launch.number, %spin ], [ %launch.number, %woken ]
+  %word = load atomic i64, ptr %own.claim acquire, align 8
   %launch.number = lshr i64 %word, 32
-  %left = and i64 %word, 4294967295
-  %some = icmp ne i64 %left, 0
+  %fresh = icmp ne i64 %launch.number, %known
   %wanted = load atomic i64, ptr %helpers monotonic, align 8
   %meant = icmp ult i64 %number, %wanted
-  %go = and i1 %some, %meant
+  %go = and i1 %fresh, %meant
   br i1 %go, label %work, label %spin
 work:
-  %done = call i64 @work(ptr %team, i64 %launch.number)
+  %done = call i64 @work(ptr %team, i64 %launch.number, i64 %first)
   %any = icmp ne i64 %done, 0
   br i1 %any, label %report, label %begin
 report:
@@ -253,7 +302,7 @@ tell:
   br label %begin
 spin:
   call void @llvm.x86.sse2.pause()
-  %word.now = load atomic i64, ptr %claim monotonic, align 8
+  %word.now = load atomic i64, ptr %own.claim monotonic, align 8
   %number.now = lshr i64 %word.now, 32
   %another = icmp ne i64 %number.now, %launch.number
   br i1 %another, label %launch, label %patience
@@ -264,8 +313,11 @@ patience:
   br i1 %tired, label %lie.down, label %spin
 lie.down:
   %counted = atomicrmw add ptr %sleepers, i32 1 seq_cst
-  %seen = trunc i64 %launch.number to i32
-  br label %sleep
+  %seen = load atomic i32, ptr %generation acquire, align 4
+  %word.still = load atomic i64, ptr %own.claim acquire, align 8
+  %number.still = lshr i64 %word.still, 32
+  %missed = icmp ne i64 %number.still, %launch.number
+  br i1 %missed, label %woken, label %sleep
 sleep:
   %slept = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %generation, i32 {_WAIT}, i32 %seen, ptr null, ptr null, i32 %mask)
   %seen.now = load atomic i32, ptr %generation monotonic, align 4
