@@ -1,11 +1,12 @@
-"""Where the regions of a planned loop or branch have their working memory: within the scratch memory of the op."""
+"""The regions of planned loops and branches: where they have their working memory, within the scratch memory of the op, and their ops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.layout import Handing, Layout, aligned
+from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 Places = tuple[int | None, ...]
 """For each result of a region the byte of the scratch memory where it is handed over; None where that is the memory of the parameter that
@@ -38,3 +39,13 @@ def _takes(region: Graph, param: int, result: int) -> bool:
 def scratch_bytes(op: Op) -> int:
     """How much scratch memory a planned loop or branch needs."""
     return region_memory(op.regions)[1]
+
+
+def nested_ops(op: Op) -> Iterator[tuple[Op, Layout]]:
+    """The ops within the regions of a planned op, each followed by those of its own regions; and where their values lie."""
+    for region in op.regions:
+        layout = Layout(region)
+        for inner in layout.ops:
+            yield inner, layout
+            if inner.name in CONTROL_FLOW:
+                yield from nested_ops(inner)

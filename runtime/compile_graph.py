@@ -12,6 +12,7 @@ from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime.backends import AnyExecutable, make_executable
+from adjit.runtime.collector import no_collection
 from adjit.runtime.native_code import native_target
 from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.warm_start import find_program, keep_program, program_key
@@ -60,6 +61,12 @@ def compile_graph(graph: Graph, backend: str, options: Options, threads: int, ve
 
     A native program is looked for on disk by its graph, unless passes are to be checked or shown.
     """
+    with no_collection():
+        return _compile(graph, backend, options, threads, verify, on_pass, passes, stage)
+
+
+def _compile(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
+             on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass], stage: Stage) -> CompiledGraph:
     begin = time.perf_counter()
 
     def run_passes() -> PipelineResult:

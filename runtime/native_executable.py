@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import ProgramCode
+from adjit.codegen.native.program_code import PARALLEL_NANOSECONDS, ProgramCode
 from adjit.codegen.target import TARGETS
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
@@ -25,7 +25,7 @@ from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.executable import Times
 from adjit.runtime.kernels import Code
 from adjit.runtime.native_code import NativeCode, native, obtain_program
-from adjit.runtime.native_threads import pool_for
+from adjit.runtime.native_threads import Pool, pool_for
 
 SHORT_NANOSECONDS = 5_000.0
 """Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
@@ -50,12 +50,18 @@ class NativeExecutable:
         self._planned = planned
         artifact = code.artifact
         self.short = artifact.work < SHORT_NANOSECONDS
+        self._team = threads if artifact.work >= PARALLEL_NANOSECONDS else 1       # where no step is worth it, no pool is made
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
         self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
         self._frames: list[_Frame] = []
         self._timed: NativeCode | None = None
         self._clock = (0, 0)
+
+    @property
+    def pool(self) -> Pool | None:
+        """The threads that the program may use; None where it runs on the calling one alone."""
+        return pool_for(self._team)
 
     @cached_property
     def layout(self) -> Layout:
@@ -75,7 +81,7 @@ class NativeExecutable:
         """
         frame = self._take()
         results = self._enter(frame, arrays, leaves)
-        pool = pool_for(self.threads)
+        pool = self.pool
         status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
         return self._finish(frame, results, status)
 
@@ -84,7 +90,7 @@ class NativeExecutable:
         if self._timed is None:
             self._timed = obtain_program(self.layout.graph, TARGETS[self.code.artifact.target], timed=True)
         ops = self.layout.ops
-        frame, pool = self._take(), pool_for(self.threads)
+        frame, pool = self._take(), self.pool
         results = self._enter(frame, arrays, leaves)
         cycles = np.zeros((len(ops), 2), np.int64)
         begin = time.perf_counter_ns()

@@ -14,7 +14,6 @@ from adjit.ir.graph import WRITABLE_ROLES
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.entry_records import Memory, UnsuitedError, record_words
 from adjit.runtime.native_executable import NativeExecutable
-from adjit.runtime.native_threads import pool_for
 
 BLOCK_BYTES = 1 << 16
 """Size from which results lie in blocks of the pool: where the system would fault in new pages for each."""
@@ -74,7 +73,7 @@ def code_fields(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
     if len(artifact.params) + len(artifact.results) > MOST_VALUES:
         raise UnsuitedError
     memory.identity(executable.code)
-    pool = pool_for(executable.threads)
+    pool = executable.pool
     return {"run": executable.code.loaded.address, "pool": pool.address if pool else 0, "release": int(not executable.short),
             "arena_bytes": artifact.arena_bytes, "fail": memory.identity(partial(_raise_index_error, executable))}
 

@@ -1,7 +1,7 @@
 """Native programs on disk by the graph that was traced: a new process that traces the same graph needs neither passes nor LLVM.
 
-What is kept under the hash of the traced graph's text is the program's data and the key of its object code. The hash covers the source of
-all passes and lowerings, so that a changed compiler finds nothing.
+What is kept under the hash of the traced graph's text is the program's data and the key of its object code. The hash covers size and time
+of the source of all passes and lowerings, so that a changed compiler finds nothing; to read it all would take as long as everything else.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from adjit.runtime.native_code import NativeCode, compiler
 
 @cache
 def compiler_source() -> str:
-    """The hash of everything that a traced graph goes through."""
-    folders = [Path(module.__file__ or "").parent for module in (ir, passes, codegen)]
-    return sha256(b"".join(_read(path) for folder in folders for path in sorted(_sources(str(folder)))))
+    """The hash of everything that a traced graph goes through, as Python knows that a source file is another one: by its size and time."""
+    folders = [str(Path(module.__file__ or "").parent) for module in (ir, passes, codegen)]
+    return sha256(repr([source for folder in folders for source in sorted(_sources(folder))]).encode())
 
 
 def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target) -> str:
@@ -52,16 +52,12 @@ def keep_program(key: str, code: NativeCode) -> None:
     disk_cache().put(key, CompiledObject(b"", "", json.dumps({"code": code.key, "artifact": code.artifact.as_json()})))
 
 
-def _sources(folder: str) -> list[str]:
+def _sources(folder: str) -> list[tuple[str, int, int]]:
     found = []
     for entry in os.scandir(folder):
         if entry.is_dir():
             found += _sources(entry.path)
         elif entry.name.endswith(".py"):
-            found.append(entry.path)
+            status = entry.stat()
+            found.append((entry.path, status.st_size, status.st_mtime_ns))
     return found
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()

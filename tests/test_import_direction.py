@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -108,3 +109,25 @@ def test_importing_adjit_is_light() -> None:
     loaded = set(done.stdout.split())
     assert "adjit" in loaded
     assert loaded.isdisjoint(HEAVY)
+
+
+LOWERINGS_FOR_ALL = 20
+"""Modules that lower the smallest program; those for ops that few programs have are imported where an op asks for them."""
+
+
+def test_a_first_call_imports_little() -> None:
+    code = """
+import sys
+import numpy as np
+import adjit
+before = set(sys.modules)
+adjit.compile(lambda x, w: np.sum(np.tanh(x @ w)), backend="native")(np.ones((4, 8), np.float32), np.ones((8, 4), np.float32))
+print(*(name for name in set(sys.modules) - before if name.startswith("adjit.")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent,
+                          env={**os.environ, "ADJIT_CACHE_SIZE": "0"})
+    loaded = done.stdout.split()
+    assert "adjit.codegen.native.program" in loaded, "nothing was compiled"
+    assert len(loaded) <= LOWERINGS_FOR_ALL, sorted(loaded)
+    rare = {f"adjit.codegen.native.{name}" for name in ("control_flow", "convolution", "sorting", "scans", "windows", "panels")}
+    assert rare.isdisjoint(loaded)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.native.artifact import Artifact, IndexCheck, Parameter, Result, nested_check
-from adjit.codegen.native.control_flow import nested_ops
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.target import Target, machine
@@ -17,6 +16,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import ALIGNMENT, Handing, Layout
 from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.region_memory import nested_ops
 from adjit.ir.types import short_name
 
 __all__ = ["compile_program_text", "lower_program", "make_artifact"]

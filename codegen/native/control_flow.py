@@ -7,20 +7,18 @@ run on one thread.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from adjit.codegen.native.copies import DECLARATION
-from adjit.codegen.native.program_code import OP_SHIFT, LowerGraph, ProgramCode
+from adjit.codegen.native.program_code import OP_SHIFT, LowerGraph, ProgramCode, region_prefix
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText
 from adjit.codegen.target import Target
-from adjit.ir.graph import Graph, Op
+from adjit.ir.graph import Op
 from adjit.ir.layout import Layout
 from adjit.ir.ops.control_flow import CONTROL_FLOW
-from adjit.ir.printer import print_graph
-from adjit.ir.region_memory import Places, region_memory
+from adjit.ir.region_memory import Places, nested_ops, region_memory
 
 RUNS = 64
 """How often a `while_loop` is taken to run, where work is estimated."""
@@ -44,21 +42,6 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
         functions[program.entry] = "\n".join(program.functions)
     declarations = code.declarations.union({DECLARATION}, *(program.declarations for program in programs))
     return (replace(code, shared=functions, declarations=declarations),)
-
-
-def nested_ops(op: Op) -> Iterator[tuple[Op, Layout]]:
-    """The ops within the regions of a planned op, each followed by those of its own regions; and where their values lie."""
-    for region in op.regions:
-        layout = Layout(region)
-        for inner in layout.ops:
-            yield inner, layout
-            if inner.name in CONTROL_FLOW:
-                yield from nested_ops(inner)
-
-
-def region_prefix(region: Graph) -> str:
-    """What all names of a region's program begin with: equal for equal regions only."""
-    return f"region_{hashlib.sha256(print_graph(region, locations=False).encode()).hexdigest()[:16]}_"
 
 
 class _Text(StepText):

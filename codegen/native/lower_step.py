@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from adjit.codegen.native.control_flow import lower_control_flow
 from adjit.codegen.native.copies import lower_copy
-from adjit.codegen.native.fused import lower_fused
 from adjit.codegen.native.lower_op import lower_op
-from adjit.codegen.native.panels import lower_panels
 from adjit.codegen.native.products import lower_matmul
 from adjit.codegen.native.program_code import LowerGraph
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
+from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 
-RegionLowering = Callable[[Op, Mapping[int, int], Target, LowerGraph], tuple[StepCode, ...]]
-
-REGIONS: dict[str, RegionLowering] = {**dict.fromkeys(CONTROL_FLOW, lower_control_flow), "panels": lower_panels}
-"""Ops that own graphs which were planned like programs, by name."""
+if TYPE_CHECKING:
+    from adjit.codegen.native import control_flow, fused, panels
+else:
+    control_flow = OnDemand("adjit.codegen.native.control_flow")
+    fused = OnDemand("adjit.codegen.native.fused")
+    panels = OnDemand("adjit.codegen.native.panels")
 
 
 def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
@@ -31,12 +32,13 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
     if op.name == "reshape":
         return (lower_copy(op.result.type.nbytes),)
     if op.name == "fused":
-        return lower_fused(op, shared, target)
+        return fused.lower_fused(op, shared, target)
     if op.name == "matmul":
         product = lower_matmul(op, target)
         if product is not None:
             return product
-    lowering = REGIONS.get(op.name)
-    if lowering is not None:
-        return lowering(op, shared, target, lower_graph)
+    if op.name in CONTROL_FLOW:
+        return control_flow.lower_control_flow(op, shared, target, lower_graph)
+    if op.name == "panels":
+        return panels.lower_panels(op, shared, target, lower_graph)
     return lower_op(op, shared, target)

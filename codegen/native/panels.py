@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adjit.codegen.native.control_flow import region_prefix
-from adjit.codegen.native.program_code import LowerGraph
+from adjit.codegen.native.program_code import LowerGraph, region_prefix
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText
 from adjit.codegen.target import Target

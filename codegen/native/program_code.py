@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 from adjit.codegen.native.step_code import StepCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Slot
+from adjit.ir.printer import print_graph
 
 ENTRY = "adjit_run"
 
@@ -68,3 +70,8 @@ class ProgramCode:
 
 LowerGraph = Callable[[Graph, str], ProgramCode]
 """Lowers a planned graph that an op owns; all its names begin with the prefix that is given."""
+
+
+def region_prefix(region: Graph) -> str:
+    """What all names of a region's program begin with: equal for equal regions only."""
+    return f"region_{hashlib.sha256(print_graph(region, locations=False).encode()).hexdigest()[:16]}_"
