@@ -10,6 +10,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
+from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.choose_saved_values import choose_saved_values, describe_saved_values
 from adjit.passes.differentiate import differentiate
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
@@ -81,6 +82,7 @@ class PipelineResult:
 SIMPLIFY: tuple[Pass, ...] = (
     Pass("simplify", simplify, Stage.OPTIMIZED),
     Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, Stage.OPTIMIZED),
+    Pass("choose_layouts", choose_layouts, Stage.OPTIMIZED),
     Pass("simplify_again", simplify, Stage.OPTIMIZED),
     Pass("eliminate_dead_code", eliminate_dead_code, Stage.OPTIMIZED),
     Pass("simplify_loops", simplify_loops, Stage.OPTIMIZED, local=False),

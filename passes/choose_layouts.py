@@ -1,0 +1,278 @@
+"""Orders the axes of whole chains of elementwise ops so that fewer elements are transposed.
+
+An elementwise op does not care in which order the axes of its operands lie, as long as it is the same for all. So the values that such
+ops connect, a *chain*, may be turned together. Constants, iota and broadcasts are then made turned; a reduction of a turned value gives
+a smaller value to transpose, and a broadcast takes one. Transposes at the border of the chain that do the same become nothing. A chain is
+turned where that moves fewer bytes; then the chains around it are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from adjit.ir import ops
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind, OpDefinition
+from adjit.ir.graph import Graph, Op, Value, live_ops
+from adjit.passes.options import Options
+
+ROUNDS = 8
+"""Most rounds of turning: each brings transposes one chain further."""
+
+Permutation = tuple[int, ...]
+
+
+def choose_layouts(graph: Graph, options: Options) -> Graph:
+    """Turn chains of elementwise ops where that makes transposes go.
+
+    Before:
+        graph @f(%x: f32[8,32], %s: f32[32]) {
+          %a: f32[32,8] = transpose %x {permutation=(1, 0)}
+          %b: f32[32,8] = broadcast %s {axes=(0,), shape=(32, 8)}
+          %c: f32[32,8] = multiply %a, %b
+          %d: f32[32,8] = tanh %c
+          %m: f32[8] = reduce_max %d {axes=(0,)}
+          %e: f32[8,32] = transpose %d {permutation=(1, 0)}
+          return %e, %m
+        }
+
+    After:
+        graph @f(%x: f32[8,32], %s: f32[32]) {
+          %b: f32[8,32] = broadcast %s {axes=(1,), shape=(8, 32)}
+          %c: f32[8,32] = multiply %x, %b
+          %d: f32[8,32] = tanh %c
+          %m: f32[8] = reduce_max %d {axes=(1,)}
+          return %d, %m
+        }
+    """
+    for _ in range(ROUNDS):
+        if not any(op.name == "transpose" for op in graph.ops):
+            break
+        turns = _Chains(graph).turns()
+        if not turns:
+            break
+        graph = _Turned(graph, turns).run()
+    return graph
+
+
+def _after(first: Permutation, second: Permutation) -> Permutation:
+    """The permutation that does what `first` does, and then `second`."""
+    return tuple(first[axis] for axis in second)
+
+
+def _inverse(permutation: Permutation) -> Permutation:
+    return tuple(permutation.index(axis) for axis in range(len(permutation)))
+
+
+def _is_identity(permutation: Permutation) -> bool:
+    return permutation == tuple(range(len(permutation)))
+
+
+@dataclass(slots=True, eq=False)
+class _Chain:
+    """Values whose axes have to lie in one order, and the ops at the border: transposes into and out of it, reductions and broadcasts."""
+
+    values: list[Value]
+    around: set[int]            # numbers of chains that a transpose, a reduction or a broadcast connects with this one
+    makers: list[Op]
+    readers: list[Op]
+
+
+class _Chains:
+    """The chains of a graph, and how they should be turned."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.maker = {value: op for op in graph.ops for value in op.results}
+        self.pinned = set(graph.results)        # read as it is
+        self.joined: dict[Value, Value] = {}
+        for op in graph.ops:
+            if _is_elementwise(op):
+                for value in op.operands:
+                    self._join(value, op.result)
+        self.chains: dict[Value, _Chain] = {}
+        for value in self.joined:
+            self.chains.setdefault(self._root(value), _Chain([], set(), [], [])).values.append(value)
+        for op in graph.ops:
+            if not _is_elementwise(op):
+                self._look_at(op)
+
+    def _root(self, value: Value) -> Value:
+        root = value
+        while self.joined[root] is not root:
+            root = self.joined[root]
+        while value is not root:
+            self.joined[value], value = root, self.joined[value]
+        return root
+
+    def _join(self, a: Value, b: Value) -> None:
+        for value in (a, b):
+            self.joined.setdefault(value, value)
+        self.joined[self._root(a)] = self._root(b)
+
+    def _chain(self, value: Value) -> _Chain | None:
+        return self.chains[self._root(value)] if value in self.joined else None
+
+    def _look_at(self, op: Op) -> None:
+        if op.name != "transpose" and op.name != "broadcast" and op.definition.kind is not Kind.REDUCTION:
+            self.pinned.update(op.operands)
+            return
+        before, after = self._chain(op.operands[0]), self._chain(op.result)
+        if before is not None:
+            before.readers.append(op)
+        if after is not None:
+            after.makers.append(op)
+        if before is not None and after is not None:
+            before.around.add(id(after))
+            after.around.add(id(before))
+
+    def turns(self) -> dict[Value, Permutation]:
+        """For the values of chains that should be turned, how; of chains next to each other only one."""
+        best: list[tuple[int, _Chain, Permutation]] = []
+        for chain in self.chains.values():
+            wanted = [_inverse(op.attrs["permutation"]) for op in chain.makers if op.name == "transpose"]
+            wanted += [op.attrs["permutation"] for op in chain.readers if op.name == "transpose"]
+            gain, turn = max(((self._gain(chain, turn), turn) for turn in dict.fromkeys(wanted)), default=(0, ()))
+            if gain > 0:
+                best.append((gain, chain, turn))
+        turned: set[int] = set()
+        turns: dict[Value, Permutation] = {}
+        for _, chain, turn in sorted(best, key=lambda found: -found[0]):
+            if chain.around.isdisjoint(turned):
+                turned.add(id(chain))
+                turns.update(dict.fromkeys(chain.values, turn))
+        return turns
+
+    def _gain(self, chain: _Chain, turn: Permutation) -> int:
+        """Bytes that are no longer moved where the chain is turned: a transpose reads and writes each of its own."""
+        gain = 0
+        for value in chain.values:
+            maker = self.maker.get(value)
+            if maker is not None and maker.name == "transpose":
+                if _is_identity(_after(maker.attrs["permutation"], turn)) and value not in self.pinned:
+                    gain += 2 * value.type.nbytes
+            elif maker is None or value in self.pinned or not (_is_elementwise(maker) or _is_flexible(maker)):
+                gain -= 2 * value.type.nbytes
+            elif maker.name == "broadcast" and not _is_identity(_order_of_broadcast(maker, turn)):
+                gain -= 2 * maker.operands[0].type.nbytes
+        for value in {op.operands[0] for op in chain.readers if op.name == "transpose" and op.attrs["permutation"] == turn}:
+            gain += 2 * value.type.nbytes
+        for op in chain.readers:
+            if op.definition.kind is Kind.REDUCTION:
+                last = len(turn) - 1
+                if last in op.attrs["axes"] and turn[last] not in op.attrs["axes"]:
+                    gain -= op.operands[0].type.nbytes      # along the last axis it would be a part of the kernel that makes its operand
+                if not _is_identity(_order_of_reduction(op, turn)):
+                    gain -= 2 * op.result.type.nbytes
+        return gain
+
+
+def _is_elementwise(op: Op) -> bool:
+    return op.definition.kind is Kind.ELEMENTWISE and op.result.type.rank > 1
+
+
+def _is_flexible(op: Op) -> bool:
+    """Whether the op makes its result in any order of axes."""
+    return op.definition.kind is Kind.CREATION or op.name == "broadcast"
+
+
+def _order_of_broadcast(op: Op, turn: Permutation) -> Permutation:
+    """How the operand has to be transposed for the result to be turned."""
+    places = [turn.index(axis) for axis in op.attrs["axes"]]
+    return tuple(sorted(range(len(places)), key=places.__getitem__))
+
+
+def _order_of_reduction(op: Op, turn: Permutation) -> Permutation:
+    """How the reduction of the turned operand has to be transposed to be the result."""
+    left = [axis for axis in turn if axis not in op.attrs["axes"]]
+    return tuple(left.index(axis) for axis in sorted(left))
+
+
+class _Turned:
+    """The graph under reconstruction, with the values in `turns` turned.
+
+    `plain` has values as they were, `turned` as they are now; each is made of the other where something asks for it.
+    """
+
+    def __init__(self, graph: Graph, turns: dict[Value, Permutation]) -> None:
+        self.graph, self.turns = graph, turns
+        self.plain: dict[Value, Value] = {value: value for value in graph.params}
+        self.turned: dict[Value, Value] = {}
+        self.ops: list[Op] = []
+        self.maker: dict[Value, Op] = {}
+        self.made: dict[tuple[Value, Permutation], Value] = {}
+
+    def run(self) -> Graph:
+        for op in self.graph.ops:
+            self._visit(op)
+        last = self.ops[-1]
+        results = [self._view(value, tuple(range(value.type.rank)), last) for value in self.graph.results]
+        graph = self.graph.with_ops(self.ops, results)
+        return graph.with_ops(live_ops(graph))
+
+    def _visit(self, op: Op) -> None:
+        turn = self.turns.get(op.results[0]) if op.results else None
+        if op.name == "transpose":
+            self._keep(op.result, self._view(op.operands[0], op.attrs["permutation"], op), None, op)
+        elif turn is not None and _is_elementwise(op):
+            self.turned[op.result] = self._emit(op, [self._view(value, turn, op) for value in op.operands], op.attrs)
+        elif turn is not None and _is_flexible(op):
+            self.turned[op.result] = self._made_turned(op, turn)
+        elif op.definition.kind is Kind.REDUCTION and op.operands[0] in self.turns:
+            around = self.turns[op.operands[0]]
+            axes = tuple(sorted(around.index(axis) for axis in op.attrs["axes"]))
+            small = self._emit(op, [self._view(op.operands[0], around, op)], {**op.attrs, "axes": axes})
+            self._keep(op.result, small, _order_of_reduction(op, around), op)
+        else:
+            operands = tuple(self._view(value, tuple(range(value.type.rank)), op) for value in op.operands)
+            self._append(op if operands == op.operands else op.with_operands(operands))
+            self.plain.update((value, value) for value in op.results)
+
+    def _keep(self, value: Value, found: Value, order: Permutation | None, op: Op) -> None:
+        """Remember `found`, transposed by `order`, as what `value` was; or turned, where that is what will be asked for."""
+        order = tuple(range(value.type.rank)) if order is None else order
+        turn = self.turns.get(value)
+        if turn is None:
+            self.plain[value] = self._transposed(found, order, op)
+        else:
+            self.turned[value] = self._transposed(found, _after(order, turn), op)
+
+    def _made_turned(self, op: Op, turn: Permutation) -> Value:
+        attrs: dict[str, Any] = {**op.attrs, "shape": tuple(op.attrs["shape"][axis] for axis in turn)}
+        operands: list[Value] = []
+        if op.name == "broadcast":
+            operands = [self._view(op.operands[0], _order_of_broadcast(op, turn), op)]
+            attrs["axes"] = tuple(sorted(turn.index(axis) for axis in op.attrs["axes"]))
+        elif op.name == "iota":
+            attrs["axis"] = turn.index(op.attrs["axis"])
+        return self._emit(op, operands, attrs)
+
+    def _view(self, value: Value, permutation: Permutation, op: Op) -> Value:
+        """`value`, as it was, transposed."""
+        if value in self.plain:
+            return self._transposed(self.plain[value], permutation, op)
+        back = _inverse(self.turns[value])
+        return self._transposed(self.turned[value], _after(back, permutation), op)
+
+    def _transposed(self, value: Value, permutation: Permutation, op: Op) -> Value:
+        if _is_identity(permutation):
+            return value
+        maker = self.maker.get(value)
+        if maker is not None and maker.name == "transpose":
+            return self._transposed(maker.operands[0], _after(maker.attrs["permutation"], permutation), op)
+        known = (value, permutation)
+        if known not in self.made:
+            self.made[known] = self._emit(op, [value], {"permutation": permutation}, ops.transpose)
+        return self.made[known]
+
+    def _emit(self, op: Op, operands: Iterable[Value], attrs: Any, definition: OpDefinition | None = None) -> Value:
+        """The result of an op where `op` stood: the same op, or another."""
+        inputs, kind = tuple(operands), definition or op.definition
+        (type,) = kind.result_types([value.type for value in inputs], attrs)
+        result = Value(type, op.result.name if definition is None else None)
+        self._append(Op(kind, inputs, (result,), attrs, (), op.loc, op.role))
+        return result
+
+    def _append(self, op: Op) -> None:
+        self.ops.append(op)
+        self.maker.update((value, op) for value in op.results)
