@@ -12,6 +12,7 @@ from native_steps import TARGET_CASES, run_steps
 from op_cases import check_derivative, gradient_graph, sample_graph
 
 import adjit as aj
+from adjit.codegen.native import overlapping_windows
 from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.target import TARGETS, Target
 from adjit.ir import ops
@@ -19,6 +20,7 @@ from adjit.ir.builder import trace_graph
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.evaluator import evaluate
 from adjit.ir.ops.convolution import kernel_gradient
+from adjit.ir.ops.sliding import Sliding
 from adjit.ir.types import F32, F64, TensorType
 
 F = aj.nn.functional
@@ -125,6 +127,10 @@ POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "far": ((1, 20, 50), {"sizes": (5, 6), "stride": (3, 5)}),
     "gaps": ((1, 20, 50), {"sizes": (3, 2), "stride": (4, 3), "low": (1, 1), "high": (1, 0)}),
     "dilated": ((1, 9, 40), {"sizes": (2, 3), "stride": (1, 2), "dilation": (3, 2)}),
+    "tall": ((1, 45, 19), {"sizes": (18, 3), "stride": (2, 2), "low": (3, 1), "high": (2, 0), "dilation": (2, 1)}),
+    "wide": ((1, 5, 90), {"sizes": (2, 34), "stride": (1, 2), "low": (0, 9), "high": (1, 3)}),
+    "one row": ((2, 3, 40), {"sizes": (1, 4), "stride": (1, 3), "low": (0, 2), "high": (0, 2)}),
+    "much padding": ((1, 5, 6), {"sizes": (3, 2), "stride": (1, 1), "low": (4, 5), "high": (3, 20)}),
     "three axes": ((2, 3, 9, 21), {"sizes": (3, 3, 2), "stride": (2, 2, 2), "low": (1, 1, 0), "high": (1, 1, 0), "interior": (0, 0, 0),
                                    "dilation": (1, 1, 1)}),
 }
@@ -147,8 +153,29 @@ def test_native_pooling(case: str, definition: OpDefinition, target: Target) -> 
             windows = sample_graph(ops.window_max, Sample((x,), attrs)).results[0].type
             arrays = (x, normal(*windows.shape, dtype=x.dtype, seed=7))
         (expected,) = evaluate(definition, arrays, attrs)
-        tolerance = 8 * np.finfo(x.dtype).eps
+        tolerance = (4 + np.prod(attrs["sizes"])) * np.finfo(x.dtype).eps
         np.testing.assert_allclose(native(Sample(arrays, attrs), definition, target), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("target", TARGET_CASES)
+@pytest.mark.parametrize("definition", [ops.window_max, ops.window_max_scatter])
+@pytest.mark.parametrize("case", ["meet", "every one", "tall"])
+def test_pooling_of_a_few_rows_at_a_time(case: str, definition: OpDefinition, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where an image is larger than the memory of a step."""
+    shape, given = POOLS[case]
+    sliding = Sliding(*((1, *numbers) for numbers in (shape[-2:], (HALVES | given)["sizes"], (HALVES | given)["stride"])),
+                      *((0, *(HALVES | given)[name]) for name in ("low", "high", "interior")), (1, *(HALVES | given)["dilation"]))
+    chosen = []
+    for memory in (1 << 20, 1 << 10):
+        while True:
+            monkeypatch.setattr(overlapping_windows, "MEMORY_BYTES", memory)
+            block = overlapping_windows.choose_block(sliding, target.lanes(4), 12)
+            if block is not None:
+                break
+            memory += 1 << 10
+        chosen.append(block.rows)
+    assert chosen[1] < chosen[0]
+    test_native_pooling(case, definition, target)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)

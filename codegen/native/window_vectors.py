@@ -1,0 +1,204 @@
+"""Vectors of neighbouring windows: their elements, loaded with the stride and taken apart, and what is written to them.
+
+Of each element of a window, a vector is loaded for as many neighbouring windows: where the stride is small, from whole vectors of a row,
+else one by one. What lies outside of the array is not read but filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+
+from adjit.codegen.native.convolution_panels import NEAR, PanelText
+from adjit.ir.dataclass import dataclass
+from adjit.ir.ops.sliding import Sliding
+
+UNROLLED = 16
+
+Number = int | str
+Step = Callable[[list[str], Number, "Element"], list[str]]
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row that some element of the windows lies in, its length (0 where there is none), and vectors that were loaded from it."""
+
+    pointer: str
+    length: str
+    loaded: dict[int, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWriter:
+    """Writes what a step does to one plane."""
+
+    text: PanelText
+    sliding: Sliding
+
+    @property
+    def numbers(self) -> str:
+        return f"<{self.text.lanes} x i32>"
+
+    @property
+    def spread(self) -> tuple[int, ...]:
+        return tuple(gap + 1 for gap in self.sliding.interior)
+
+    # -- loops
+
+    def windows(self, bounds: Sequence[int]) -> Iterator[Place]:
+        """Writes loops over windows, a vector of them at a time."""
+        with self.text.loop(0, bounds[0]) as depth, self.text.loop(0, bounds[1]) as row, \
+                self.text.loop(0, bounds[2], self.text.lanes) as column:
+            yield Place(depth.counter, row.counter, column.counter)
+
+    def sweep(self, source: str, at: Place, state: Sequence[tuple[str, str]], step: Step) -> list[str]:
+        """The state after `step` for every element of the windows, in C order."""
+        text, (deep, high, wide) = self.text, self.sliding.sizes
+        if deep * high * wide <= UNROLLED:
+            now = [value for _, value in state]
+            for line in range(deep * high):
+                row = self.row(source, at, *divmod(line, high))
+                for along in range(wide):
+                    now = step(now, line * wide + along, Element(self, row, at, along))
+            return now
+        with text.loop(0, deep * high, 1, state) as outer:
+            row = self.row(source, at, *text.split(outer.counter, high))
+            carried = [(kind, value) for (kind, _), value in zip(state, outer.values, strict=True)]
+            with text.loop(0, wide, 1, carried) as inner:
+                number = text.linear((outer.counter, wide), inner.counter)
+                inner.following = step(list(inner.values), number, Element(self, row, at, inner.counter))
+            outer.following = inner.following
+        return list(outer.following)
+
+    def row(self, source: str, at: Place, deep: Number, down: Number) -> _Row:
+        """The row that has this element of the windows."""
+        text, s = self.text, self.sliding
+        plane, exists = self.element(0, at.depth, deep)
+        line, inside = self.element(1, at.row, down)
+        both = text.let(f"and i1 {exists}, {inside}")
+        length = text.let(f"select i1 {both}, i64 {max((s.lengths[2] - 1) * self.spread[2] + 1, 0)}, i64 0")
+        return _Row(text.at(source, text.linear((plane, s.lengths[1] * s.lengths[2]), (line, s.lengths[2]))), length)
+
+    def element(self, axis: int, window: str, element: Number) -> tuple[str, str]:
+        """The number of an element along an axis, and whether it is one of the array."""
+        text, s, spread = self.text, self.sliding, self.spread[axis]
+        position = text.linear((window, s.stride[axis]), (element, s.dilation[axis]), -s.low[axis])
+        if spread == 1:
+            return position, text.let(f"icmp ult i64 {position}, {s.lengths[axis]}")
+        number, rest = text.let(f"sdiv i64 {position}, {spread}"), text.let(f"srem i64 {position}, {spread}")
+        inside, whole = text.let(f"icmp ult i64 {number}, {s.lengths[axis]}"), text.let(f"icmp eq i64 {rest}, 0")
+        return number, text.let(f"and i1 {inside}, {whole}")
+
+    # -- vectors
+
+    def filled(self, number: float) -> str:
+        """`number` in every lane."""
+        if number == 0:
+            return "zeroinitializer"
+        assert number == float("-inf")
+        return f"<{', '.join([f'{self.text.scalar} 0xFFF0000000000000'] * self.text.lanes)}>"
+
+    def number(self, number: Number) -> str:
+        return self.text.spread_number(str(number))
+
+    def select(self, mask: str, kind: str, a: str, b: str) -> str:
+        return self.text.let(f"select <{self.text.lanes} x i1> {mask}, {kind} {a}, {kind} {b}")
+
+    def better(self, element: str, best: str) -> str:
+        """Where an element takes the place of the largest so far."""
+        text, vector = self.text, self.text.vector
+        larger, missing = text.let(f"fcmp ogt {vector} {element}, {best}"), text.let(f"fcmp uno {vector} {element}, {element}")
+        return text.let(f"or <{text.lanes} x i1> {larger}, {missing}")
+
+    def winner(self, source: str, at: Place) -> str:
+        """The numbers of the largest elements of the windows."""
+        text, lowest = self.text, self.filled(float("-inf"))
+
+        def step(state: list[str], number: Number, element: Element) -> list[str]:
+            value = element.load(lowest)
+            better = self.better(value, state[0])
+            return [self.select(better, text.vector, value, state[0]), self.select(better, self.numbers, self.number(number), state[1])]
+
+        return self.sweep(source, at, [(text.vector, lowest), (self.numbers, "zeroinitializer")], step)[1]
+
+    def share(self, winner: str, number: Number, given: str, otherwise: str = "zeroinitializer") -> str:
+        """`given` for the windows whose largest element has this number."""
+        equal = self.text.let(f"icmp eq {self.numbers} {winner}, {self.number(number)}")
+        return self.select(equal, self.text.vector, given, otherwise)
+
+    def of_windows(self, pointer: str, at: Place) -> tuple[str, str]:
+        """Where the numbers of these windows lie, and which lanes have one."""
+        text, (_, rows, columns) = self.text, self.sliding.counts
+        inside = text.let(f"icmp slt i64 {at.row}, {rows}")
+        left = text.let(f"select i1 {inside}, i64 {text.linear(columns, (at.column, -1))}, i64 0")
+        return text.at(pointer, text.linear((at.depth, rows * columns), (at.row, columns), at.column)), text.mask_below(left)
+
+    def store(self, value: str, result: str, at: Place) -> None:
+        pointer, mask = self.of_windows(result, at)
+        self.text.masked_store(value, pointer, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The first of a vector of windows."""
+
+    depth: str
+    row: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a vector of windows: number `along` of those in one row."""
+
+    writer: WindowWriter
+    row: _Row
+    at: Place
+    along: Number
+
+    @property
+    def near(self) -> bool:
+        return isinstance(self.along, int) and self.writer.spread[2] == 1 and self.writer.sliding.stride[2] <= NEAR
+
+    def load(self, filler: str) -> str:
+        """The elements; `filler` outside of the array."""
+        text, s = self.writer.text, self.writer.sliding
+        stride = s.stride[2]
+        if not self.near:
+            start = text.linear((self.at.column, stride), (self.along, s.dilation[2]), -s.low[2])
+            return text.strided(self.row.pointer, start, self.row.length, stride, self.writer.spread[2], filler)
+        assert isinstance(self.along, int)
+        ahead, first = divmod(self.along * s.dilation[2], stride)
+        if ahead not in self.row.loaded:
+            self.row.loaded[ahead] = [text.strided(self.row.pointer, self.start(ahead, number), self.row.length, 1, 1, filler)
+                                      for number in range(stride)]
+        return self.writer.text.picked(self.row.loaded[ahead], first)
+
+    def start(self, ahead: int, number: int) -> str:
+        s, text = self.writer.sliding, self.writer.text
+        return text.linear((self.at.column, s.stride[2]), ahead * s.stride[2] + number * text.lanes - s.low[2])
+
+    def in_place_of(self, array: str, other: str) -> Element:
+        """The same element of another array of this shape."""
+        text = self.writer.text
+        here, start = (text.let(f"ptrtoint ptr {pointer} to i64") for pointer in (self.row.pointer, array))
+        pointer = text.let(f"getelementptr i8, ptr {other}, i64 {text.let(f'sub i64 {here}, {start}')}")
+        return Element(self.writer, _Row(pointer, self.row.length), self.at, self.along)
+
+    def add(self, amount: str) -> None:
+        """Add to the elements."""
+        text, s = self.writer.text, self.writer.sliding
+        stride = s.stride[2]
+        if not self.near:
+            start = text.linear((self.at.column, stride), (self.along, s.dilation[2]), -s.low[2])
+            value = text.strided(self.row.pointer, start, self.row.length, stride, 1)
+            mask = text.inside(start, self.row.length, stride)
+            text.scatter(text.add(value, amount), text.at(self.row.pointer, start), stride, mask)
+            return
+        assert isinstance(self.along, int)
+        ahead, first = divmod(self.along * s.dilation[2], stride)
+        parts = [amount if part == first else "zeroinitializer" for part in range(stride)]
+        for number in range(stride):
+            start = self.start(ahead, number)
+            mask, place = text.inside(start, self.row.length), text.at(self.row.pointer, start)
+            text.masked_store(text.add(text.masked_load(place, mask), text.interleaved(parts, number)), place, mask)
