@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,7 +64,14 @@ def _init(cls: type, frozen: bool) -> Callable[..., None]:
             parameters.append(name)
         else:
             continue
-        body.append(f"put(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        descriptor = vars(cls).get(name)
+        if not frozen:
+            body.append(f"self.{name} = {value}")
+        elif isinstance(descriptor, MemberDescriptorType):      # a slot: quicker to set by itself than by its name
+            names[f"put_{name}"] = descriptor.__set__
+            body.append(f"put_{name}(self, {value})")
+        else:
+            body.append(f"put(self, {name!r}, {value})")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     exec("\n ".join([f"def __init__({', '.join(parameters)}):", *(body or ["pass"])]), names)

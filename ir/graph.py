@@ -190,7 +190,7 @@ def attribute_key(value: Any) -> tuple[type, Any]:
 
 def attributes_key(attrs: Attributes) -> tuple[tuple[str, tuple[type, Any]], ...]:
     """`attribute_key` of all, in the order of their names."""
-    return tuple((name, attribute_key(attrs[name])) for name in sorted(attrs))
+    return tuple([(name, attribute_key(attrs[name])) for name in sorted(attrs)]) if attrs else ()
 
 
 def meaning(op: Op) -> Hashable:
@@ -200,10 +200,11 @@ def meaning(op: Op) -> Hashable:
     """
     distinct = {value: place for place, value in reversed(list(enumerate(op.operands)))}
     return (op.name, tuple((distinct[value], value.type) for value in op.operands), tuple(value.type for value in op.results),
-            attributes_key(op.attrs), tuple(_meaning(region) for region in op.regions))
+            attributes_key(op.attrs), tuple(graph_meaning(region) for region in op.regions))
 
 
-def _meaning(graph: Graph) -> Hashable:
+def graph_meaning(graph: Graph) -> Hashable:
+    """As `meaning`, of a closed graph."""
     numbers: dict[Value, int] = {}
     for value in graph.params:
         numbers[value] = len(numbers)
@@ -213,7 +214,7 @@ def _meaning(graph: Graph) -> Hashable:
         for value in op.results:
             numbers[value] = len(numbers)
         ops.append((op.name, operands, tuple([value.type for value in op.results]), attributes_key(op.attrs),
-                    tuple([_meaning(region) for region in op.regions]), op.slots))
+                    tuple([graph_meaning(region) for region in op.regions]), op.slots))
     results = tuple([numbers[value] for value in graph.results])
     return tuple([value.type for value in graph.params]), graph.param_roles, tuple(ops), results
 

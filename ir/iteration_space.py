@@ -97,11 +97,16 @@ def infer_maps(graph: Graph, positions: int) -> dict[Value, IndexMap]:
     A value with as many elements as there are positions is full; the others follow from the ops that connect them.
     """
     maps: dict[Value, IndexMap] = {}
-    for value in (*graph.params, *(v for op in graph.ops for v in op.results)):
-        if value.type.size in (1, positions):
-            maps[value] = full_map(value.type.size)
+    full = full_map(positions)
+    values = [*graph.params, *(value for op in graph.ops for value in op.results)]
+    for value in values:
+        size = value.type.size
+        if size == positions:
+            maps[value] = full
+        elif size == 1:
+            maps[value] = ()
     count = -1
-    while count != len(maps):
+    while count != len(maps) < len(values):
         count = len(maps)
         for op in graph.ops:
             _infer_forward(op, maps)

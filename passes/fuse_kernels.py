@@ -41,7 +41,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, attributes_key, producers
+from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_meaning, producers
 from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_map
 from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
 from adjit.ir.ops.region import fused
@@ -79,8 +79,10 @@ class _Fusion:
         self.index_of = {value: index for index, op in enumerate(graph.ops) for value in op.results}
         self.producer = producers(graph)
         self.readers = _readers(graph)
-        self.backward = backward_ops(graph)
+        backward = backward_ops(graph)
+        self.parts = [_BACKWARD_PART[op.role] if op in backward else 0 for op in graph.ops]
         self.groups: dict[int, Group] = {}
+        self.memory: dict[Hashable, tuple[tuple[int, ...], int]] = {}
         self.units = UnitOrder([self.makers(op.operands) for op in graph.ops])
 
     def makers(self, values: Iterable[Value]) -> list[int]:
@@ -125,11 +127,7 @@ class _Fusion:
                     self.merge(second, first)
 
     def are_of_one_part(self, consumer: int, producer: int) -> bool:
-        first, second = self.graph.ops[consumer], self.graph.ops[producer]
-        return self.part(first) == self.part(second)
-
-    def part(self, op: Op) -> int:
-        return _BACKWARD_PART[op.role] if op in self.backward else 0
+        return self.parts[consumer] == self.parts[producer]
 
     def merge(self, later: int, earlier: int) -> bool:
         """Take a group into one that comes after it; False where that is not possible."""
@@ -194,12 +192,20 @@ class _Fusion:
         loads = [value for value in group.loads if mapping[value] in used]
         last = self.graph.ops[members[-1]]
         region = Graph(f"{last.name}_{len(members)}", tuple(mapping[v] for v in loads), region_ops, tuple(mapping[v] for v in outputs))
-        schedule = schedule_kernel(region, group.rows, group.columns)
+        in_place, scratch = self.memory_of(region, group)
         operands = tuple(group.origin.get(value, value) for value in loads)
-        in_place = tuple(i for i in schedule.in_place if operands.count(operands[i]) == 1)
+        in_place = tuple(i for i in in_place if operands.count(operands[i]) == 1)
         role = Counter(op.role for op in region_ops if op.name not in VIEWS).most_common(1)[0][0]
-        attrs = {"rows": group.rows, "columns": group.columns, "in_place": in_place, "scratch_bytes": schedule.scratch_bytes}
+        attrs = {"rows": group.rows, "columns": group.columns, "in_place": in_place, "scratch_bytes": scratch}
         return Op(fused, operands, tuple(outputs), attrs, (region,), last.loc, role)
+
+    def memory_of(self, region: Graph, group: Group) -> tuple[tuple[int, ...], int]:
+        """Operands that results may be written over, and bytes of scratch memory; found once for kernels that mean the same."""
+        key = graph_meaning(region), group.rows, group.columns
+        if key not in self.memory:
+            schedule = schedule_kernel(region, group.rows, group.columns)
+            self.memory[key] = schedule.in_place, schedule.scratch_bytes
+        return self.memory[key]
 
 
 def _readers(graph: Graph) -> dict[Value, list[int]]:

@@ -174,6 +174,8 @@ def _row_lengths(ops: Iterable[Op], group: Group) -> set[int] | None:
 def _best_columns(group: Group) -> int:
     """The row length of a group that leaves it open: 1 (flat) where all is full, else the longest with the fewest divisions."""
     others = [index_map for index_map in group.loads.values() if index_map not in ((), full_map(group.size))]
+    if not others:
+        return 1
     bounds = {bound for index_map in others for size, stride in index_map for bound in (stride, size * stride)}
     fitting = [columns for columns in bounds if columns < group.size and group.size % columns == 0]
     return max(fitting, key=lambda columns: (-sum(_divides(m, columns) for m in others), columns), default=1)
