@@ -41,17 +41,25 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.ops import panels
+from adjit.ir.ops import panels, reduce_sum
 from adjit.ir.types import TensorType
 from adjit.passes.options import Options
-from adjit.passes.panel_rules import Needs, is_divisible, panel_attributes, panel_needs, panel_type
+from adjit.passes.panel_axes import Axes, batch_axes
+from adjit.passes.panel_region import PanelRegion
+from adjit.passes.panel_rules import Needs, is_divisible, is_dropped, is_free, panel_needs, summed_axes
 
 MOST_PANELS = 64
+
+ROUNDS = 8
+"""Most times that ops are left outside one after the other before an axis is given up."""
 
 FEWEST_PANELS = 2
 
 FEWEST_ROWS = 16
 """Rows of a product in a panel, below which its tiles wait for their operands."""
+
+FEWER_BYTES = 4
+"""How many times smaller than the operands the parts of a product over the batch have to be, all together."""
 
 
 def split_into_panels(graph: Graph, options: Options) -> Graph:
@@ -60,12 +68,13 @@ def split_into_panels(graph: Graph, options: Options) -> Graph:
 
 
 def _split(graph: Graph, cache_bytes: int, least_rank: int) -> Graph:
-    """The graph split along the first axis of its products of at least this rank, where that gains something."""
+    """The graph split along an axis of its products of at least this rank, where that gains something."""
     best: _Split | None = None
-    for count in _counts(graph, least_rank):
-        split = _Split(graph, count, cache_bytes)
-        if split.groups and (best is None or split.gain > best.gain):
-            best = split
+    for axes in batch_axes(graph, least_rank):
+        for count in _counts(graph, axes, least_rank):
+            split = _Split(graph, axes, count, cache_bytes)
+            if split.groups and (best is None or split.gain > best.gain):
+                best = split
     return graph if best is None else best.rebuild()
 
 
@@ -84,14 +93,15 @@ _FREE = frozenset({"constant", "broadcast", "reshape"})
 """Ops that become part of the kernels that read them, and of each panel that asks for them."""
 
 
-def _counts(graph: Graph, least_rank: int) -> list[int]:
+def _counts(graph: Graph, axes: Axes, least_rank: int) -> list[int]:
     """Numbers of panels that fit at least one product, the fewest first."""
-    longest: dict[int, int] = {}        # by the length of the first axis, the most panels that leave products enough rows
+    longest: dict[int, int] = {}        # by the length of the axis, the most panels that leave products enough rows
     for op in graph.ops:
         rank = op.results[0].type.rank if op.definition.kind is Kind.CONTRACTION else 0
-        if rank >= least_rank and not (rank == 2 and op.attrs["transpose_a"]):
-            length = op.result.type.shape[0]
-            longest[length] = max(longest.get(length, 0), length if rank > 2 else length // FEWEST_ROWS)
+        axis = axes.get(op.results[0]) if rank >= least_rank else None
+        if axis is not None and not (rank == 2 and axis == 0 and op.attrs["transpose_a"]):
+            length = op.result.type.shape[axis]
+            longest[length] = max(longest.get(length, 0), length if axis < rank - 2 else length // FEWEST_ROWS)
     return [count for count in range(FEWEST_PANELS, MOST_PANELS + 1)
             if any(length % count == 0 and count <= most for length, most in longest.items())]
 
@@ -103,23 +113,30 @@ class _Group:
     number: int
     ops: list[Op] = field(default_factory=list)
     needs: dict[Op, Needs] = field(default_factory=dict)
-    sums: list[Op] = field(default_factory=list)        # reductions over the first axis, of which panels leave parts
+    sums: list[Op] = field(default_factory=list)        # reductions and products over the axis, of which panels leave parts
     peak: int = 0                                       # bytes of one panel
 
 
 class _Split:
-    """The groups for one number of panels, and what they gain."""
+    """The groups for one axis and one number of panels, and what they gain."""
 
-    def __init__(self, graph: Graph, count: int, cache_bytes: int) -> None:
-        self.graph, self.count, self.cache_bytes = graph, count, cache_bytes
+    def __init__(self, graph: Graph, axes: Axes, count: int, cache_bytes: int) -> None:
+        self.graph, self.axes, self.count, self.cache_bytes = graph, axes, count, cache_bytes
         self.maker = {value: op for op in graph.ops for value in op.results}
         self.readers: dict[Value, list[Op]] = {}
         for op in graph.ops:
             for value in op.operands:
                 self.readers.setdefault(value, []).append(op)
+        self.outside: set[Op] = set()           # ops that cannot be in a group, as panels of theirs would have to lie in memory
         self.needs: dict[Op, Needs] = {}        # of all ops that are in a group
         self.number: dict[Op, int] = {}         # of its group, or, for an op outside, of the first group that may read it
         candidates = self._assign()
+        for _ in range(ROUNDS):
+            if not self._reach_memory(candidates):
+                break
+            candidates = self._assign()
+        else:
+            candidates = []
         gains = {group.number: self._gain(group) for group in candidates}
         self.groups = [group for group in candidates if gains[group.number] > 0]
         self.gain = sum(gains[group.number] for group in self.groups)
@@ -129,11 +146,13 @@ class _Split:
     # -- which ops
 
     def _assign(self) -> list[_Group]:
+        self.needs.clear()
+        self.number.clear()
         groups: dict[int, _Group] = {}
         for op in self.graph.ops:
-            needs = None if self._is_free(op) else panel_needs(op, self.count)
-            self.number[op] = max((self._ready(value, cut) for value, cut in
-                                   zip(op.operands, needs or (False,) * len(op.operands), strict=True)), default=0)
+            needs = self._needs(op)
+            self.number[op] = max((self._ready(value, cut is not None) for value, cut in
+                                   zip(op.operands, needs or (None,) * len(op.operands), strict=True)), default=0)
             if needs is not None:
                 self.needs[op] = needs
         for op in reversed(self.graph.ops):
@@ -146,25 +165,55 @@ class _Split:
                 group.needs[op] = self.needs[op]
                 group.ops.append(op)
         for op in self.graph.ops:
-            if self._leaves_parts(op):
-                groups[self.number[self.maker[op.operands[0]]]].sums.append(op)
+            number = self._leaves_parts(op)
+            if number is not None:
+                groups[number].sums.append(op)
         for group in groups.values():
             self._drop_strangers(group)
         return [group for group in groups.values() if self._has_products(group)]
+
+    def _needs(self, op: Op) -> Needs | None:
+        """What a panel of the op's result takes, where all of that is there: panels of values outside lie in memory only along the first
+        axis."""
+        axis = self.axes.get(op.results[0]) if op.results else None
+        if axis is None or op in self.outside or is_free(op, axis, self.count):
+            return None
+        needs = panel_needs(op, axis, self.count)
+        if needs is None or not all(cut is None or self._has_panels(value, cut) for value, cut in zip(op.operands, needs, strict=True)):
+            return None
+        return needs
+
+    def _has_panels(self, value: Value, axis: int) -> bool:
+        maker = self.maker.get(value)
+        if maker is not None and maker in self.needs:
+            return self.axes[value] == axis
+        return axis == 0 or (maker is not None and is_free(maker, axis, self.count))
+
+    def _reach_memory(self, groups: Iterable[_Group]) -> bool:
+        """Whether panels along another axis than the first would have to be read or written outside; then what reads or makes them has to
+        stay there."""
+        before = len(self.outside)
+        for group in groups:
+            for op in group.ops:
+                read = (cut and self.maker.get(v) not in group.needs and not is_free(self.maker[v], cut, self.count)
+                        for v, cut in zip(op.operands, group.needs[op], strict=True))
+                if (self.axes[op.result] and self._is_wanted(op.result, group)) or any(read):
+                    self.outside.add(op)
+        return len(self.outside) > before
 
     def _drop_strangers(self, group: _Group) -> None:
         """Leave out what has no connection with a product of the group: updates of parameters that happen to be as long."""
         near: set[Value] = set()
         for ops_in_order in (group.ops, group.ops[::-1]) * 2:
             for op in ops_in_order:
-                touched = {*op.results, *(v for v, cut in zip(op.operands, group.needs[op], strict=True) if cut)}
+                touched = {*op.results, *(v for v, cut in zip(op.operands, group.needs[op], strict=True) if cut is not None)}
                 if op.definition.kind is Kind.CONTRACTION or not near.isdisjoint(touched):
                     near.update(v for v in touched if self.maker.get(v) in group.needs)
         kept = [op for op in group.ops if not near.isdisjoint(op.results)]
         for op in set(group.ops) - set(kept):
             del self.needs[op], group.needs[op]
         group.ops = kept
-        group.sums = [op for op in group.sums if self.maker[op.operands[0]] in group.needs]
+        group.sums = [op for op in group.sums if all(self.maker.get(v) in group.needs or v not in self.maker for v in op.operands)]
 
     def _ready(self, value: Value, cut: bool) -> int:
         """The first group in which `value` is known, as a panel (`cut`) or as a whole."""
@@ -175,23 +224,40 @@ class _Split:
 
     def _wanted(self, reader: Op, value: Value) -> int:
         """The last group that can make `value` for `reader`."""
-        cut = reader in self.needs and all(flag for v, flag in zip(reader.operands, self.needs[reader], strict=True) if v is value)
+        needs = self.needs.get(reader)
+        cut = needs is not None and all(axis is not None for v, axis in zip(reader.operands, needs, strict=True) if v is value)
         return self.number[reader] - (not cut)
 
-    def _is_free(self, op: Op) -> bool:
-        """Whether each panel may make a copy of its own: numbers, and whole values that repeat along the first axis."""
-        return op.name == "constant" or (op.name == "broadcast" and is_divisible(op.result.type, self.count)
-                                         and panel_needs(op, self.count) == (False,))
-
-    def _leaves_parts(self, op: Op) -> bool:
-        """Whether a reduction over the first axis is best split: what it adds up is made in panels."""
-        maker = self.maker.get(op.operands[0]) if op.definition.kind is Kind.REDUCTION else None
-        return maker in self.needs and 0 in op.attrs["axes"]
+    def _leaves_parts(self, op: Op) -> int | None:
+        """The number of the group that leaves parts of a sum, where that is best: what it adds up is made in panels."""
+        if op in self.needs:
+            return None
+        if op.definition.kind is Kind.REDUCTION:
+            (value,) = op.operands
+            maker = self.maker.get(value)
+            return self.number[maker] if maker is not None and maker in self.needs and self.axes[value] in op.attrs["axes"] else None
+        inner = summed_axes(op)
+        if inner is None or self.count * op.result.type.nbytes * FEWER_BYTES > sum(value.type.nbytes for value in op.operands):
+            return None
+        numbers = set()
+        for value, cut in zip(op.operands, inner, strict=True):
+            maker = self.maker.get(value)
+            if not is_divisible(value.type, cut, self.count) or is_dropped(value.type, cut, self.count):
+                return None
+            if maker is not None and maker in self.needs and self.axes[value] == cut:
+                numbers.add(self.number[maker])
+            elif maker is not None or cut:
+                return None
+        return numbers.pop() if len(numbers) == 1 else None
 
     def _has_products(self, group: _Group) -> bool:
         products = [op for op in group.ops if op.definition.kind is Kind.CONTRACTION]
-        rows = (op.result.type.shape[0] // self.count if op.result.type.rank == 2 else op.result.type.shape[-2] for op in products)
-        return bool(products) and min(rows) >= FEWEST_ROWS
+        return bool(products) and min(map(self._rows, products)) >= FEWEST_ROWS
+
+    def _rows(self, op: Op) -> int:
+        """Rows of a product in a panel, or columns where these are divided."""
+        axis, shape = self.axes[op.result], op.result.type.shape
+        return shape[axis] // self.count if axis >= len(shape) - 2 else shape[-2]
 
     # -- what is gained
 
@@ -201,7 +267,8 @@ class _Split:
         stored = {value for op in group.ops for value in op.results if self._is_stored(value)}
         group.peak = self._peak(group, stored)
         saved = 2.0 * sum(value.type.nbytes for value in stored if not self._is_wanted(value, group))
-        whole = {value for op in group.ops for value, cut in zip(op.operands, group.needs[op], strict=True) if not cut}
+        saved -= 2.0 * self.count * sum(op.result.type.nbytes for op in group.sums if op.definition.kind is Kind.CONTRACTION)
+        whole = {value for op in group.ops for value, cut in zip(op.operands, group.needs[op], strict=True) if cut is None}
         again = sum(value.type.nbytes for value in whole)
         if again > self.cache_bytes / 2:
             saved -= float(again) * (self.count - 1)
@@ -252,9 +319,9 @@ class _Split:
 
     def _panels(self, group: _Group) -> list[Op]:
         """The op that runs the group, and those that add up the parts it leaves."""
-        region = _Region(self, group)
+        region = PanelRegion(self.axes, self.count, self.maker, {op: group.needs[op] for op in group.ops})
         results = [value for op in group.ops for value in op.results if self._is_wanted(value, group)]
-        inner = [region.mapping[value] for value in results]
+        inner = [region.result(value) for value in results]
         parts = []
         for op in group.sums:
             part = region.part(op)
@@ -268,62 +335,9 @@ class _Split:
         attrs = {"count": self.count, "sliced": tuple(region.sliced), "shapes": tuple(value.type.shape for value in outer)}
         made = [Op(panels, tuple(region.operands), outer, attrs, (graph,), last.loc, last.role)]
         for op, part in zip(group.sums, parts, strict=True):
-            made.append(Op(op.definition, (part,), op.results, {"axes": (0,)}, (), op.loc, op.role))
+            total = reduce_sum if op.definition.kind is Kind.CONTRACTION else op.definition
+            made.append(Op(total, (part,), op.results, {"axes": (0,)}, (), op.loc, op.role))
         return made
-
-
-class _Region:
-    """The graph of one panel, under construction."""
-
-    def __init__(self, split: _Split, group: _Group) -> None:
-        self.split, self.group = split, group
-        self.params: list[Value] = []
-        self.operands: list[Value] = []
-        self.sliced: list[bool] = []
-        self.ops: list[Op] = []
-        self.mapping: dict[Value, Value] = {}       # what is known as a panel
-        self.whole: dict[Value, Value] = {}         # and as a whole
-        for op in group.ops:
-            self.add(op, group.needs[op])
-
-    def add(self, op: Op, needs: Needs) -> Value:
-        operands = tuple(self.panel(value) if cut else self.entire(value) for value, cut in zip(op.operands, needs, strict=True))
-        result = Value(panel_type(op.result.type, self.split.count), op.result.name)
-        self.ops.append(Op(op.definition, operands, (result,), panel_attributes(op, self.split.count), op.regions, op.loc, op.role))
-        self.mapping[op.result] = result
-        return result
-
-    def panel(self, value: Value) -> Value:
-        """A panel of `value`: made here, or an operand that is sliced."""
-        if value in self.mapping:
-            return self.mapping[value]
-        maker = self.split.maker.get(value)
-        if maker is not None and self.split._is_free(maker):
-            return self.add(maker, (False,) * len(maker.operands))
-        self.mapping[value] = self.param(value, Value(panel_type(value.type, self.split.count), value.name), True)
-        return self.mapping[value]
-
-    def entire(self, value: Value) -> Value:
-        if value not in self.whole:
-            self.whole[value] = self.param(value, Value(value.type, value.name), False)
-        return self.whole[value]
-
-    def param(self, outer: Value, inner: Value, cut: bool) -> Value:
-        self.params.append(inner)
-        self.operands.append(outer)
-        self.sliced.append(cut)
-        return inner
-
-    def part(self, op: Op) -> Value:
-        """What one panel adds to a reduction over the first axis."""
-        operand = self.mapping[op.operands[0]]
-        dropped = op.operands[0].type.rank - operand.type.rank
-        axes = tuple(axis - dropped for axis in op.attrs["axes"] if axis >= dropped)
-        if not axes:
-            return operand
-        (result,) = (Value(inferred) for inferred in op.definition.result_types([operand.type], {"axes": axes}))
-        self.ops.append(Op(op.definition, (operand,), (result,), {"axes": axes}, (), op.loc, op.role))
-        return result
 
 
 def _without_dead_views(new: Iterable[Op], results: Iterable[Value]) -> list[Op]:

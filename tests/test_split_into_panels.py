@@ -69,10 +69,19 @@ def recurrent(xs, w, u):
     return np.sum(state**2)
 
 
+def mixture(x, mu, factors):
+    """Products of one matrix a part, with the examples last."""
+    centred = x[:, None, :] - mu[None]
+    turned = centred + np.einsum("kij,nkj->nki", factors, centred)
+    main = np.exp(-0.5 * (turned**2).sum(-1))
+    return np.sum(np.log(main.sum(1) + 1))
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "perceptron": (perceptron, (normal(128, 12), normal(12, 40), normal(40), normal(40, 3))),
     "block": (block, (normal(4, 16, 16), normal(16, 48), normal(16, 16), normal(16), normal(16, 64), normal(64, 16))),
     "normalised": (normalised, (normal(128, 24), normal(24, 24), normal(24, 2))),
+    "mixture": (mixture, (normal(256, 3), normal(7, 3), normal(7, 3, 3))),
     "recurrent": (recurrent, (normal(5, 64, 8), normal(8, 16), normal(16, 16))),
 }
 
@@ -138,6 +147,18 @@ def test_updates_of_parameters_stay_outside() -> None:
     after = run_pipeline(trace.graph, SMALL, verify=True, passes=[*BEFORE, LOWER[0]]).final
     (op,) = [op for op in after.ops if op.name == "panels"]
     assert {value.type.shape[0] for value, cut in zip(op.operands, op.attrs["sliced"], strict=True) if cut} == {2048}
+
+
+def test_panels_follow_the_examples_where_they_lie_last() -> None:
+    """Each takes rows of the data, and leaves parts of all that is summed over the examples, products among it; nothing is as long as the
+    examples but what is asked for."""
+    graph, _ = optimized("mixture", gradient=True)
+    after = split_into_panels(graph, SMALL)
+    (op,) = [op for op in after.ops if op.name == "panels"]
+    assert [value.type.shape for value, cut in zip(op.operands, op.attrs["sliced"], strict=True) if cut] == [(256, 3)]
+    assert [op.name for op in after.ops if op.name == "matmul"] == []
+    assert [value.type.shape for value in op.results if 256 in value.type.shape] == [(256, 3)]
+    assert (op.attrs["count"], 7, 3, 3) in [value.type.shape for value in op.results]
 
 
 @pytest.mark.parametrize("target", [target.name for target in host_targets()])
