@@ -7,13 +7,14 @@ cond         What the backward half of either branch needs are further results, 
 while_loop   How often it runs is known at run time only, and no program allocates memory while it runs. So the forward loop keeps what it
              carries at every run as long as that fits, then at every second, every fourth, ... run (online checkpointing, as in
              Stumm and Walther, "New algorithms for optimal online checkpointing", SIAM J. Sci. Comput. 32, 2010). The backward loop runs
-             each stretch between two checkpoints once more, keeping more of them, and takes the runs of that from the last to the first.
-             With room for n checkpoints, up to n runs cost one run of the body more each, up to n * n two; beyond that, what lies
-             between the inner checkpoints is run again for every step.
+             each stretch between two checkpoints once more, keeping more of them, and takes the stretches between those from the last
+             to the first in the same way, until every run is kept: with room for n checkpoints, up to n^k runs are run k times in all,
+             once more each for its derivative.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -31,6 +32,9 @@ from adjit.passes.split_joint import Halves
 
 CHECKPOINT_BYTES = 1 << 22
 FEWEST_CHECKPOINTS, MOST_CHECKPOINTS = 32, 1024
+MOST_RUNS = 1 << 20
+"""Up to as many runs, each is repeated a bounded number of times; in derivatives of derivatives, whose code grows with every level, up to
+the square of the number of checkpoints."""
 
 Cut = Callable[[Graph, Sequence[int], Sequence[int]], Halves]
 """The halves of a region, differentiated with respect to parameters, for cotangents of results."""
@@ -227,12 +231,6 @@ def _open_while(opening: _Opening) -> Opened:
     fixed = operands[carries:]
 
     def pull_back(given: Given) -> dict[int, Value]:
-        room = number(places)
-        one = number(1)
-        kept_all = ops.equal(stride, one)
-        # where every run is kept, the stretch between two checkpoints is as long as all of them
-        stretch = ops.select(kept_all, room, stride)
-        stretches = _divided_up(trips, stretch)
         ct_stacks = {carry: value for carry, index in stacked_seeds.items() if carry in active and (value := given[index]) is not None}
         totals = [_zeros(operands[index]) for index in of_fixed]
         cotangents = [_zeros(op.operands[index]) if (known := given[leading + index]) is None else known for index in active]
@@ -249,40 +247,75 @@ def _open_while(opening: _Opening) -> Opened:
                     new[place] = ops.add(new[place], _row_of_stack(ct_stacks[carry], position, stride))
             return new + [ops.add(total, part) for total, part in zip(state[len(active):], pulled[len(active):], strict=True)]
 
-        def back_through(*state: Value) -> Sequence[Value]:
-            """All runs between two checkpoints, backwards."""
-            left = ops.subtract(state[0], one)
-            start = ops.multiply(left, stretch)
-            stop = ops.minimum(ops.add(start, stretch), trips)
+        def advance(position: Value, *carried: Value) -> list[Value]:
+            return [ops.add(position, number(1)), *emit_region(again, (*carried, *fixed))]
 
-            def run_again() -> Sequence[Value]:
-                begin = [ops.take(stacks[index], left, axis=0) for index in needed]
-                kept = emit_while(lambda position, *_: ops.less(position, stop),
-                                  lambda position, *carried: [ops.add(position, number(1)), *emit_region(again, (*carried, *fixed))],
-                                  [start, *begin], tuple(range(1, len(needed) + 1)), places)
-                return kept[1:2 + len(needed)]
-
-            inner_stride, *inner = emit_cond(kept_all, lambda: [stride, *(stacks[index] for index in needed)], run_again)
-
+        def run_by_run(kept: _Kept, state: Sequence[Value]) -> Sequence[Value]:
+            """All runs backwards, each from the checkpoint before it."""
             def back(*state: Value) -> Sequence[Value]:
                 position = ops.subtract(state[0], number(1))
-                within = ops.subtract(position, start)
-                place = ops.floor_divide(within, inner_stride)
-                first = ops.add(start, ops.multiply(place, inner_stride))
-                begin = [ops.take(stack, place, axis=0) for stack in inner]
-                _, *carried = emit_while(lambda at, *_: ops.less(at, position),
-                                         lambda at, *carried: [ops.add(at, number(1)), *emit_region(again, (*carried, *fixed))],
-                                         [first, *begin])
+                place = ops.floor_divide(ops.subtract(position, kept.start), kept.stride)
+                first = ops.add(kept.start, ops.multiply(place, kept.stride))
+                _, *carried = emit_while(lambda at, *_: ops.less(at, position), advance, [first, *kept.take(place)])
                 return [position, *step_back(position, state[1:], carried)]
 
-            _, *after = emit_while(lambda position, *_: ops.greater(position, start), back, [stop, *state[1:]])
-            return [left, *after]
+            return emit_while(lambda position, *_: ops.greater(position, kept.start), back, [kept.stop, *state])[1:]
 
-        _, *pulled = emit_while(lambda left, *_: ops.greater(left, number(0)), back_through, [stretches, *cotangents, *totals])
+        def stretch_by_stretch(kept: _Kept, state: Sequence[Value], depth: int) -> Sequence[Value]:
+            """All runs backwards, those between two checkpoints after running them again with checkpoints of their own."""
+            if not depth:
+                return run_by_run(kept, state)
+            kept_all = ops.equal(kept.stride, number(1))
+            # where every run is kept, the stretch between two checkpoints is as long as all of them, and is not run again
+            stretch = ops.select(kept_all, number(places), kept.stride)
+
+            def back_through(*state: Value) -> Sequence[Value]:
+                left = ops.subtract(state[0], number(1))
+                start = ops.add(kept.start, ops.multiply(left, stretch))
+                stop = ops.minimum(ops.add(start, stretch), kept.stop)
+                last = ops.select(kept_all, start, stop)
+                _, again_stride, *found = emit_while(lambda position, *_: ops.less(position, last), advance, [start, *kept.take(left)],
+                                                     tuple(range(1, len(needed) + 1)), places)
+                rows = found[:len(needed)]
+
+                def take(place: Value) -> Sequence[Value]:
+                    return emit_cond(kept_all, lambda: kept.take(place), lambda: take_rows(rows, place))
+
+                return [left, *stretch_by_stretch(_Kept(start, stop, again_stride, take), state[1:], depth - 1)]
+
+            stretches = _divided_up(ops.subtract(kept.stop, kept.start), stretch)
+            return emit_while(lambda left, *_: ops.greater(left, number(0)), back_through, [stretches, *state])[1:]
+
+        outermost = _Kept(number(0), trips, stride, lambda place: take_rows([stacks[index] for index in needed], place))
+        levels = count_levels(places) if op.role is Role.PRIMAL else 1
+        pulled = stretch_by_stretch(outermost, [*cotangents, *totals], levels)
         return dict(zip(wanted, pulled, strict=True))
 
     kept = (*results[:leading], *results[2 + len(checkpointed):]) if leading else results[2 + len(checkpointed):]
     return Opened(kept, pull_back)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Runs from `start` to `stop`; `take` gives what was carried at the start of every `stride`th of them, counted from 0."""
+
+    start: Value
+    stop: Value
+    stride: Value
+    take: Callable[[Value], Sequence[Value]]
+
+
+def take_rows(stacks: Sequence[Value], place: Value) -> list[Value]:
+    return [ops.take(stack, place, axis=0) for stack in stacks]
+
+
+def count_levels(checkpoints: int) -> int:
+    """How many times, at the most, a stretch of runs is run again with checkpoints of its own before single runs are.
+
+    >>> [count_levels(count) for count in (1024, 256, 32)]
+    [1, 2, 3]
+    """
+    return next(levels for levels in itertools.count(1) if checkpoints ** (levels + 1) >= MOST_RUNS)
 
 
 def count_checkpoints(nbytes: int) -> int:

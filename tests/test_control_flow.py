@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
+import adjit.ir.ops.control_flow as control_flow
 from adjit.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 
 BACKENDS = ("interpret", "numba", "native")
@@ -141,6 +142,7 @@ def test_while_loop_and_its_gradient(backend: str, trips: int) -> None:
 def test_checkpoints_that_do_not_hold_every_run(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adjit.passes.reverse_control_flow.FEWEST_CHECKPOINTS", 8)
     monkeypatch.setattr("adjit.passes.reverse_control_flow.MOST_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.reverse_control_flow.MOST_RUNS", 8 ** (4 - order))
 
     def loop(x: Any, n: Any) -> Any:
         return aj.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1] * 1.3) + 0.01 * s[0]), (0, x))[1]
@@ -149,8 +151,33 @@ def test_checkpoints_that_do_not_hold_every_run(order: int, monkeypatch: pytest.
     for _ in range(order):
         f = aj.grad(f)
     gradient = aj.compile(f, backend="native")
-    for trips in (0, 1, 8, 9, 30, 64, 65, 150):
+    for trips in (0, 1, 8, 9, 30, 64, 65, 150, 700):
         close(gradient(0.4, np.asarray(trips)), derivatives_of_the_loop(0.4, trips)[order], 1e-9)
+
+
+def test_no_run_is_repeated_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 8 checkpoints 1000 runs are made forward, three times for stretches within stretches, and once for the derivative; loops over
+    stretches count too."""
+    monkeypatch.setattr("adjit.passes.reverse_control_flow.FEWEST_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.reverse_control_flow.MOST_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.reverse_control_flow.MOST_RUNS", 1 << 12)
+    runs: list[int] = []
+
+    def counted(*args: Any) -> Any:
+        found = run_while(*args)
+        runs.append(found[0])
+        return found
+
+    def loop(x: Any, n: Any) -> Any:
+        return aj.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1] * 1.3) + 0.01 * s[0]), (0, x))[1]
+
+    run_while = control_flow.run_while
+    gradient = aj.compile(aj.grad(loop), backend="interpret")
+    monkeypatch.setattr(control_flow, "run_while", counted)
+    for trips, times in ((8, 2), (64, 3), (500, 4), (1000, 5)):
+        runs.clear()
+        close(gradient(0.4, np.asarray(trips)), derivatives_of_the_loop(0.4, trips)[1], 1e-9)
+        assert times * trips <= sum(runs) <= (times + 0.7) * trips, (trips, sum(runs) / trips)
 
 
 def derivatives_of_the_loop(x: float, trips: int) -> tuple[float, float, float]:

@@ -104,10 +104,11 @@ def run_under_valgrind(harness: Path, cases: Sequence[Case]) -> None:
 
 
 def samples(exhaustive: bool) -> Iterator[tuple[str, Graph, Sequence[np.ndarray]]]:
-    """One of each op that reads or writes in a pattern of its own; or all of theirs, and one of each elementwise op."""
+    """One of each op that reads or writes in a pattern of its own, all where windows overlap; or all of these, and one of each elementwise
+    op."""
     for name, definition, sample in op_cases():
         elementwise, first = definition.kind is Kind.ELEMENTWISE, name.endswith("-0")
-        if (first or not elementwise) if exhaustive else (first and not elementwise):
+        if (first or not elementwise) if exhaustive else (first and not elementwise) or definition.kind is Kind.WINDOW:
             yield name, sample_graph(definition, sample), sample.arrays
 
 
