@@ -71,10 +71,15 @@ def _split(graph: Graph, cache_bytes: int, least_rank: int) -> Graph:
     """The graph split along an axis of its products of at least this rank, where that gains something."""
     best: _Split | None = None
     for axes in batch_axes(graph, least_rank):
-        for count in _counts(graph, axes, least_rank):
+        lengths = _lengths(graph, axes, least_rank)
+        for count in range(FEWEST_PANELS, MOST_PANELS + 1):
+            if not any(length % count == 0 and count <= most for length, most in lengths.items()):
+                continue
             split = _Split(graph, axes, count, cache_bytes)
             if split.groups and (best is None or split.gain > best.gain):
                 best = split
+            if split.fits and all(length % count == 0 for length in lengths):
+                break       # more panels gain no more
     return graph if best is None else best.rebuild()
 
 
@@ -93,17 +98,16 @@ _FREE = frozenset({"constant", "broadcast", "reshape"})
 """Ops that become part of the kernels that read them, and of each panel that asks for them."""
 
 
-def _counts(graph: Graph, axes: Axes, least_rank: int) -> list[int]:
-    """Numbers of panels that fit at least one product, the fewest first."""
-    longest: dict[int, int] = {}        # by the length of the axis, the most panels that leave products enough rows
+def _lengths(graph: Graph, axes: Axes, least_rank: int) -> dict[int, int]:
+    """The lengths of the axes of products, and the most panels of each that leave one of them enough rows."""
+    longest: dict[int, int] = {}
     for op in graph.ops:
         rank = op.results[0].type.rank if op.definition.kind is Kind.CONTRACTION else 0
         axis = axes.get(op.results[0]) if rank >= least_rank else None
         if axis is not None and not (rank == 2 and axis == 0 and op.attrs["transpose_a"]):
             length = op.result.type.shape[axis]
             longest[length] = max(longest.get(length, 0), length if axis < rank - 2 else length // FEWEST_ROWS)
-    return [count for count in range(FEWEST_PANELS, MOST_PANELS + 1)
-            if any(length % count == 0 and count <= most for length, most in longest.items())]
+    return longest
 
 
 @dataclass(slots=True)
@@ -140,6 +144,7 @@ class _Split:
         gains = {group.number: self._gain(group) for group in candidates}
         self.groups = [group for group in candidates if gains[group.number] > 0]
         self.gain = sum(gains[group.number] for group in self.groups)
+        self.fits = bool(candidates) and all(gains[group.number] and group.peak <= cache_bytes / 2 for group in candidates)
         kept = {op for group in self.groups for op in (*group.ops, *group.sums)}
         self.needs = {op: needs for op, needs in self.needs.items() if op in kept}
 
