@@ -25,7 +25,8 @@ from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type
 
-SIZE = 1 << 15
+SIZE = 1 << 14
+BITS = 512 if llvm.get_host_cpu_features().get("avx512f") else 256
 DTYPES = {"f32": np.float32, "f64": np.float64}
 
 # Where arguments are taken from.
@@ -46,14 +47,19 @@ RIVALS: dict[str, Callable[..., Any]] = {
 PAIRED = ("arctan2", "hypot", "power", "logaddexp")
 
 
-def kernel(name: str, dtype: str, bits: int) -> Callable[..., Callable[[], object]]:
+def initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def kernel(name: str, dtype: str, bits: int, fused: bool) -> Callable[..., Callable[[], object]]:
     """The function as a loop of whole vectors, which is what kernels of machine code consist of.
 
     Takes the arrays, the result first, and gives what calls the loop on them.
     """
     definition, arity = (UNARY | BINARY)[name], 2 if name in PAIRED else 1
     element, width = llvm_type(dtype), bits // int(dtype[1:])
-    printer = LLVMPrinter(processor_has_fma(), width)
+    printer = LLVMPrinter(fused, width)
     result = definition(*(Value(printer, f"%x{i}", dtype) for i in range(arity)))
     vector, last = printer.type_text(dtype), printer.lines
     labels = [line[:-1] for line in last if line.startswith("join")]
@@ -73,9 +79,9 @@ def kernel(name: str, dtype: str, bits: int) -> Callable[..., Callable[[], objec
     library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol("kernel").link(jit, name)
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (arity + 1))(library["kernel"])
 
-    def bound(out: np.ndarray, *arrays: np.ndarray, alive: object = (jit, library)) -> Callable[[], object]:
+    def bound(out: np.ndarray, *arrays: np.ndarray) -> Callable[[], object]:
         addresses = [array.ctypes.data for array in (out, *arrays)]
-        return lambda: function(SIZE, *addresses)
+        return lambda alive=(jit, library): function(out.size, *addresses)
     return bound
 
 
@@ -94,7 +100,7 @@ def measured(name: str, dtype: str, bits: int, rounds: int) -> tuple[float, floa
     low, high = RANGES[name]
     random = np.random.default_rng(0)
     arrays = [random.uniform(low, high, SIZE).astype(DTYPES[dtype]) for _ in range(2 if name in PAIRED else 1)]
-    ours, out, theirs = kernel(name, dtype, bits), *(np.empty_like(arrays[0]) for _ in range(2))
+    ours, out, theirs = kernel(name, dtype, bits, processor_has_fma()), *(np.empty_like(arrays[0]) for _ in range(2))
     function = RIVALS.get(name) or getattr(np, name)
     mine, other = least_nanoseconds([ours(out, *arrays), lambda: function(*arrays, out=theirs)], rounds)
     return mine, other
@@ -104,10 +110,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="functions; all by default")
     parser.add_argument("--rounds", type=int, default=200, help="calls of each, of which the fastest counts")
-    parser.add_argument("--bits", type=int, default=512 if llvm.get_host_cpu_features().get("avx512f") else 256, help="size of a vector")
+    parser.add_argument("--bits", type=int, default=BITS, help="size of a vector")
     options = parser.parse_args()
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    initialize()
     print("| function | dtype | ns an element | NumPy, SciPy | ratio |\n|---|---|---|---|---|")
     for name, dtype in itertools.product(options.names or RANGES, DTYPES):
         ours, theirs = measured(name, dtype, options.bits, options.rounds)

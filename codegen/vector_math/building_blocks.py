@@ -113,6 +113,11 @@ def minus_product(x: Value, a: Value, b: Value | Number) -> Value:
     return (x - p) - rest
 
 
+def plus_product(x: Value, a: Value, b: Value) -> Value:
+    """x + a b, the product not rounded."""
+    return fma(a, b, x) if x.emitter.fused else minus_product(x, a, -b)
+
+
 def quotient(n: Value, n_low: Value | None, d: Value, d_low: Value) -> Value:
     """(n + n_low) / (d + d_low), rounded about once."""
     r = 1.0 / d

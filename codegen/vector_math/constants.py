@@ -65,6 +65,18 @@ def short_pair(value: Fraction, x: Value) -> tuple[float, float]:
     return high, low
 
 
+@cache
+def _parts_with_short_second(value: Fraction, bits: int) -> tuple[float, ...]:
+    digits = FORMATS[bits].digits
+    return _parts(value, digits, 23 if bits == 64 else 7, digits, digits)
+
+
+def short_second(value: Fraction, x: Value) -> tuple[float, float, float, float]:
+    """`value` as a sum of four in the format of x, the second so short that its product with a quotient in the range of sin is exact."""
+    first, second, third, fourth = _parts_with_short_second(value, x.bits)
+    return first, second, third, fourth
+
+
 def _two_over_pi(bits: int) -> Fraction:
     """2/pi to so many bits, by Machin's formula pi = 16 arctan(1/5) - 4 arctan(1/239)."""
     one = 1 << (bits + 32)

@@ -1,17 +1,18 @@
 """sinh, cosh, tanh, arcsinh, arccosh, arctanh.
 
-e^x and e^-x from one reduction; tanh by an odd polynomial near 0 and by 1 - 2/(e^2x + 1) beyond (Cephes); the inverse ones by the
-logarithm of a sum whose rounding error is kept (fdlibm's arguments).
+e^x and e^-x from one reduction; tanh by an odd polynomial near 0 and by 1 - 2/(e^2x + 1) beyond (Cephes); arcsinh and arccosh by the
+logarithm of 1 + t (fdlibm's arguments); arctanh(x) = k ln2 / 2 + arctanh(s), with 2^k next to (1 + x) / (1 - x).
 """
 
 from __future__ import annotations
 
 import math
 
-from adjit.codegen.vector_math.building_blocks import at_most, fast_two_sum, is_tiny, minus_product, polynomial, power_of_two, two_sum
+from adjit.codegen.vector_math.building_blocks import at_most, fast_two_sum, is_tiny, plus_product, polynomial, power_of_two
+from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
 from adjit.codegen.vector_math.exponential import expm1_of_reduced, reduce_ln2
-from adjit.codegen.vector_math.language import Value, bits_of, copysign, fma, select, sqrt, to_float
-from adjit.codegen.vector_math.logarithmic import log_of_sum
+from adjit.codegen.vector_math.language import Value, bits_of, copysign, fma, rare, select, sqrt, to_bits, to_float
+from adjit.codegen.vector_math.logarithmic import exponent_scale, log_of_one_plus, scaled_exponent, usual_bias
 
 _SINH_MOST = {32: 89.5, 64: 710.5}
 _TANH_MOST = {32: 9.5, 64: 20.0}
@@ -40,40 +41,53 @@ def cosh(x: Value) -> Value:
     return y + y
 
 
+def _exp_plus_one(x: Value) -> Value:
+    """e^x + 1 for 0 <= x <= 40. float32: 2^(x log2 e), where that one rounding does not matter, and no exponent comes near the ends."""
+    if x.bits == 64:
+        code, r = reduce_ln2(x)
+        s = power_of_two(code)
+        return fma(s, expm1_of_reduced(r), s) + 1.0
+    f, factor = x.format, float(LOG2_E)
+    magic = 1.5 * f.unit + f.bias
+    t = fma(x, factor, magic)
+    r = fma(x, factor, -(t - magic))
+    return fma(to_float(to_bits(t) << f.mantissa), fma(r, polynomial(r, "EXP2"), 1.0), 1.0)
+
+
 def tanh(x: Value) -> Value:
     a = at_most(abs(x), _TANH_MOST[x.bits])
-    code, r = reduce_ln2(a + a)
-    s, z = power_of_two(code), a * a
-    far = 1.0 - 2.0 / (fma(s, expm1_of_reduced(r), s) + 1.0)
+    z = a * a
     near = fma(a * z, polynomial(z, "TANH"), a)
-    return copysign(select(a < 0.625, near, far), x)
+    return copysign(select(a < 0.625, near, 1.0 - 2.0 / _exp_plus_one(a + a)), x)
 
 
 def arcsinh(x: Value) -> Value:
     """log(1 + a + a^2/(1 + sqrt(1 + a^2))); log(2a) for huge a."""
     a = abs(x)
-    huge = a > 2.0 ** (x.format.digits // 2 + 2)
     square = a * a
-    w, low = fast_two_sum(a, square / (sqrt(square + 1.0) + 1.0))
-    u, u_low = two_sum(w, 1.0)
-    return copysign(log_of_sum(u, u_low + low, huge, a, 1), x)
+    t = a + square / (sqrt(square + 1.0) + 1.0)
+    return copysign(log_of_one_plus(t, None, ~(a < 2.0**60), a, 2.0, math.nan), x)
 
 
 def arccosh(x: Value) -> Value:
     """log(1 + t + sqrt(2t + t^2)), t = x - 1; log(2x) for huge x."""
-    huge = x > 2.0 ** (x.format.digits // 2 + 2)
     t = x - 1.0
-    w, low = two_sum(t, sqrt(fma(t, t, t + t)))
-    u, u_low = two_sum(w, 1.0)
-    return select(x < 1.0, math.nan, log_of_sum(u, u_low + low, huge, x, 1))
+    root, low = fast_two_sum(sqrt(fma(t, t, t + t)), t)
+    return log_of_one_plus(root, low, ~((x >= 1.0) & (x < 2.0**60)), x, 2.0, math.nan)
 
 
 def arctanh(x: Value) -> Value:
-    """log(1 + 2a/(1 - a)) / 2, the quotient with its rest."""
-    a = abs(x)
-    d, d_low = fast_two_sum(1.0, -a)
-    r = 1.0 / d
-    q = (a + a) * r
-    low = fma(-q, d_low, minus_product(a + a, q, d)) * r
-    u, u_low = two_sum(q, 1.0)
-    return copysign(0.5 * log_of_sum(u, low + u_low, u.equals(math.inf), u), x)
+    """u = 1 + a, v = 1 - a: with c = 2^k + 1, s = (u - 2^k v) / (u + 2^k v) = (2 - c + a c) / (c + a (2 - c)), which is a for k = 0."""
+    f, a = x.format, abs(x)
+    u, v = 1.0 + a, 1.0 - a
+    quarter = bits_of(1.25, f.bits) - bits_of(0.75, f.bits)   # up to there s is a, so that nothing cancels in small results
+    power = ((to_bits(u) - to_bits(v)) + (bits_of(1.0, f.bits) + (1 << f.mantissa) - quarter)) & f.exponent_bits
+    k = scaled_exponent(power, usual_bias(f))
+    c = to_float(power) + 1.0
+    d = 2.0 - c
+    s = plus_product(d, a, c) / plus_product(c, a, d)
+    z, scale = s * s, exponent_scale(f) / 2
+    high, low = short_pair(LN2, x)
+    y = fma(k, high * scale, s + fma(s * z, polynomial(z, "ATANH_QUARTER"), k * (low * scale)))
+    (y,) = rare(~(a < 1.0), lambda: (select(a.equals(1.0), math.inf, math.nan),), y)
+    return copysign(y, x)

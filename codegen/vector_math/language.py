@@ -48,6 +48,11 @@ class Format:
     def sign_bit(self) -> int:
         return 1 << (self.bits - 1)
 
+    @property
+    def exponent_bits(self) -> int:
+        """The bits of the exponent, and the sign's."""
+        return (1 << self.bits) - (1 << self.mantissa)
+
 
 FORMATS = {32: Format(32, 23, 127), 64: Format(64, 52, 1023)}
 

@@ -1,7 +1,8 @@
-"""log, log2, log10, log1p, and the logarithm of a sum that has a rest.
+"""log, log2, log10, log1p, and the logarithm of one plus a number.
 
 x = 2^k (1 + f) with -1/4 <= f < 1/2, f exact. log(1 + f) - f is small against f, so that its own rounding hardly matters
-(fdlibm's way of putting f, f^2/2 and the rest together). log1p carries the rounding error of 1 + x (Kahan).
+(fdlibm's way of putting f, f^2/2 and the rest together). 1 + t = 2^k (1 + f) gives f = t 2^-k + (2^-k - 1), rounded once, for any t:
+the rounding error of 1 + t is never needed.
 """
 
 from __future__ import annotations
@@ -9,28 +10,32 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from adjit.codegen.vector_math.building_blocks import Pair, polynomial, two_product, two_sum
+from adjit.codegen.vector_math.building_blocks import Pair, plus_product, polynomial, split_polynomial, two_product
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, LOG10_2, LOG10_E, pair, short_pair
-from adjit.codegen.vector_math.language import Value, bits_of, copysign, fma, like, rare, select, to_bits, to_float
+from adjit.codegen.vector_math.language import Format, Value, bits_of, convert, copysign, fma, like, rare, select, to_bits, to_float
 
 
-def split_exponent(x: Value) -> Pair:
-    """k and m with x = 2^k m, 3/4 <= m < 3/2.
+def split_exponent(x: Value, least: float = 0.75) -> Pair:
+    """k and m with x = 2^k m, least <= m < 2 least; 1/2 <= least < 1.
 
     Zero gives k = -inf, infinity gives inf, NaN and negative numbers give NaN, with m = 1: no special cases later.
     """
     f = x.format
+    base = bits_of(least, f.bits)
+    fraction = (1 << f.mantissa) - 1
+    start = base & fraction | 1 << f.mantissa   # of the usual numbers: so that one comparison is enough
 
     def unusual() -> Pair:
         bias = select(x.equals(0.0), math.inf, select(x > 0.0, -math.inf, math.nan))
         special = ~((x > 0.0) & (x < math.inf))
-        return select(special, 1.0, x * 2.0**f.digits), select(special, bias, f.unit + f.bias + f.digits)
+        scaled = select(special, 1.0, x * 2.0**f.digits)
+        return to_bits(scaled) - start, select(special, bias, zero + f.digits)
 
-    u, bias = rare(~((x >= f.smallest_normal) & (x < math.inf)), unusual, x, like(x, f.unit + f.bias))
-    one, three_quarters = bits_of(1.0, f.bits), bits_of(0.75, f.bits)
-    shifted = to_bits(u) + (one - three_quarters)
+    shifted = to_bits(x) - start
+    zero = f.unit + float((base - start) >> f.mantissa)
+    shifted, bias = rare(shifted >= bits_of(math.inf, f.bits) - start, unusual, shifted, like(x, zero))
     k = to_float((shifted >> f.mantissa) | bits_of(f.unit, f.bits)) - bias
-    return k, to_float((shifted & ((1 << f.mantissa) - 1)) + three_quarters)
+    return k, to_float((shifted & fraction) + base)
 
 
 def log1p_minus(f: Value) -> Value:
@@ -66,28 +71,80 @@ def _log_to_base(x: Value, log_of_e: Fraction, log_of_2: tuple[float, float]) ->
     return fma(k, log_of_2[0], p) + fma(k, log_of_2[1], small)
 
 
+def _split_for_polynomial(x: Value) -> Pair:
+    """k and f with x = 2^k (1 + f), for a polynomial in f: around 1, so that it has the fewest terms and little cancels."""
+    k, m = split_exponent(x, math.sqrt(0.5))
+    return k, m - 1.0
+
+
 def log2(x: Value) -> Value:
-    return _log_to_base(x, LOG2_E, (1.0, 0.0))
+    if x.bits == 64:
+        return _log_to_base(x, LOG2_E, (1.0, 0.0))
+    k, f = _split_for_polynomial(x)
+    leading, rest = split_polynomial(f, "LOG2")
+    return fma(f, rest, plus_product(k, f, leading))
 
 
 def log10(x: Value) -> Value:
-    return _log_to_base(x, LOG10_E, short_pair(LOG10_2, x))
+    log_of_2, log_of_2_low = short_pair(LOG10_2, x)
+    if x.bits == 64:
+        return _log_to_base(x, LOG10_E, (log_of_2, log_of_2_low))
+    k, f = _split_for_polynomial(x)
+    leading, rest = split_polynomial(f, "LOG10")
+    return plus_product(k * log_of_2, f, leading) + fma(f, rest, k * log_of_2_low)
 
 
-def log_of_sum(u: Value, low: Value, huge: Value, instead: Value, doublings: int = 0, careful: bool = True) -> Value:
-    """log(u + low), low being the rounding error of u; where `huge`, log(instead) + doublings ln2.
+def power_of_two_below(u: Value, least: float) -> Value:
+    """The bits of 2^k, with least <= u / 2^k < 2 least."""
+    f = u.format
+    return (to_bits(u) + (bits_of(1.0, f.bits) - bits_of(least, f.bits))) & f.exponent_bits
 
-    `careful` keeps the rounding error of f as well: 0.6 ulp instead of 1.
+
+def usual_bias(f: Format) -> float:
+    """What `scaled_exponent` takes away."""
+    return f.bias * f.unit if f.bits == 32 else f.unit + f.bias
+
+
+def exponent_scale(f: Format) -> float:
+    """What a number made by `scaled_exponent` is multiplied with, to be k."""
+    return 1.0 / f.unit if f.bits == 32 else 1.0
+
+
+def scaled_exponent(power: Value, bias: float | Value) -> Value:
+    """k for the bits of 2^k and the usual bias; float32: times 2^23, where integers can be converted and need no shift."""
+    f = power.format
+    if f.bits == 32:
+        return convert(convert(power, "i32"), "f32") - bias
+    return to_float((power >> f.mantissa) | bits_of(f.unit, f.bits)) - bias
+
+
+def log_of_one_plus(t: Value, t_low: Value | None, outside: Value, argument: Value, factor: float, of_zero: float) -> Value:
+    """log(1 + t + t_low); where `outside`, log(argument factor), for huge arguments, or infinity; `of_zero` for 0, NaN for others.
+
+    `outside` has to hold for t above 2^60 and for all t that do not exceed -1.
     """
-    u, low, more = rare(huge, lambda: (instead * 2.0**-64, 0.0, 64.0 + doublings), u, low, like(u, 0.0))
-    k, m = split_exponent(u)
-    inverse = to_float(to_bits(1.5 * u.format.unit + u.format.bias - k) << u.format.mantissa)   # 2^-k
-    f = fma(low, inverse, m - 1.0)
-    return assemble_log(k + more, f, fma(low, inverse, (m - 1.0) - f) if careful else None)
+    f, scale = t.format, exponent_scale(t.format)
+    low = like(t, 0.0) if t_low is None else t_low
+
+    def unusual() -> tuple[Value, Value, Value, Value]:
+        huge = (argument > 2.0) & (argument < math.inf)
+        special = select(argument.equals(math.inf), -math.inf, select(argument.equals(0.0), -of_zero, math.nan))
+        u = select(huge, argument * (2.0**-64 * factor), 1.0)
+        return u - 1.0, like(t, 0.0), u, select(huge, usual_bias(f) - 64.0 / scale, special)
+
+    t, low, u, bias = rare(outside, unusual, t, low, t + 1.0, like(t, usual_bias(f)))
+    power = power_of_two_below(u, 0.75)
+    inverse = to_float(2 * bits_of(1.0, f.bits) - power)
+    k, g = scaled_exponent(power, bias), fma(t, inverse, inverse - 1.0)
+    if t_low is not None:
+        g = fma(low, inverse, g)
+    high_ln2, low_ln2 = short_pair(LN2, t)
+    return fma(k, high_ln2 * scale, g + fma(k, low_ln2 * scale, log1p_minus(g)))
 
 
 def log1p(x: Value) -> Value:
-    return copysign(log_of_sum(*two_sum(x, 1.0), x > 2.0 ** (x.format.digits + 2), x, careful=False), x)
+    outside = ~((x > -1.0) & (x < 2.0**60))
+    return copysign(log_of_one_plus(x, None, outside, x + 1.0, 1.0, -math.inf), x)
 
 
 def log1p_of_unit(e: Value) -> Pair:

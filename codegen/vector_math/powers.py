@@ -25,23 +25,42 @@ from adjit.codegen.vector_math.building_blocks import (
 )
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, TWO_THIRDS, pair, short_pair
 from adjit.codegen.vector_math.exponential import EXP_RANGE
-from adjit.codegen.vector_math.language import Value, convert, copysign, fma, rare, select, sqrt, to_bits
+from adjit.codegen.vector_math.language import Value, bits_of, convert, copysign, fma, like, rare, select, sqrt, to_bits, to_float
 from adjit.codegen.vector_math.logarithmic import split_exponent
 
 
 def cbrt(x: Value) -> Value:
-    """x = 8^n m: m^(-1/3) by a polynomial and one step of third order, then one correction of m^(1/3)."""
-    k, m = split_exponent(abs(x))
-    n, code = nearest(k, 1 / 3)
-    rest = fma(n, -3.0, k)   # -1, 0 or 1
-    less, more = rest < -0.5, rest > 0.5
-    r = polynomial(m, "CBRT") * select(less, 2.0 ** (1 / 3), select(more, 0.5 ** (1 / 3), 1.0))
-    m = m * select(less, 0.5, select(more, 2.0, 1.0))
-    h = 1.0 - m * (r * r * r)
-    r = fma(r * h, fma(h, 2 / 9, 1 / 3), r)
-    y = m * (r * r)
-    y = fma(minus_product(m, y * y, y), (r * r) * (1 / 3), y) * power_of_two(code)
-    return copysign(select(abs(k) < math.inf, y, abs(x)), x)
+    """m^(-1/3) = r (1 - h)^(-1/3) with h = 1 - m r^3, from a first r whose bits are a third of those of m away from a constant.
+
+    r is so short that r^2 is exact; w = m r^2, and the root is w (1 - h)^(-2/3), in which a rounding error of w counts a third.
+    """
+    f, a = x.format, abs(x)
+    whole = (f.digits + 2) // 3 * 3
+    smallest = bits_of(f.smallest_normal, f.bits)
+
+    def unusual() -> Pair:
+        special = a.equals(0.0) | ~(a < math.inf)
+        return select(special, 1.0, a * 2.0**whole), select(special, a, 2.0 ** -(whole // 3))
+
+    m, back = rare((to_bits(a) - smallest) >= bits_of(math.inf, f.bits) - smallest, unusual, a, like(x, 1.0))
+    r = _first_inverse_cbrt(m)
+    if f.bits == 64:
+        h = minus_product(like(x, 1.0), m * (r * r), r)
+        r = fma(r * h, polynomial(h, "CBRT"), r)
+        r = to_float(to_bits(r) & (1 << 64) - (1 << 27))
+    w = m * (r * r)
+    h = minus_product(like(x, 1.0), w, r)
+    root = fma(w * h, polynomial(h, "CBRT") if f.bits == 32 else fma(h, 5 / 9, 2 / 3), w)
+    return copysign(root * back, x)
+
+
+def _first_inverse_cbrt(m: Value) -> Value:
+    """m^(-1/3) to a tenth of it, in a few bits. float32: from all bits as a number; float64: from the upper half."""
+    if m.bits == 32:
+        t = fma(convert(convert(to_bits(m), "i32"), "f32"), -(2.0**-11) / 3, 1.5 * 2.0**23 + 0x54A1F800 / 2**11)
+        return to_float(to_bits(t) << 11)
+    upper = to_float((to_bits(m) >> 32) | bits_of(2.0**52, 64))
+    return to_float(to_bits(fma(upper, -1 / 3, 1.5 * 2.0**52 + 0x553EE000 + 2.0**52 / 3)) << 32)
 
 
 def hypot(x: Value, y: Value) -> Value:

@@ -14,15 +14,16 @@ from adjit.codegen.vector_math.building_blocks import (
     fast_two_sum,
     flip,
     is_odd,
+    is_tiny,
     minus_product,
+    plus_product,
     polynomial,
-    quotient,
     sign_of,
     two_product,
     two_sum,
 )
-from adjit.codegen.vector_math.constants import HALF_PI, payne_hanek_rows, triple
-from adjit.codegen.vector_math.language import Value, fma, rare, select, to_bits, to_float
+from adjit.codegen.vector_math.constants import HALF_PI, payne_hanek_rows, short_second, triple
+from adjit.codegen.vector_math.language import Value, fma, like, rare, select, to_bits, to_float
 
 _CODY_WAITE_LIMIT = {32: 2.0**16, 64: 2.0**30}
 Reduced = tuple[Value, Value, Value, Value]
@@ -38,7 +39,7 @@ def _vector_sum(terms: Sequence[Value]) -> list[Value]:
 
 
 def _reduce_huge(a: Value) -> Reduced:
-    """As `_reduce_half_pi`, for any a: a = x 2^(8j), and x times row j of the table is a 2/pi modulo 4."""
+    """For any a >= 0 the integer q, r, and r again as high + low: a = x 2^(8j), and x times row j of the table is a 2/pi modulo 4."""
     f = a.format
     exponent, whole = to_bits(a) >> f.mantissa, f.bias + f.mantissa
     j = select(exponent > whole, exponent - whole, 0) >> 3
@@ -66,19 +67,15 @@ def _reduce_huge(a: Value) -> Reduced:
     return to_bits(t), r, r, low
 
 
-def _reduce_half_pi(a: Value) -> Reduced:
-    """For a >= 0: the integer q (its low bits), r, and r again as high + low."""
+def _reduce_half_pi(a: Value) -> tuple[Value, ...]:
+    """For a >= 0: the integer q (its low bits), and r."""
     f = a.format
     c1, c2, c3 = triple(HALF_PI, a)
     t = fma(a, 2 / math.pi, 1.5 * f.unit)
     q = t - 1.5 * f.unit
     r1 = minus_product(a, q, c1)
     r = minus_product(minus_product(r1, q, c2), q, c3)
-    p, p_low = two_product(q, c2)   # from here on for tan; where unused, it is not compiled
-    s, s_low = two_sum(r1, -p)
-    high, low = fast_two_sum(s, minus_product(s_low - p_low, q, c3))
-    integer, r, high, low = rare(a > _CODY_WAITE_LIMIT[a.bits], lambda: _reduce_huge(a), to_bits(t), r, high, low)
-    return integer, r, high, low
+    return rare(a > _CODY_WAITE_LIMIT[a.bits], lambda: _reduce_huge(a)[:2], to_bits(t), r)
 
 
 def _sin_cos_of_reduced(r: Value) -> Pair:
@@ -87,13 +84,13 @@ def _sin_cos_of_reduced(r: Value) -> Pair:
 
 
 def sin(x: Value) -> Value:
-    q, r, _, _ = _reduce_half_pi(abs(x))
+    q, r = _reduce_half_pi(abs(x))
     s, c = _sin_cos_of_reduced(r)
     return flip(select(is_odd(q), c, s), sign_of((q << (x.bits - 2)) ^ to_bits(x)))
 
 
 def cos(x: Value) -> Value:
-    q, r, _, _ = _reduce_half_pi(abs(x))
+    q, r = _reduce_half_pi(abs(x))
     s, c = _sin_cos_of_reduced(r)
     return flip(select(is_odd(q), s, c), sign_of((q + 1) << (x.bits - 2)))
 
@@ -106,9 +103,40 @@ def sin_cos_pairs(r: Value, low: Value) -> tuple[Pair, Pair]:
     return (s, fma(low, c, s_low)), (c, c_low - low * s)
 
 
+def _reduce_for_tan(x: Value) -> tuple[Value, Value, Value]:
+    """x = q pi/2 + r + low, |low| small against 1 but not against r.
+
+    The second constant is so short that its product with q is exact: then r is rounded once, and what is left can be computed.
+    """
+    f, a = x.format, abs(x)
+    c1, c2, c3, c4 = short_second(HALF_PI, x)
+    t = fma(x, 2 / math.pi, 1.5 * f.unit)
+    q = t - 1.5 * f.unit
+    r1 = minus_product(x, q, c1)
+    r = fma(q, -c2, r1)
+    low = fma(q, -c4, fma(q, -c3, fma(q, -c2, -(r - r1))))
+
+    def huge() -> tuple[Value, Value, Value]:
+        integer, _, high, rest = _reduce_huge(a)
+        return integer, flip(high, sign_of(x)), flip(rest, sign_of(x))
+
+    integer, r, low = rare(a > _CODY_WAITE_LIMIT[a.bits], huge, to_bits(t), r, low)
+    return integer, r, low
+
+
 def tan(x: Value) -> Value:
-    q, _, r, low = _reduce_half_pi(abs(x))
-    (s, s_low), (c, c_low) = sin_cos_pairs(r, low)
+    """float32: tan(r) by a polynomial, or -1/tan(r), the inverse of a pair; float64: a quotient of sin(r) and cos(r)."""
+    q, r, low = _reduce_for_tan(x)
     odd = is_odd(q)
-    ratio = quotient(select(odd, c, s), select(odd, c_low, s_low), select(odd, s, c), select(odd, s_low, c_low))
-    return flip(ratio, sign_of((q << (x.bits - 1)) ^ to_bits(x)))
+    if x.bits == 64:
+        r, low = fast_two_sum(r, low)
+        z = r * r
+        s, c = r + fma(r * z, polynomial(z, "SIN"), low), fma(z, polynomial(z, "COS"), 1.0)
+        return select(is_tiny(x), x, select(odd, -c, s) / select(odd, s, c))
+    z = r * r
+    p = (r * z) * polynomial(z, "TAN")
+    t = r + p
+    y, y_low = fast_two_sum(r, fma(low, fma(t, t, 1.0), p))
+    inverse = -1.0 / y
+    rest = fma(y_low, inverse, plus_product(like(x, 1.0), inverse, y))
+    return select(odd, fma(rest, inverse, inverse), y)
