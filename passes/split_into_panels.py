@@ -43,6 +43,7 @@ from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops import panels, reduce_sum
 from adjit.ir.types import TensorType
+from adjit.passes.made_again import made_again
 from adjit.passes.options import Options
 from adjit.passes.panel_axes import Axes, batch_axes
 from adjit.passes.panel_region import PanelRegion
@@ -326,6 +327,8 @@ class _Split:
         """The op that runs the group, and those that add up the parts it leaves."""
         region = PanelRegion(self.axes, self.count, self.maker, {op: group.needs[op] for op in group.ops})
         results = [value for op in group.ops for value in op.results if self._is_wanted(value, group)]
+        again = made_again(self.graph, results, self.maker, group.needs)
+        results = [value for value in dict.fromkeys((*results, *again.small)) if value not in again.values]
         inner = [region.result(value) for value in results]
         parts = []
         for op in group.sums:
@@ -342,7 +345,7 @@ class _Split:
         for op, part in zip(group.sums, parts, strict=True):
             total = reduce_sum if op.definition.kind is Kind.CONTRACTION else op.definition
             made.append(Op(total, (part,), op.results, {"axes": (0,)}, (), op.loc, op.role))
-        return made
+        return made + again.ops
 
 
 def _without_dead_views(new: Iterable[Op], results: Iterable[Value]) -> list[Op]:

@@ -15,6 +15,7 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
+from adjit.passes import made_again
 from adjit.passes.choose_saved_values import saved_values
 from adjit.passes.options import Options
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
@@ -159,6 +160,21 @@ def test_panels_follow_the_examples_where_they_lie_last() -> None:
     assert [op.name for op in after.ops if op.name == "matmul"] == []
     assert [value.type.shape for value in op.results if 256 in value.type.shape] == [(256, 3)]
     assert (op.attrs["count"], 7, 3, 3) in [value.type.shape for value in op.results]
+
+
+@pytest.mark.parametrize("least", [0, 1 << 30])
+def test_a_normalised_input_is_made_again_from_the_input(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of the first weight reads it after all panels: of each row, mean and deviation are kept."""
+    monkeypatch.setattr(made_again, "LEAST_BYTES", least)
+    before, arrays = optimized("block", gradient=True)
+    after = split_into_panels(before, SMALL)
+    verify(after, Stage.OPTIMIZED)
+    (op,) = [op for op in after.ops if op.name == "panels"]
+    made = [other for other in after.ops[after.ops.index(op):] if other.role is Role.RECOMPUTE]
+    large = [value for value in op.results if value.type.size == 64 * 16]
+    assert (len(large), "divide" in [other.name for other in made]) == ((6, False) if least else (5, True))
+    for expected, got in zip(interpret(before, arrays), interpret(after, arrays), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("target", [target.name for target in host_targets()])
