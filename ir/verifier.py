@@ -283,4 +283,18 @@ def in_place_operands(op: Op) -> frozenset[int]:
         return frozenset(i for i, value in enumerate(op.operands) if value.type.nbytes == op.results[0].type.nbytes)
     if op.name in UPDATES:
         return frozenset({0})
+    if op.name == "panels":
+        return _elementwise_params(op)
     return frozenset(op.attrs.get("in_place", ()))
+
+
+def _elementwise_params(op: Op) -> frozenset[int]:
+    """Operands of `panels` of which a panel is read element by element only: one of a result may lie where it does. (What is written when
+    in a panel, the memory plan of the region says.)"""
+    (region,), sliced = op.regions, op.attrs["sliced"]
+    read: dict[Value, bool] = {}
+    for op in region.ops:
+        allowed = in_place_operands(op)
+        for position, value in enumerate(op.operands):
+            read[value] = read.get(value, True) and position in allowed
+    return frozenset(index for index, value in enumerate(region.params) if sliced[index] and read.get(value, False))

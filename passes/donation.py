@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 
@@ -66,9 +66,15 @@ def _match_updates(graph: Graph, writable: dict[int, Value]) -> dict[int, Value]
     return matches
 
 
+def place_results(region: Graph, places: Mapping[int, int]) -> Donations:
+    """That results of a region (the values) lie in the memory of its parameters (the keys), by their numbers."""
+    return Donations({param: region.results[result] for param, result in places.items()},
+                     _follow(region.ops, {region.params[param]: 1 << param for param in places}))
+
+
 def _follow(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value, int]:
     for op in ops:
-        if op.name == "fused":
+        if op.name in ("fused", "panels"):
             (region,) = op.regions
             inner = _follow(region.ops, dict(zip(region.params, (bits.get(value, 0) for value in op.operands), strict=True)))
             found = [inner.get(value, 0) for value in region.results]

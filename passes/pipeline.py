@@ -24,6 +24,7 @@ from adjit.passes.schedule import schedule
 from adjit.passes.simplify import simplify
 from adjit.passes.simplify_loops import simplify_loops
 from adjit.passes.split_into_panels import describe_panels, split_into_panels
+from adjit.passes.update_by_rows import describe_updates, update_by_rows
 
 Transform = Callable[[Graph, Options], Graph]
 
@@ -90,6 +91,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 
 LOWER: tuple[Pass, ...] = (
     Pass("split_into_panels", split_into_panels, Stage.OPTIMIZED, describe_panels),
+    Pass("update_by_rows", update_by_rows, Stage.OPTIMIZED, describe_updates),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
     Pass("schedule", schedule, Stage.FUSED),
     Pass("plan_memory", plan_memory, Stage.PLANNED, local=False),

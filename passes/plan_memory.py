@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from adjit.ir import ops
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.ir.region_memory import scratch_bytes
+from adjit.passes.donation import Donations, place_results
 from adjit.passes.liveness import working_blocks
 from adjit.passes.options import Options
 from adjit.passes.packing import pack
-from adjit.passes.regions import in_regions
 from adjit.passes.share_memory import share_memory
 
 
@@ -41,9 +42,12 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
           return %n
         }
     """
-    graph = in_regions(graph, lambda region: plan_memory(region, options))
-    graph = graph.with_ops([_with_scratch(op) if op.name in CONTROL_FLOW else op for op in graph.ops])
-    sharing = share_memory(graph)
+    return _plan(graph, None)
+
+
+def _plan(graph: Graph, donations: Donations | None) -> Graph:
+    graph = graph.with_ops([_with_planned_regions(op) if op.name in CONTROL_FLOW else op for op in graph.ops])
+    sharing = share_memory(graph, donations)
     offsets, _ = pack(working_blocks(sharing))
     places = iter(offsets)
     slots: dict[Value, Slot] = {}
@@ -56,11 +60,22 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
     planned: list[Op] = []
     for index, op in enumerate(sharing.graph.ops):
         scratch = (Slot("arena", next(places)),) if op.attrs.get("scratch_bytes", 0) else ()
-        planned.append(replace(op, slots=tuple(slots[value] for value in op.results) + scratch))
+        op = replace(op, slots=tuple(slots[value] for value in op.results) + scratch)
+        planned.append(_with_planned_panel(op, slots) if op.name == "panels" else op)
         if index in ends:
             planned.append(Op(ops.free, tuple(ends[index]), ()))
     return sharing.graph.with_ops(planned)
 
 
-def _with_scratch(op: Op) -> Op:
+def _with_planned_regions(op: Op) -> Op:
+    op = replace(op, regions=tuple(_plan(region, None) for region in op.regions))
     return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op)})
+
+
+def _with_planned_panel(op: Op, slots: Mapping[Value, Slot]) -> Op:
+    """The op, its region planned: what lies in the memory of an operand outside does so inside."""
+    (region,) = op.regions
+    place_of = {slots[value]: index for index, value in enumerate(op.operands)}
+    places = {place_of[slot]: index for index, slot in enumerate(op.slots) if slot in place_of}
+    roles = tuple("donated" if index in places else role for index, role in enumerate(region.param_roles))
+    return replace(op, regions=(_plan(replace(region, param_roles=roles), place_results(region, places)),))

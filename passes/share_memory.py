@@ -7,6 +7,8 @@ or a place in the arena that the memory plan chooses.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
@@ -155,6 +157,8 @@ def _dying(op: Op, index: int, content_of: dict[Value, Content]) -> dict[Content
     if not allowed:
         return {}
     elsewhere = {content_of[operand] for position, operand in enumerate(op.operands) if position not in allowed}
+    if op.name == "panels":     # its parameters are memory of their own, but for those that results lie in
+        elsewhere.update(content for content, times in Counter(content_of[operand] for operand in op.operands).items() if times > 1)
     read = {content_of[op.operands[position]]: op.operands[position].type.nbytes for position in sorted(allowed)}
     return {content: nbytes for content, nbytes in read.items() if content.last == index and content not in elsewhere}
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from adjit.codegen.native.copies import DECLARATION
-from adjit.codegen.native.program_code import OP_SHIFT, LowerGraph, ProgramCode, region_prefix
+from adjit.codegen.native.program_code import OP_SHIFT, LowerGraph, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText
 from adjit.codegen.target import Target
@@ -29,7 +29,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
 
     Where an index is out of range it returns 1 + the number of the op among `nested_ops`.
     """
-    programs = [lower_graph(region, region_prefix(region)) for region in op.regions]
+    programs = [lower_graph(region, {}) for region in op.regions]
     memory, _ = region_memory(op.regions)
     text = _Text(op, target, programs, memory)
     with text.step():

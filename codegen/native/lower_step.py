@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.native.products import lower_matmul
-from adjit.codegen.native.program_code import LowerGraph
+from adjit.codegen.native.program_code import LowerGraph, Pitches
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
@@ -23,18 +23,18 @@ else:
     panels = OnDemand("adjit.codegen.native.panels")
 
 
-def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
+def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph, pitches: Pitches) -> tuple[StepCode, ...]:
     """What the op is lowered to: steps that run one after the other; none where there is nothing to do.
 
     `shared` has, for the number of each result that lies in the place of an operand, that operand's number. `lower_graph` lowers graphs
-    that the op owns. Raises `UnsupportedError` for an op without machine code.
+    that the op owns. `pitches` has the operands of a product that are some columns of a matrix. Raises `UnsupportedError` for an op without machine code.
     """
     if op.name == "reshape":
         return (lower_copy(op.result.type.nbytes),)
     if op.name == "fused":
         return fused.lower_fused(op, shared, target)
     if op.name == "matmul":
-        product = lower_matmul(op, target)
+        product = lower_matmul(op, target, pitches)
         if product is not None:
             return product
     if op.name in CONTROL_FLOW:

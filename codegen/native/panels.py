@@ -1,6 +1,7 @@
 """`panels` as a step: a task is one panel, which runs the region, a program of its own, on slices of the operands.
 
-A slice is a pointer into what it is a slice of: nothing is copied. The working memory of a panel lies on the stack of the thread that runs
+A slice is a pointer into what it is a slice of: nothing is copied. Of some columns of a matrix the rows lie as far apart as those of the
+matrix: products can read that (`Pitches`). The working memory of a panel lies on the stack of the thread that runs
 it, and is the same for all the panels that one thread runs, so that it stays in the cache.
 """
 
@@ -9,27 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adjit.codegen.native.program_code import LowerGraph, region_prefix
+from adjit.codegen.native.program_code import LowerGraph
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 from adjit.ir.layout import ALIGNMENT, Layout
-from adjit.ir.ops.panels import panel_bytes
+from adjit.ir.ops.panels import is_columns, panel_bytes
 
 
 def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
     """The step of a planned `panels` op."""
     (region,) = op.regions
-    program = lower_graph(region, region_prefix(region))
     count, operands = op.attrs["count"], len(op.operands)
+    slices = [(value.type, param.type, cut) for value, param, cut in zip(op.operands, region.params, op.attrs["sliced"], strict=True)]
+    pitches = {index: whole.shape[1] for index, (whole, part, cut) in enumerate(slices) if cut and is_columns(whole, part, count)}
+    program = lower_graph(region, pitches)
     text = StepText(target)
     with text.step():
         places = [text.place(number) for number in range(operands + len(op.results))]
         params, results = (text.let(f"alloca [{max(1, len(values))} x ptr]") for values in (region.params, region.results))
         arena = text.let(f"alloca [{max(1, Layout(region).arena_bytes)} x i8], align {ALIGNMENT}")
-        steps = [panel_bytes(value.type, count) if cut else 0 for value, cut in zip(op.operands, op.attrs["sliced"], strict=True)]
-        steps += [panel_bytes(value.type, count) for value in op.results]
+        steps = [panel_bytes(whole, part, count) if cut else 0 for whole, part, cut in slices]
+        steps += [panel_bytes(value.type, part.type, count) for value, part in zip(op.results, region.results, strict=True)]
         with text.loop("%low", "%high") as panel:
             for index, (place, step) in enumerate(zip(places, steps, strict=True)):
                 distance = text.let(f"mul i64 {panel.counter}, {step}")

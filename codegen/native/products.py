@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from adjit.codegen.gemm.lower import SYMBOL, write_product
 from adjit.codegen.gemm.product import product_of
+from adjit.codegen.native.program_code import Pitches
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
@@ -23,11 +25,12 @@ entry:
 {body}"""
 
 
-def lower_matmul(op: Op, target: Target) -> tuple[StepCode, ...] | None:
+def lower_matmul(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ...] | None:
     """The product as one step; None for integers, bools and empty results."""
     product = product_of(op)
     if product is None:
         return None
+    product = replace(product, row_a=pitches.get(0, product.row_a), row_b=pitches.get(1, product.row_b))
     plan, text = write_product(product, target)
     functions = dict(text.functions)
     body = functions.pop(SYMBOL).partition("\nentry:\n")[2].replace("ret void", "ret i64 0")

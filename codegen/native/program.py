@@ -20,7 +20,7 @@ from dataclasses import field, replace
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.forms import find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
-from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, ProgramCode
+from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode, region_prefix
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
@@ -57,11 +57,14 @@ class _Steps:
     codes: dict[Hashable, tuple[StepCode, ...]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
-    def lower(self, op: Op, shared: dict[int, int]) -> tuple[StepCode, ...]:
-        key = meaning(op), tuple(shared.items())
+    def lower(self, op: Op, shared: dict[int, int], pitches: Pitches) -> tuple[StepCode, ...]:
+        key = meaning(op), tuple(shared.items()), tuple(pitches.items())
         if key not in self.codes:
-            self.codes[key] = lower_step(op, shared, self.target, lambda graph, prefix: lower_program(graph, self.target, prefix))
+            self.codes[key] = lower_step(op, shared, self.target, self.lower_region, pitches)
         return self.codes[key]
+
+    def lower_region(self, region: Graph, pitches: Pitches) -> ProgramCode:
+        return lower_program(region, self.target, region_prefix(region, pitches), pitches=pitches)
 
     def name(self, code: StepCode) -> str:
         found = self.names.get(code.text)
@@ -97,16 +100,16 @@ def _with_table(call: Call, function: str, place: int) -> Call:
     return replace(call, function=function, places=places)
 
 
-def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False) -> ProgramCode:
+def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, pitches: Pitches | None = None) -> ProgramCode:
     """The program of a planned graph. All its names begin with `prefix`; where there is one, as in a step that runs a graph of its own,
-    the entry is internal.
+    the entry is internal. `pitches` has the parameters that are some columns of a matrix, which only products read.
 
     A `timed` program takes one argument more, a pointer to two int64 for each op that does something, and leaves there what the
     processor's clock said before and after it. Raises `UnsupportedError` for an op without machine code.
     """
     layout = Layout(planned)
     steps = _Steps(prefix, target)
-    calls = [call for number, op in enumerate(layout.ops) for call in _calls_of(op, number, layout, steps)]
+    calls = [call for number, op in enumerate(layout.ops) for call in _calls_of(op, number, layout, steps, pitches or {})]
     calls += _copies_of_results(layout, steps)
     shared: dict[str, str] = {}
     declarations: set[str] = set()
@@ -123,12 +126,13 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls))
 
 
-def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps) -> list[Call]:
+def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps, pitches: Pitches) -> list[Call]:
     operands = [layout.places[value] for value in op.operands]
+    pitched = {position: pitches[slot.offset] for position, slot in enumerate(operands) if slot.space == "param" and slot.offset in pitches}
     results = op.slots[:len(op.results)]
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
-    return [Call(steps.name(code), code, (*operands, *results, scratch), number, title(op)) for code in steps.lower(op, shared)]
+    return [Call(steps.name(code), code, (*operands, *results, scratch), number, title(op)) for code in steps.lower(op, shared, pitched)]
 
 
 def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:

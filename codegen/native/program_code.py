@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from adjit.codegen.native.step_code import StepCode
 from adjit.ir.dataclass import dataclass
@@ -68,10 +68,14 @@ class ProgramCode:
         return "\n".join([*sorted(self.declarations), *shared, *self.functions, ""])
 
 
-LowerGraph = Callable[[Graph, str], ProgramCode]
-"""Lowers a planned graph that an op owns; all its names begin with the prefix that is given."""
+Pitches = Mapping[int, int]
+"""For parameters, or operands, that are some columns of a matrix, by their numbers: elements from one of its rows to the next."""
+
+LowerGraph = Callable[[Graph, Pitches], ProgramCode]
+"""Lowers a planned graph that an op owns; its names begin with `region_prefix`."""
 
 
-def region_prefix(region: Graph) -> str:
+def region_prefix(region: Graph, pitches: Pitches) -> str:
     """What all names of a region's program begin with: equal for equal regions only."""
-    return f"region_{hashlib.sha256(print_graph(region, locations=False).encode()).hexdigest()[:16]}_"
+    text = print_graph(region, locations=False) + "".join(f"{param} by {pitch}\n" for param, pitch in pitches.items())
+    return f"region_{hashlib.sha256(text.encode()).hexdigest()[:16]}_"
