@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
@@ -187,7 +187,7 @@ class _Fusion:
     def fused_op(self, group: Group, members: list[int], demanded: set[Value]) -> Op:
         outputs = [self.graph.ops[index].result for index in members if self.graph.ops[index].result in demanded]
         mapping: dict[Value, Value] = {value: Value(value.type, value.name) for value in group.loads}
-        region_ops = tuple(_copies(group.ops, mapping))
+        region_ops = tuple(_copies(group.ops, mapping, demanded))
         used = {value for op in region_ops for value in op.operands}
         loads = [value for value in group.loads if mapping[value] in used]
         last = self.graph.ops[members[-1]]
@@ -266,18 +266,21 @@ def _is_worth_a_kernel(group: Group) -> bool:
     return len(real) > 1 or real[0].name in WITHOUT_NUMPY or len(group.ops) > 1
 
 
-def _copies(ops: Iterable[Op], values: dict[Value, Value]) -> list[Op]:
-    """Copies of `ops` that read what `values` says, and enter there what they make; equal views (each op brought its own) are one."""
+def _copies(ops: Iterable[Op], values: dict[Value, Value], demanded: Collection[Value]) -> list[Op]:
+    """Copies of `ops` that read what `values` says, and enter there what they make.
+
+    Equal ones that no other kernel demands are one: each op brought views of its own, and what is computed again for the backward half
+    is at hand where both halves meet.
+    """
     known: dict[Hashable, Value] = {}
     copies: list[Op] = []
     for op in ops:
         operands = tuple(values[value] for value in op.operands)
         result = op.result
-        if op.name in VIEWS:
-            first = known.setdefault((op.name, operands, attributes_key(op.attrs)), result)
-            if first is not result:
-                values[result] = values[first]
-                continue
+        first = known.setdefault((op.name, operands, attributes_key(op.attrs)), result)
+        if first is not result and result not in demanded:
+            values[result] = values[first]
+            continue
         values[result] = Value(result.type, result.name)
         copies.append(op.with_operands(operands, (values[result],)))
     return copies

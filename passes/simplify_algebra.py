@@ -3,7 +3,8 @@
 So `x + 0` stays where x may be -0.0 (`-0.0 + 0.0` is 0.0), and `x * 0` stays where x may be NaN or infinite. The exceptions:
 
 - a small whole power becomes multiplications: less than 2 units in the last place from the exact power (for 1 and 2: the nearest);
-- a cotangent times a number that is finite, and not 0, is an ordinary product: the sign of a zero gradient may differ.
+- a cotangent times a number that is finite, and not 0, is an ordinary product: the sign of a zero gradient may differ;
+- a cotangent divided by what many elements share is multiplied by its reciprocal: one rounding more.
 """
 
 from __future__ import annotations
@@ -260,6 +261,31 @@ def strong_with_finite_factor(op: Op, graph: Rewriter) -> Value | None:
         harmless = number is not None and number != 0 and not math.isnan(number)
         return ops.divide(cotangent, factor) if harmless else None
     return ops.multiply(cotangent, factor) if _is_finite(factor, number, graph) else None
+
+
+@ALGEBRA.rule("strong_divide")
+def strong_divide_by_shared(op: Op, graph: Rewriter) -> Value | None:
+    """strong_divide(ct, broadcast(x)) -> strong_multiply(ct, broadcast(1 / x)): a division for each x, in place of one for each element."""
+    cotangent, divisor = op.operands
+    repeated = graph.maker(divisor, "broadcast")
+    if repeated is None or repeated.operands[0].type.size >= op.result.type.size or not _has_reciprocal(repeated.operands[0], graph):
+        return None
+    inverse = ops.reciprocal(repeated.operands[0])
+    return ops.strong_multiply(cotangent, ops.broadcast(inverse, shape=op.result.type.shape, axes=repeated.attrs["axes"]))
+
+
+def _has_reciprocal(value: Value, graph: Rewriter) -> bool:
+    """Whether the value is known to be no subnormal number, whose reciprocals overflow: a square root is none, nor is what is larger
+    than some number."""
+    maker = graph.maker(value, "sqrt", "add", "maximum", "reshape", "broadcast")
+    if maker is None or maker.name == "sqrt":
+        return maker is not None
+    if maker.name in ("reshape", "broadcast"):
+        return _has_reciprocal(maker.operands[0], graph)
+    number = graph.number(maker.operands[1])
+    if number is None or not is_float(value.type.dtype) or number < np.finfo(value.type.dtype).tiny:
+        return False
+    return maker.name == "maximum" or graph.maker(maker.operands[0], "sqrt", "square", "abs", "exp") is not None
 
 
 @ALGEBRA.rule("strong_product")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.graph import Value
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.rules import ANY, FLOAT, NUMBER, same_as_operands
 from adjit.ir.ops.sampling import INTEGERS, binary_samples, edge_pairs, unary_samples, uniform
@@ -53,8 +54,14 @@ strong_divide: OpDefinition = define(
     doc="The quotient of a cotangent and a number; 0 where the cotangent is 0, whatever the other is. Its derivative is that of the "
         "quotient.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_divide, scalar="strong_divide({0}, {1})", samples=_strong_samples,
-    vjp=lambda ct, operands, results, attrs: (
-        strong_divide(ct, operands[1]), negative(strong_product(ct, strong_divide(results[0], operands[1])))))
+    vjp=lambda ct, operands, results, attrs: _division_vjp(ct, operands, results, strong_product))
+
+
+def _division_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], product: OpDefinition) -> tuple[Value, ...]:
+    """For q = x / y: ct / y, and that times -q."""
+    along_x = strong_divide(ct, operands[1])
+    return along_x, negative(product(along_x, results[0]))
+
 
 negative: OpDefinition = define(
     "negative", Kind.ELEMENTWISE, arity=1, numpy=np.negative, doc="-x.",
@@ -114,8 +121,7 @@ divide: OpDefinition = define(
     "divide", Kind.ELEMENTWISE, arity=2, numpy=np.divide, doc="x / y.",
     infer=same_as_operands(FLOAT), evaluate=np.divide, scalar="({0} / {1})",
     samples=lambda: binary_samples(0.5, 2, differentiable=True),
-    vjp=lambda ct, operands, results, attrs: (
-        strong_divide(ct, operands[1]), negative(strong_multiply(ct, divide(results[0], operands[1])))))
+    vjp=lambda ct, operands, results, attrs: _division_vjp(ct, operands, results, strong_multiply))
 
 
 def _division_samples(differentiable: bool) -> Iterator[Sample]:

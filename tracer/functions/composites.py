@@ -68,7 +68,7 @@ def softmax(x: Any, axis: Any = -1) -> TracedArray:
     """
     x = floating(x)
     shifted = _exp(x - wrap(ops.stop_gradient(_max(x, axis=axis, keepdims=True).value)))
-    return shifted / _sum(shifted, axis=axis, keepdims=True)
+    return shifted * wrap(ops.reciprocal(_sum(shifted, axis=axis, keepdims=True).value))   # the sum is at least 1
 
 
 @entry_point
