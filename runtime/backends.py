@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph
-from adjit.runtime.executable import Executable, Interpretation
-from adjit.runtime.kernels import compile_kernels
+from adjit.ir.on_demand import OnDemand
 from adjit.runtime.native_code import native_target, obtain_program
 from adjit.runtime.native_executable import NativeExecutable
 
-AnyExecutable = Executable | Interpretation | NativeExecutable
+if TYPE_CHECKING:
+    from adjit.runtime import executable as other
+    from adjit.runtime import kernels
+
+    AnyExecutable = other.Executable | other.Interpretation | NativeExecutable
+else:
+    other = OnDemand("adjit.runtime.executable")
+    kernels = OnDemand("adjit.runtime.kernels")
 
 
 def native_executable(planned: Graph, target: Target, threads: int = 1) -> NativeExecutable:
@@ -20,7 +28,7 @@ def native_executable(planned: Graph, target: Target, threads: int = 1) -> Nativ
 def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int) -> AnyExecutable:
     """What runs the graph; `optimized` is the graph before fusion. Raises `UnsupportedError` where the backend has no code for an op."""
     if backend == "interpret":
-        return Interpretation(optimized, planned)
+        return other.Interpretation(optimized, planned)
     if backend == "native":
         return native_executable(planned, native_target(), threads)
-    return Executable(planned, compile_kernels(planned), threads)
+    return other.Executable(planned, kernels.compile_kernels(planned), threads)

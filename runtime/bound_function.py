@@ -8,17 +8,21 @@ from pathlib import Path
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from adjit.runtime.explain import explain_program
-from adjit.runtime.memory_report import MemoryReport
-from adjit.runtime.profile import Profile
-from adjit.runtime.program import Program
-from adjit.runtime.program_cache import CacheInfo
-from adjit.runtime.reports import check_stage, graph_text, kernel_texts, memory_of
+from adjit.ir.on_demand import OnDemand
 from adjit.tracer.trees import flatten
 
 if TYPE_CHECKING:
+    from adjit.runtime import explain as explaining
+    from adjit.runtime import reports
     from adjit.runtime.compiled import CompiledFunction
     from adjit.runtime.exports.native_callable import NativeCallable
+    from adjit.runtime.memory_report import MemoryReport
+    from adjit.runtime.profile import Profile
+    from adjit.runtime.program import Program
+    from adjit.runtime.program_cache import CacheInfo
+else:
+    explaining = OnDemand("adjit.runtime.explain")
+    reports = OnDemand("adjit.runtime.reports")
 
 
 class BoundCompiledFunction:
@@ -52,20 +56,20 @@ class BoundCompiledFunction:
 
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """As `CompiledFunction.ir`."""
-        check_stage(stage)
-        return graph_text(self._program(args, kwargs), stage)
+        reports.check_stage(stage)
+        return reports.graph_text(self._program(args, kwargs), stage)
 
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """As `CompiledFunction.kernels`."""
-        return kernel_texts(self._program(args, kwargs))
+        return reports.kernel_texts(self._program(args, kwargs))
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """As `CompiledFunction.explain`."""
-        return explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
+        return explaining.explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """As `CompiledFunction.memory`."""
-        return memory_of(self._program(args, kwargs))
+        return reports.memory_of(self._program(args, kwargs))
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """As `CompiledFunction.profile`."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
-from adjit.runtime.backends import AnyExecutable, make_executable
+from adjit.runtime.backends import make_executable
 from adjit.runtime.collector import no_collection
 from adjit.runtime.native_code import native_target
 from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.warm_start import find_program, keep_program, program_key
+
+if TYPE_CHECKING:
+    from adjit.runtime.backends import AnyExecutable
 
 
 class DeferredPipeline:

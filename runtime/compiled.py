@@ -19,22 +19,24 @@ from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
-from adjit.runtime.explain import explain_program
-from adjit.runtime.memory_report import MemoryReport
 from adjit.runtime.native_entry import activate, callable_type
-from adjit.runtime.profile import Profile
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
-from adjit.runtime.reports import check_stage, graph_text, kernel_texts, memory_of, warn_of_traces
 from adjit.tracer.box import ByReference
 from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 
 if TYPE_CHECKING:
+    from adjit.runtime import explain as explaining
+    from adjit.runtime import reports
     from adjit.runtime.exports import export as exporting
     from adjit.runtime.exports import native_callable as calling
+    from adjit.runtime.memory_report import MemoryReport
+    from adjit.runtime.profile import Profile
 else:
+    explaining = OnDemand("adjit.runtime.explain")
+    reports = OnDemand("adjit.runtime.reports")
     exporting = OnDemand("adjit.runtime.exports.export")
     calling = OnDemand("adjit.runtime.exports.native_callable")
 
@@ -121,20 +123,20 @@ class CompiledFunction:
 
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """The text of the graph at a stage: "traced", "adjoint", "optimized", "fused" or "planned"."""
-        check_stage(stage)
-        return graph_text(self.program(self.fun, args, kwargs), stage)
+        reports.check_stage(stage)
+        return reports.graph_text(self.program(self.fun, args, kwargs), stage)
 
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """The generated code of each kernel, by its name, in the order of their first use."""
-        return kernel_texts(self.program(self.fun, args, kwargs))
+        return reports.kernel_texts(self.program(self.fun, args, kwargs))
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What was compiled and why: signature, reason of the trace, passes with times, kernels with their origin, memory."""
-        return explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
+        return explaining.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """What the program keeps in memory, when, and for which source line."""
-        return memory_of(self.program(self.fun, args, kwargs))
+        return reports.memory_of(self.program(self.fun, args, kwargs))
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """Run for these arguments (donated ones are copied first) and measure each step: the mean of some calls after one to warm up."""
@@ -253,7 +255,7 @@ class CompiledFunction:
             program = compile_program(fun, args, kwargs, signature, self.choices, self._cache.reason(signature), update_in_place)
             self._cache.keep(signature, program)
             if self._cache.traces == MANY_TRACES:
-                warn_of_traces(function_name(self.fun), MANY_TRACES, program.reason)
+                reports.warn_of_traces(function_name(self.fun), MANY_TRACES, program.reason)
             captured = program.trace.captured if program.tensors is None else program.current(signature)
             if captured is None:
                 raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())

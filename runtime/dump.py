@@ -34,11 +34,6 @@ class Dump:
             path.write_text(text)
 
 
-def dump_to(folder: Path | None, name: str) -> Dump | None:
-    """The dump for a function, where one is asked for."""
-    return None if folder is None else Dump(folder, name)
-
-
 def _new_folder(parent: Path, name: str) -> Path:
     """`parent/NUMBER-name`, with the lowest number that nothing there has."""
     parent.mkdir(parents=True, exist_ok=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from adjit.ir.graph import Graph, Op
 from adjit.passes.pipeline import PassRecord
-from adjit.runtime.backends import AnyExecutable
 from adjit.runtime.kernels import Code, kernel_uses
 from adjit.runtime.memory_blocks import format_bytes
 from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.native_report import describe_code
 from adjit.runtime.product_step import ProductKernel
 from adjit.runtime.program import Program
+
+if TYPE_CHECKING:
+    from adjit.runtime.backends import AnyExecutable
 
 SHOWN_ARGUMENTS = 40
 """Argument leaves that are listed; programs with more say how many there are."""

@@ -20,15 +20,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adjit import codegen
-from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
-from adjit.codegen.numba_compiler import compile_source
-from adjit.codegen.python_kernels import load_python
 from adjit.ir.dataclass import dataclass
+from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
-from adjit.runtime.kernel_step import Kernel
+
+if TYPE_CHECKING:
+    from adjit.codegen import numba_compiler, python_kernels
+    from adjit.codegen.kernel_source import KernelSource
+    from adjit.runtime import kernel_step
+else:
+    numba_compiler = OnDemand("adjit.codegen.numba_compiler")
+    python_kernels = OnDemand("adjit.codegen.python_kernels")
+    kernel_step = OnDemand("adjit.runtime.kernel_step")
 
 _MAGIC = b"adjit kernel 2\n"
 _SUFFIX = ".kernel"
@@ -219,14 +226,14 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
 _loaded: weakref.WeakValueDictionary[str, LoadedKernel] = weakref.WeakValueDictionary()
 
 
-def obtain_kernel(source: KernelSource) -> Kernel:
+def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
     """`source` as loaded code: of this process, else of the disk cache, else compiled and kept there.
 
     With Numba's compiler switched off, the text itself runs, as Python.
     """
     if settings.DISABLE_JIT.get():
-        return Kernel(source, load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
-    return Kernel(source, *obtain_code(kernel_key(source), lambda: compile_source(source)))
+        return kernel_step.Kernel(source, python_kernels.load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
+    return kernel_step.Kernel(source, *obtain_code(kernel_key(source), lambda: numba_compiler.compile_source(source)))
 
 
 def disk_cache() -> DiskCache:

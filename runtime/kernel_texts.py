@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from adjit.runtime.backends import AnyExecutable
+from typing import TYPE_CHECKING
+
 from adjit.runtime.kernels import kernel_uses
 from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.native_report import step_texts
+
+if TYPE_CHECKING:
+    from adjit.runtime.backends import AnyExecutable
 
 
 def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:

@@ -10,7 +10,7 @@ import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,10 +22,12 @@ from adjit.ir.layout import Layout
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
-from adjit.runtime.executable import Times
-from adjit.runtime.kernels import Code
 from adjit.runtime.native_code import NativeCode, native, obtain_program
 from adjit.runtime.native_threads import Pool, pool_for
+
+if TYPE_CHECKING:
+    from adjit.runtime.executable import Times
+    from adjit.runtime.kernels import Code
 
 SHORT_NANOSECONDS = 5_000.0
 """Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""

@@ -9,29 +9,38 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
+from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
-from adjit.runtime.backends import AnyExecutable
 from adjit.runtime.choices import Choices
 from adjit.runtime.compile_graph import Pipeline, compile_graph
 from adjit.runtime.compiled_operation import Half
-from adjit.runtime.dump import dump_to
-from adjit.runtime.entry_records import ProgramRecord
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.kernel_texts import kernel_texts_of
-from adjit.runtime.kernels import Code
 from adjit.runtime.native_executable import NativeExecutable
-from adjit.runtime.profile import Profile, make_profile
-from adjit.runtime.program_record import make_program_record
 from adjit.runtime.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
+
+if TYPE_CHECKING:
+    from adjit.runtime import dump as dumping
+    from adjit.runtime import kernel_texts as texts
+    from adjit.runtime import profile as profiling
+    from adjit.runtime import program_record as records
+    from adjit.runtime.backends import AnyExecutable
+    from adjit.runtime.entry_records import ProgramRecord
+    from adjit.runtime.kernels import Code
+    from adjit.runtime.profile import Profile
+else:
+    dumping = OnDemand("adjit.runtime.dump")
+    texts = OnDemand("adjit.runtime.kernel_texts")
+    profiling = OnDemand("adjit.runtime.profile")
+    records = OnDemand("adjit.runtime.program_record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,7 @@ class Program:
     def recorded(self) -> ProgramRecord | None:
         """The record for the native entry, made when it is first asked for; None where all calls go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
-            self.record = make_program_record(self, self.trace, self.executable, self.tensors)
+            self.record = records.make_program_record(self, self.trace, self.executable, self.tensors)
         self.is_recorded = True
         return self.record
 
@@ -146,7 +155,7 @@ class Program:
             arrays, _ = self._everything(signature, captured)
             arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, self.param_roles, strict=True)]
             runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
-        return make_profile(self.planned.name, runs[1:])
+        return profiling.make_profile(self.planned.name, runs[1:])
 
     def _everything(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[Any]]:
         """An array for each parameter, and what the caller gave for it."""
@@ -178,7 +187,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
 def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, choices: Choices, reason: str, update_in_place: bool,
            threads: int, folder: Path | None, verify: bool, begin: float) -> Program:
     graph = _with_donations(trace.graph, signature, choices.donate)
-    dump = dump_to(folder, graph.name)
+    dump = dumping.Dump(folder, graph.name) if folder else None
     traced = time.perf_counter()
     on_pass = dump.graph if dump else None
     tensors = None
@@ -189,7 +198,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, ch
     signature = signature.without_arguments()
     trace = replace(trace, signature=signature)
     if dump:
-        dump.kernels(kernel_texts_of(compiled.executable), "ll" if choices.backend == "native" else "py")
+        dump.kernels(texts.kernel_texts_of(compiled.executable), "ll" if choices.backend == "native" else "py")
     took = (time.perf_counter() - traced) * 1e3
     known = {index: source.path for index, source in trace.sources.captured}
     paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from adjit.codegen.vector_math import powers
 from adjit.codegen.vector_math.language import Value, convert, copysign, floor, like, maximum, minimum, select
 from adjit.codegen.vector_math.remainder import c_remainder
+from adjit.ir.on_demand import OnDemand
+
+if TYPE_CHECKING:
+    from adjit.codegen.vector_math import powers
+else:
+    powers = OnDemand("adjit.codegen.vector_math.powers")
 
 
 def negative(x: Value) -> Value: return -x

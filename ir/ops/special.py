@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjit.ir import special_functions
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.graph import Value
+from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.arithmetic import add, divide, multiply, negative, reciprocal, rint, sign, square, subtract
 from adjit.ir.ops.comparison import equal, greater, less
 from adjit.ir.ops.creation import full_like
@@ -18,6 +19,11 @@ from adjit.ir.ops.elementwise_math import cos, exp, function_of_one, one_minus, 
 from adjit.ir.ops.sampling import unary_samples, uniform
 from adjit.ir.ops.selection import select
 from adjit.ir.types import F32
+
+if TYPE_CHECKING:
+    import fractions
+else:
+    fractions = OnDemand("fractions")
 
 _SQRT_PI = math.sqrt(math.pi)
 
@@ -108,10 +114,10 @@ def _whole_power(x: Value, exponent: int) -> Value:
     return multiply(half, x) if exponent % 2 else half
 
 
-def _bernoulli(n: int) -> Fraction:
-    numbers = [Fraction(1)]
+def _bernoulli(n: int) -> fractions.Fraction:
+    numbers = [fractions.Fraction(1)]
     for m in range(1, n + 1):
-        numbers.append(-sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), Fraction(0)) / (m + 1))
+        numbers.append(-sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), fractions.Fraction(0)) / (m + 1))
     return numbers[n]
 
 
