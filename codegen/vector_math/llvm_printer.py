@@ -101,12 +101,13 @@ class LLVMPrinter(Emitter):
         self.tables[table_name] = f"@{table_name} = internal constant [{len(table)} x {element}] [{cells}], align 64"
         if self.width == 1:
             return Value(self, self._load(table_name, index.name, llvm_type(index.type), element), type)
-        result = "poison"
-        for lane in range(self.width):
-            place = self._assign(f"extractelement {self.type_text(index.type)} {index.name}, i64 {lane}")
-            cell = self._load(table_name, place, llvm_type(index.type), element)
-            result = self._assign(f"insertelement {self.type_text(type)} {result}, {element} {cell}, i64 {lane}")
-        return Value(self, result, type)
+        places = self._assign(f"getelementptr {element}, ptr @{table_name}, {self.type_text(index.type)} {index.name}")
+        vector, pointers, mask = self.type_text(type), f"<{self.width} x ptr>", f"<{self.width} x i1>"
+        gather = f"@llvm.masked.gather.{self._suffix(type)}.v{self.width}p0"
+        self.declarations.add(f"declare {vector} {gather}({pointers}, i32, {mask}, {vector})")
+        alignment = f"i32 {int(type[1:]) // 8}"
+        text = f"call {vector} {gather}({pointers} {places}, {alignment}, {mask} splat (i1 true), {vector} poison)"
+        return Value(self, self._assign(text), type)
 
     def _load(self, table_name: str, index: str, index_type: str, element: str) -> str:
         place = self._assign(f"getelementptr {element}, ptr @{table_name}, {index_type} {index}")
