@@ -12,7 +12,8 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CompiledObject:
-    """Object code of one kernel or program, the name of its entry, and what else is to be kept with it.
+    """Object code of one kernel or program, the name of its entry, and what else is to be kept with it. `more` has further object files
+    that belong to it.
 
     The entry of Numba's kernels is `int32 f(void* ret, void* excinfo, <pointers and int64 sizes>, int64 lo, int64 hi)`.
     """
@@ -20,6 +21,12 @@ class CompiledObject:
     object_code: bytes
     symbol: str
     data: str = ""
+    more: tuple[bytes, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all object code."""
+        return len(self.object_code) + sum(map(len, self.more))
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -51,7 +58,9 @@ def load(compiled: CompiledObject) -> LoadedKernel:
     """Link object code into this process; raises `RuntimeError` where a symbol is missing."""
     import llvmlite.binding as llvm
 
-    builder = llvm.JITLibraryBuilder().add_object_img(compiled.object_code).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for code in (compiled.object_code, *compiled.more):
+        builder.add_object_img(code)
     number = next(_numbers)
     library = builder.export_symbol(compiled.symbol).link(_linker(number // LIBRARIES), f"adjit_{number}")
-    return LoadedKernel(library[compiled.symbol], library, len(compiled.object_code))
+    return LoadedKernel(library[compiled.symbol], library, compiled.nbytes)

@@ -76,7 +76,12 @@ def host_target() -> Target | None:
 
 @cache
 def machine(target: Target) -> Any:
-    """LLVM's code generator for the target."""
+    """LLVM's code generator for the target: one for all calls of llvmlite, which come one after the other."""
+    return make_machine(target)
+
+
+def make_machine(target: Target) -> Any:
+    """A code generator of its own."""
     import llvmlite.binding as llvm
 
     if target.triple:

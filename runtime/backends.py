@@ -22,7 +22,7 @@ else:
 
 def native_executable(planned: Graph, target: Target, threads: int = 1) -> NativeExecutable:
     """A planned graph as machine code for a target."""
-    return NativeExecutable(obtain_program(planned, target), lambda: planned, threads)
+    return NativeExecutable(obtain_program(planned, target, threads=threads), lambda: planned, threads)
 
 
 def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int) -> AnyExecutable:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from adjit.codegen.forks import no_fork
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
 from adjit.ir.on_demand import OnDemand
@@ -248,7 +249,7 @@ class CompiledFunction:
 
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                  update_in_place: bool = True) -> Found:
-        with self._compiling:
+        with no_fork(), self._compiling:
             found = self._cache.find(signature) if update_in_place else None       # another thread may have been faster
             if found is not None:
                 return found

@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ else:
     python_kernels = OnDemand("adjit.codegen.python_kernels")
     kernel_step = OnDemand("adjit.runtime.kernel_step")
 
-_MAGIC = b"adjit kernel 2\n"
+_MAGIC = b"adjit kernel 3\n"
 _SUFFIX = ".kernel"
 _UNFINISHED = ".new-"
 _COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO", "NUMBA_ENABLE_AVX", "NUMBA_LOOP_VECTORIZE", "NUMBA_OPT",
@@ -208,8 +209,9 @@ def _read_private(path: Path) -> tuple[bytes, str]:
 
 
 def _encode(compiled: CompiledObject, key: str) -> bytes:
-    header = json.dumps({"key": key, "symbol": compiled.symbol, "data": compiled.data})
-    body = header.encode() + b"\n" + compiled.object_code
+    objects = (compiled.object_code, *compiled.more)
+    header = json.dumps({"key": key, "symbol": compiled.symbol, "data": compiled.data, "sizes": [len(code) for code in objects]})
+    body = b"".join([header.encode(), b"\n", *objects])
     return _MAGIC + sha256(body).encode() + b"\n" + body
 
 
@@ -218,9 +220,13 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
     digest, _, body = content[len(_MAGIC):].partition(b"\n")
     if not content.startswith(_MAGIC) or sha256(body).encode() != digest:
         return None
-    header, _, object_code = body.partition(b"\n")
+    header, _, rest = body.partition(b"\n")
     fields = json.loads(header)
-    return CompiledObject(object_code, fields["symbol"], fields["data"]) if fields["key"] == key else None
+    if fields["key"] != key:
+        return None
+    ends = list(accumulate(fields["sizes"]))
+    first, *more = (rest[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    return CompiledObject(first, fields["symbol"], fields["data"], tuple(more))
 
 
 _loaded: weakref.WeakValueDictionary[str, LoadedKernel] = weakref.WeakValueDictionary()

@@ -53,15 +53,15 @@ def native_target() -> Target:
     return target
 
 
-def obtain_program(planned: Graph, target: Target, timed: bool = False) -> NativeCode:
-    """The code of a planned graph; raises `UnsupportedError` where an op has none.
+def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1) -> NativeCode:
+    """The code of a planned graph, made on up to so many threads; raises `UnsupportedError` where an op has none.
 
     Code of equal text is loaded once in a process, whatever the functions are that it was made for.
     """
     code = native.lower_program(planned, target, timed=timed)
     text = code.text
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
-    loaded, origin = obtain_code(key, lambda: native.compile_program_text(text, target, settings.VERIFY.get()))
+    loaded, origin = obtain_code(key, lambda: native.compile_program_text(text, target, settings.VERIFY.get(), threads))
     return NativeCode(loaded, native.make_artifact(planned, code, target), origin, key)
 
 

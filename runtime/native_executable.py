@@ -90,7 +90,7 @@ class NativeExecutable:
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
         """As `run`; and when each op ran."""
         if self._timed is None:
-            self._timed = obtain_program(self.layout.graph, TARGETS[self.code.artifact.target], timed=True)
+            self._timed = obtain_program(self.layout.graph, TARGETS[self.code.artifact.target], True, self.threads)
         ops = self.layout.ops
         frame, pool = self._take(), self.pool
         results = self._enter(frame, arrays, leaves)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.native.artifact import Artifact, IndexCheck, Parameter, Result, nested_check
+from adjit.codegen.native.module_parts import split_module, worthwhile_parts
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.native.program_code import ProgramCode
-from adjit.codegen.target import Target, machine
+from adjit.codegen.object_code import emit_objects
+from adjit.codegen.target import Target
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import ALIGNMENT, Handing, Layout
@@ -52,16 +54,12 @@ def _check(op: Op, space: str, offset: int) -> IndexCheck:
     return IndexCheck(op.name, space, offset, indices.type.shape, op.attrs["axis"], base.type.shape[op.attrs["axis"]], place)
 
 
-def compile_program_text(text: str, target: Target, verify: bool = False) -> CompiledObject:
+def compile_program_text(text: str, target: Target, verify: bool = False, threads: int = 1) -> CompiledObject:
     """Object code of a module with the entry `adjit_run`. No passes run over it: the text is as good as it will be.
 
-    `verify` has LLVM check the module first; raises `RuntimeError` where it is wrong.
+    On several `threads`, a long text becomes several object files, with the same code in them. `verify` has LLVM check the module first;
+    raises `RuntimeError` where it is wrong.
     """
-    import llvmlite.binding as llvm
-
-    target_machine = machine(target)
-    context = llvm.create_context()     # its own, for it never forgets a number
-    module = llvm.parse_assembly(f'target triple = "{target_machine.triple}"\n{text}', context)
-    if verify:
-        module.verify()
-    return CompiledObject(target_machine.emit_object(module), ENTRY)
+    parts = worthwhile_parts(text, threads)
+    first, *more = emit_objects([text] if parts == 1 else split_module(text, parts), target, verify, threads)
+    return CompiledObject(first, ENTRY, more=tuple(more))

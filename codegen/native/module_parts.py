@@ -1,0 +1,90 @@
+"""Cuts the text of a module into several modules of about equal cost, whose code together is that of the one.
+
+    split_module(text, 2)       # two texts; what one calls in the other is hidden, not internal
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+
+from adjit.ir.dataclass import dataclass
+
+_DEFINITION = re.compile(r"(?m)^(?=define |@)")
+_NAME = re.compile(r"@([\w.]+)")
+FUNCTION_LINES = 20
+"""What a function costs LLVM besides its lines, in lines."""
+
+PART_LINES = 700
+"""Cost from which a module is worth a part: some 20 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    text: str
+    uses: frozenset[str]
+
+    @property
+    def cost(self) -> int:
+        return FUNCTION_LINES + self.text.count("\n")
+
+
+def worthwhile_parts(text: str, threads: int) -> int:
+    """Into how many parts a text should be cut: some for each thread, since costs are estimates, but none that is small."""
+    if threads == 1:
+        return 1
+    cost = text.count("\n") + FUNCTION_LINES * text.count("\ndefine ")
+    return max(1, min(2 * threads, cost // PART_LINES))
+
+
+def split_module(text: str, count: int) -> list[str]:
+    """The module as so many modules, the most expensive functions first in each. Constants come with what uses them.
+
+    >>> text = "define i64 @f() {\\n  %r = call i64 @g()\\n  ret i64 %r\\n}\\ndefine internal i64 @g() {\\n  ret i64 1\\n}\\n"
+    >>> one, other = split_module(text, 2)
+    >>> one.splitlines()[0], other.splitlines()[0]
+    ('declare hidden i64 @g()', 'define hidden i64 @g() {')
+    """
+    head, *definitions = _DEFINITION.split(text)
+    functions: dict[str, _Definition] = {}
+    constants: dict[str, _Definition] = {}
+    for definition in definitions:
+        name, *used = _NAME.findall(definition)
+        (functions if definition.startswith("define") else constants)[name] = _Definition(definition, frozenset(used) - {name})
+    parts: list[list[str]] = [[] for _ in range(count)]
+    loads = [(0, number) for number in range(count)]
+    for name in sorted(functions, key=lambda name: functions[name].cost, reverse=True):
+        load, number = heapq.heappop(loads)
+        parts[number].append(name)
+        heapq.heappush(loads, (load + functions[name].cost, number))
+    needs = [_needs(part, functions, constants) for part in parts]
+    shared = {name for part, need in zip(parts, needs, strict=True) for name in need.keys() & functions.keys() - set(part)}
+    texts = []
+    for part, need in zip(parts, needs, strict=True):
+        own = set(part)
+        others = [_declaration(functions[name].text) for name in need if name in functions and name not in own]
+        there = [constants[name].text for name in need if name in constants]
+        bodies = [_hidden(functions[name].text) if name in shared else functions[name].text for name in part]
+        texts.append("".join([head, *others, *there, *bodies]))
+    return texts
+
+
+def _needs(part: list[str], functions: dict[str, _Definition], constants: dict[str, _Definition]) -> dict[str, None]:
+    """What functions use, and the constants among that, in order."""
+    found: dict[str, None] = {}
+    waiting = [functions[name] for name in part]
+    while waiting:
+        for name in sorted(waiting.pop().uses):
+            if name not in found and (name in functions or name in constants):
+                found[name] = None
+                if name in constants:
+                    waiting.append(constants[name])
+    return found
+
+
+def _hidden(function: str) -> str:
+    return function.replace("define internal ", "define hidden ", 1)
+
+
+def _declaration(function: str) -> str:
+    return _hidden(function).partition(" {\n")[0].replace("define ", "declare ", 1) + "\n"

@@ -1,0 +1,101 @@
+"""Object code of LLVM text; of several modules at the same time, on threads of their own.
+
+    emit_objects([text, another], target, threads=2)
+
+llvmlite takes one lock around each call, though LLVM needs none where each thread has a context and a code generator of its own. The two
+calls that take long are therefore made past that lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from adjit.codegen.forks import no_fork
+from adjit.codegen.target import Target, make_machine
+
+_machines: dict[Target, list[Any]] = {}
+"""Code generators that nobody uses at the moment: one works for one thread at a time."""
+
+
+def emit_objects(texts: Sequence[str], target: Target, verify: bool = False, threads: int = 1) -> list[bytes]:
+    """The object code of each module, in order, made on up to so many threads, which are gone afterwards.
+
+    `verify` has LLVM check the modules first. Raises `RuntimeError` where a text is wrong.
+    """
+    objects = [b""] * len(texts)
+    waiting = deque(range(len(texts)))
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        while waiting and not errors:
+            try:
+                place = waiting.popleft()
+            except IndexError:      # another thread took it
+                return
+            try:
+                objects[place] = emit_object(texts[place], target, verify)
+            except BaseException as error:
+                errors.append(error)
+
+    helpers = []
+    try:
+        for number in range(1, min(threads, len(texts))):
+            helper = threading.Thread(target=work, name=f"adjit compiler {number}")
+            helper.start()
+            helpers.append(helper)
+    except RuntimeError:        # the system has no thread to give, or the interpreter ends
+        pass
+    work()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]
+    return objects
+
+
+def emit_object(text: str, target: Target, verify: bool = False) -> bytes:
+    """The object code of one module; as `emit_objects`."""
+    from llvmlite.binding import ModuleRef, create_context, ffi
+
+    parse, emit = _unlocked("LLVMPY_ParseAssembly"), _unlocked("LLVMPY_TargetMachineEmitToMemory")
+    free = _machines.setdefault(target, [])
+    with no_fork():
+        try:
+            machine = free.pop()
+        except IndexError:
+            machine = make_machine(target)
+        context = create_context()      # its own, for it never forgets a number
+        with ffi.OutputString() as message:
+            source = f'target triple = "{machine.triple}"\n{text}'.encode()
+            with ModuleRef(parse(context, source, message), context) as module:
+                if message:
+                    raise RuntimeError(f"LLVM does not understand a module: {message}")
+                if verify:
+                    module.verify()
+                with ffi.OutputString() as problem:
+                    buffer = emit(machine, module, 1, problem)
+                    if not buffer:
+                        raise RuntimeError(f"LLVM emits no code for a module: {problem}")
+        code = ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+        free.append(machine)
+    return code
+
+
+@cache
+def _unlocked(name: str) -> Any:
+    """A function of llvmlite's library without llvmlite's lock; with it, where this llvmlite does not say where the library is."""
+    from llvmlite.binding import ffi
+
+    locked = getattr(ffi.lib, name)
+    try:
+        function = getattr(ctypes.CDLL(ffi.lib._name, handle=ffi.lib._handle), name)
+    except AttributeError:
+        return locked
+    function.argtypes, function.restype = locked.argtypes, locked.restype
+    return function

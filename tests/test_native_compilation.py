@@ -1,0 +1,222 @@
+"""Code generation in parts: the same code in several object files, threads that are gone afterwards, forks in the midst of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.codegen import object_code
+from adjit.codegen.forks import no_fork
+from adjit.codegen.link import CompiledObject, load
+from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
+from adjit.codegen.native.module_parts import split_module, worthwhile_parts
+from adjit.codegen.object_code import emit_objects
+from adjit.codegen.target import TARGETS, Target, host_target, machine
+from adjit.ir.graph import Graph
+from adjit.runtime.kernel_cache import DiskCache
+from adjit.runtime.native_code import NativeCode, native_is_supported
+from adjit.runtime.native_executable import NativeExecutable
+
+pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
+RNG = np.random.default_rng(0)
+ARRAYS = [RNG.standard_normal(shape).astype(np.float32) for shape in ((40, 70), (70, 50), (50,), (50, 30))]
+
+
+def loss(x: np.ndarray, w: np.ndarray, b: np.ndarray, v: np.ndarray) -> np.ndarray:
+    h = np.tanh(x @ w + b) @ v
+    e = np.exp(h - h.max(axis=1, keepdims=True))
+    return np.mean(np.log(e.sum(axis=1)) - np.log1p(np.abs(h)).mean(axis=1))
+
+
+@pytest.fixture(scope="module")
+def planned() -> Graph:
+    function = aj.compile(aj.grad(loss, (0, 1, 2, 3)), backend="native")
+    return function.program(function.fun, tuple(ARRAYS), {}).planned
+
+
+@pytest.fixture(scope="module")
+def text(planned: Graph) -> str:
+    return lower_program(planned, machine_target()).text
+
+
+def machine_target() -> Target:
+    target = host_target()
+    assert target is not None
+    return target
+
+
+def assembly(text: str) -> dict[str, str]:
+    """The instructions of each function; constants by content, labels without the number of the function."""
+    import llvmlite.binding as llvm
+
+    made = machine(machine_target())
+    lines = made.emit_assembly(llvm.parse_assembly(f'target triple = "{made.triple}"\n{text}', llvm.create_context()))
+    constants = dict(re.findall(r"(?m)^(\.LCPI\d+_\d+):\n((?:\t\.(?:long|quad|byte|short|zero)[^\n]*\n)+)", lines))
+    found = {}
+    for name, body in re.findall(r"(?ms)^([A-Za-z_][\w.]*):\n(.*?)\.Lfunc_end\d+:", lines):
+        body = re.sub(r"\.LCPI\d+_\d+", lambda match: constants[match[0]], body)
+        found[name] = re.sub(r"(\.LBB|\.LJTI)\d+_", r"\1_", body)
+    return found
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_code_is_the_same_in_parts(text: str, count: int) -> None:
+    parts = split_module(text, count)
+    assert len(parts) == count
+    together: dict[str, str] = {}
+    for part in parts:
+        there = assembly(part)
+        assert there
+        assert not there.keys() & together.keys()
+        together |= there
+    assert together == assembly(text)
+
+
+def test_parts_are_of_about_equal_cost(text: str) -> None:
+    lines = [part.count("\n") for part in split_module(text, 2)]
+    assert max(lines) < 1.3 * min(lines)
+
+
+def test_small_modules_and_single_threads_have_one_part(text: str) -> None:
+    assert worthwhile_parts("define i64 @adjit_run() {\n  ret i64 0\n}\n", 8) == 1
+    assert worthwhile_parts(text, 1) == 1
+    assert 1 < worthwhile_parts(text, 2) <= 4
+
+
+def test_a_program_in_parts_has_the_bits_of_one_in_one_piece(planned: Graph, text: str) -> None:
+    target, results = machine_target(), []
+    code = lower_program(planned, target)
+    artifact = make_artifact(planned, code, target)
+    for threads in (1, 2):
+        compiled = compile_program_text(text, target, True, threads)
+        assert bool(compiled.more) == (threads > 1)
+        executable = NativeExecutable(NativeCode(load(compiled), artifact, "", ""), lambda: planned)
+        results.append([np.asarray(result).tobytes() for result in executable.run(ARRAYS, ARRAYS)])
+    assert results[0] == results[1]
+
+
+def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    emitted_by = []
+    emit = object_code.emit_object
+    monkeypatch.setattr(object_code, "emit_object", lambda *args: emitted_by.append(threading.get_ident()) or emit(*args))
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    gradient = aj.grad(loss, (0, 1))
+    aj.compile(gradient, backend="native", threads=1)(*[array + 1 for array in ARRAYS])
+    assert emitted_by == [threading.get_ident()]
+
+
+def test_no_thread_stays(text: str) -> None:
+    before = set(threading.enumerate())
+    emit_objects(split_module(text, 4), machine_target(), threads=3)
+    assert set(threading.enumerate()) == before
+
+
+def test_what_is_wrong_in_one_part_is_told() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(RuntimeError, match="nothing"):
+        emit_objects(["define i64 @f() {\n  ret i64 0\n}", "define i64 @g() {\n  ret i64 %nothing\n}"], TARGETS["sse2"], threads=2)
+    assert set(threading.enumerate()) == before
+
+
+def test_several_object_files_are_one_entry_of_the_disk_cache(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1 << 20)
+    compiled = CompiledObject(b"one\n", "entry", "data", (b"", b"three"))
+    assert cache.put("a" * 64, compiled) == ""
+    assert cache.get("a" * 64).found == compiled
+
+
+def test_many_threads_compile_at_once(text: str) -> None:
+    target = machine_target()
+    wanted = compile_program_text(text, target, False, 2)
+    found: list[CompiledObject] = []
+    threads = [threading.Thread(target=lambda: found.append(compile_program_text(text, target, False, 2))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [wanted] * 8
+
+
+@pytest.fixture
+def busy() -> Iterator[threading.Event]:
+    """A thread that is in LLVM until it is told to come out."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with no_fork():
+            inside.set()
+            leave.wait(5)
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    inside.wait()
+    yield leave
+    leave.set()
+    thread.join()
+
+
+def test_forks_wait_for_threads_in_llvm(busy: threading.Event) -> None:
+    begin = time.monotonic()
+    timer = threading.Timer(0.2, busy.set)
+    timer.start()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    waited = time.monotonic() - begin
+    os.waitpid(child, 0)
+    timer.join()
+    assert waited >= 0.2
+
+
+def test_children_forked_while_others_compile_can_compile() -> None:
+    script = """
+        import os, signal, threading, warnings
+        import numpy as np, adjit as aj
+        warnings.simplefilter("ignore")
+        over = False
+        def compile_one(k):
+            assert aj.compile(lambda x: np.tanh(x * k) @ x.T + k, backend="native")(np.ones((3, 4), "f4")).shape == (3, 3)
+        def compile_on():
+            k = 0
+            while not over:
+                k += 1
+                compile_one(k)
+        shared = aj.compile(lambda x, n: np.exp(x) * n, backend="native", static="n")
+        def share():
+            n = 0
+            while not over:
+                n += 1
+                shared(np.ones(3), n)
+        threads = [threading.Thread(target=work) for work in (compile_on, compile_on, share)]
+        for thread in threads:
+            thread.start()
+        ends = []
+        for attempt in range(10):
+            child = os.fork()
+            if not child:
+                signal.alarm(20)        # ends a child that hangs
+                compile_one(-1 - attempt)
+                shared(np.ones(3), -1 - attempt)
+                os._exit(0)
+            ends.append(os.waitpid(child, 0)[1])
+            if ends[-1]:
+                break
+        over = True
+        for thread in threads:
+            thread.join()
+        print(ends)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=200,
+                          env={**os.environ, "ADJIT_CACHE_SIZE": "0"})
+    assert done.stdout == f"{[0] * 10}\n", done.stderr
