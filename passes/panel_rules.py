@@ -55,23 +55,18 @@ def operand_axes(op: Op, axis: int) -> Needs | None:
     return None if rule is None else rule(op, axis)
 
 
-def panel_needs(op: Op, axis: int, count: int) -> Needs | None:
-    """What one of `count` panels of the op's result takes."""
-    if len(op.results) != 1 or not is_divisible(op.result.type, axis, count):
-        return None
-    needs = operand_axes(op, axis)
-    if needs is None or not all(is_divisible(v.type, cut, count) for v, cut in zip(op.operands, needs, strict=True) if cut is not None):
-        return None
-    if op.name == "matmul" and axis >= op.result.type.rank - 2 and is_dropped(op.result.type, axis, count):
-        return None
-    return needs
+def free_length(op: Op, axis: int) -> int:
+    """The length that a number of panels along the axis has to divide for each of them to make a copy of the op's result of its own: that
+    is for numbers, and whole values that repeat along the axis. (1 for other ops: no number of panels does; 0 where all do.)"""
+    type = op.results[0].type
+    if op.name == "broadcast" and axis not in op.attrs["axes"] and type.rank > axis and type.size:
+        return type.shape[axis]
+    return 0 if op.name == "constant" else 1
 
 
 def is_free(op: Op, axis: int, count: int) -> bool:
-    """Whether each panel along the axis may make a copy of the op's result of its own: numbers, and whole values that repeat along it."""
-    if op.name == "broadcast":
-        return is_divisible(op.result.type, axis, count) and axis not in op.attrs["axes"]
-    return op.name == "constant"
+    """Whether each of `count` panels makes a copy of the op's result of its own."""
+    return free_length(op, axis) % count == 0
 
 
 def panel_attributes(op: Op, axis: int, needs: Needs, count: int) -> dict[str, Any]:

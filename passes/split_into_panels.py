@@ -40,14 +40,15 @@ from dataclasses import field
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.ops import panels, reduce_sum
 from adjit.ir.types import TensorType
 from adjit.passes.made_again import made_again
 from adjit.passes.options import Options
 from adjit.passes.panel_axes import Axes, batch_axes
+from adjit.passes.panel_cuts import OpCut, PanelCuts
 from adjit.passes.panel_region import PanelRegion
-from adjit.passes.panel_rules import Needs, is_divisible, is_dropped, is_free, panel_needs, summed_axes
+from adjit.passes.panel_rules import Needs, is_divisible, is_dropped, is_free, summed_axes
 
 MOST_PANELS = 64
 
@@ -71,12 +72,18 @@ def split_into_panels(graph: Graph, options: Options) -> Graph:
 def _split(graph: Graph, cache_bytes: int, least_rank: int) -> Graph:
     """The graph split along an axis of its products of at least this rank, where that gains something."""
     best: _Split | None = None
+    if not any(op.definition.kind is Kind.CONTRACTION for op in graph.ops):
+        return graph
+    uses = _Uses(graph)
     for axes in batch_axes(graph, least_rank):
         lengths = _lengths(graph, axes, least_rank)
+        if not lengths:
+            continue
+        cuts = PanelCuts(graph, axes, uses.maker)
         for count in range(FEWEST_PANELS, MOST_PANELS + 1):
             if not any(length % count == 0 and count <= most for length, most in lengths.items()):
                 continue
-            split = _Split(graph, axes, count, cache_bytes)
+            split = _Split(uses, cuts, count, cache_bytes)
             if split.groups and (best is None or split.gain > best.gain):
                 best = split
             if split.fits and all(length % count == 0 for length in lengths):
@@ -122,16 +129,31 @@ class _Group:
     peak: int = 0                                       # bytes of one panel
 
 
-class _Split:
-    """The groups for one axis and one number of panels, and what they gain."""
+class _Uses:
+    """Who makes and reads the values of a graph, however it is cut.
 
-    def __init__(self, graph: Graph, axes: Axes, count: int, cache_bytes: int) -> None:
-        self.graph, self.axes, self.count, self.cache_bytes = graph, axes, count, cache_bytes
-        self.maker = {value: op for op in graph.ops for value in op.results}
+    `stored` are the values that lie in memory as a whole, rather than inside a kernel: what other ops than those of kernels make or read.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.maker = producers(graph)
+        self.results = set(graph.results)
         self.readers: dict[Value, list[Op]] = {}
+        self.stored: set[Value] = set()
         for op in graph.ops:
             for value in op.operands:
                 self.readers.setdefault(value, []).append(op)
+            if op.name not in _FREE and op.definition.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION):
+                self.stored.update(op.operands, op.results)
+
+
+class _Split:
+    """The groups for one axis and one number of panels, and what they gain."""
+
+    def __init__(self, uses: _Uses, cuts: PanelCuts, count: int, cache_bytes: int) -> None:
+        self.uses, self.cuts, self.count, self.cache_bytes = uses, cuts, count, cache_bytes
+        self.graph, self.axes, self.maker, self.readers = uses.graph, cuts.axes, uses.maker, uses.readers
         self.outside: set[Op] = set()           # ops that cannot be in a group, as panels of theirs would have to lie in memory
         self.needs: dict[Op, Needs] = {}        # of all ops that are in a group
         self.number: dict[Op, int] = {}         # of its group, or, for an op outside, of the first group that may read it
@@ -155,10 +177,14 @@ class _Split:
         self.needs.clear()
         self.number.clear()
         groups: dict[int, _Group] = {}
-        for op in self.graph.ops:
-            needs = self._needs(op)
-            self.number[op] = max((self._ready(value, cut is not None) for value, cut in
-                                   zip(op.operands, needs or (None,) * len(op.operands), strict=True)), default=0)
+        for cut in self.cuts.ops:
+            op = cut.op
+            needs = self._needs(cut)
+            ready = 0           # the first group in which the operands are known, as panels or as wholes
+            for maker, axis in zip(cut.makers, needs or (None,) * len(cut.makers), strict=True):
+                if maker is not None:
+                    ready = max(ready, self.number[maker] + (axis is None and maker in self.needs))
+            self.number[op] = ready
             if needs is not None:
                 self.needs[op] = needs
         for op in reversed(self.graph.ops):
@@ -174,23 +200,23 @@ class _Split:
             number = self._leaves_parts(op)
             if number is not None:
                 groups[number].sums.append(op)
-        for group in groups.values():
+        found = [group for group in groups.values() if self._has_products(group)]
+        for group in found:
             self._drop_strangers(group)
-        return [group for group in groups.values() if self._has_products(group)]
+        return found
 
-    def _needs(self, op: Op) -> Needs | None:
+    def _needs(self, cut: OpCut) -> Needs | None:
         """What a panel of the op's result takes, where all of that is there: panels of values outside lie in memory only along the first
         axis."""
-        axis = self.axes.get(op.results[0]) if op.results else None
-        if axis is None or op in self.outside or is_free(op, axis, self.count):
+        needs = cut.needs_for(self.count)
+        if needs is None or cut.is_free(self.count) or cut.op in self.outside:
             return None
-        needs = panel_needs(op, axis, self.count)
-        if needs is None or not all(cut is None or self._has_panels(value, cut) for value, cut in zip(op.operands, needs, strict=True)):
-            return None
+        for value, maker, axis in zip(cut.op.operands, cut.makers, needs, strict=True):
+            if axis is not None and not self._has_panels(value, maker, axis):
+                return None
         return needs
 
-    def _has_panels(self, value: Value, axis: int) -> bool:
-        maker = self.maker.get(value)
+    def _has_panels(self, value: Value, maker: Op | None, axis: int) -> bool:
         if maker is not None and maker in self.needs:
             return self.axes[value] == axis
         return axis == 0 or (maker is not None and is_free(maker, axis, self.count))
@@ -210,23 +236,22 @@ class _Split:
     def _drop_strangers(self, group: _Group) -> None:
         """Leave out what has no connection with a product of the group: updates of parameters that happen to be as long."""
         near: set[Value] = set()
-        for ops_in_order in (group.ops, group.ops[::-1]) * 2:
-            for op in ops_in_order:
-                touched = {*op.results, *(v for v, cut in zip(op.operands, group.needs[op], strict=True) if cut is not None)}
-                if op.definition.kind is Kind.CONTRACTION or not near.isdisjoint(touched):
-                    near.update(v for v in touched if self.maker.get(v) in group.needs)
+        touched = []
+        for op in group.ops:
+            values = [*op.results, *(v for v, cut in zip(op.operands, group.needs[op], strict=True)
+                                     if cut is not None and self.maker.get(v) in group.needs)]
+            touched.append(values)
+            if op.definition.kind is Kind.CONTRACTION:
+                near.update(values)
+        for in_order in (touched, touched[::-1]) * 2:
+            for values in in_order:
+                if not near.isdisjoint(values):
+                    near.update(values)
         kept = [op for op in group.ops if not near.isdisjoint(op.results)]
         for op in set(group.ops) - set(kept):
             del self.needs[op], group.needs[op]
         group.ops = kept
         group.sums = [op for op in group.sums if all(self.maker.get(v) in group.needs or v not in self.maker for v in op.operands)]
-
-    def _ready(self, value: Value, cut: bool) -> int:
-        """The first group in which `value` is known, as a panel (`cut`) or as a whole."""
-        op = self.maker.get(value)
-        if op is None:
-            return 0
-        return self.number[op] + (op in self.needs and not cut)
 
     def _wanted(self, reader: Op, value: Value) -> int:
         """The last group that can make `value` for `reader`."""
@@ -270,7 +295,7 @@ class _Split:
     def _gain(self, group: _Group) -> float:
         """Bytes that do not go through memory any more, less those of whole operands that panels read again; 0 where panels do not fit.
         Sets `peak`."""
-        stored = {value for op in group.ops for value in op.results if self._is_stored(value)}
+        stored = {value for op in group.ops for value in op.results if value in self.uses.stored}
         group.peak = self._peak(group, stored)
         saved = 2.0 * sum(value.type.nbytes for value in stored if not self._is_wanted(value, group))
         saved -= 2.0 * self.count * sum(op.result.type.nbytes for op in group.sums if op.definition.kind is Kind.CONTRACTION)
@@ -281,11 +306,6 @@ class _Split:
         if saved < self.cache_bytes or group.peak > 2 * self.cache_bytes:
             return 0.0      # so little stays in the cache anyway; so much does not
         return saved * min(1.0, self.cache_bytes / 2 / max(group.peak, 1))      # what does not fit beside the whole operands comes back
-
-    def _is_stored(self, value: Value) -> bool:
-        """Whether a value lies in memory as a whole, rather than inside a kernel: what other ops than those of kernels make or read."""
-        return any(op.name not in _FREE and op.definition.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION)
-                   for op in (self.maker[value], *self.readers.get(value, ())))
 
     def _peak(self, group: _Group, stored: set[Value]) -> int:
         """The most bytes of a panel that are alive at once."""
@@ -304,7 +324,7 @@ class _Split:
 
     def _is_wanted(self, value: Value, group: _Group) -> bool:
         """Whether anything outside of the group reads the value."""
-        return value in self.graph.results or any(op not in group.needs and op not in group.sums for op in self.readers.get(value, ()))
+        return value in self.uses.results or any(op not in group.needs and op not in group.sums for op in self.readers.get(value, ()))
 
     # -- the new graph
 

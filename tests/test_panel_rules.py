@@ -12,7 +12,8 @@ import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.ir.definition import DEFINITIONS
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import TensorType
-from adjit.passes.panel_rules import panel_attributes, panel_needs, panel_type, summed_axes
+from adjit.passes.panel_cuts import cut_of
+from adjit.passes.panel_rules import panel_attributes, panel_type, summed_axes
 
 RNG = np.random.default_rng(2)
 
@@ -74,7 +75,7 @@ def test_a_panel_of_the_result_is_the_op_on_panels(case: tuple[str, tuple[np.nda
     whole, tried = op.definition.evaluate(*case[1], **case[2]), 0
     for axis in range(op.result.type.rank):
         for count in (2, 3, 4, 6, 8):
-            needs = panel_needs(op, axis, count)
+            needs = cut_of(op, axis, (None,) * len(op.operands)).needs_for(count)
             if needs is None:
                 continue
             tried += 1
