@@ -73,9 +73,20 @@ class LLVMText:
         self._lines = outer
 
     @contextmanager
-    def loop(self, start: str | int, stop: str | int, step: int = 1, carried: Sequence[Typed] = (), empty: bool = False) -> Iterator[Loop]:
+    def when(self, condition: str) -> Iterator[None]:
+        """What is written inside is done where the condition holds; no value comes out of it."""
+        number = self.fresh()
+        self.do(f"br i1 {condition}, label %then{number}, label %done{number}")
+        self.label(f"then{number}")
+        yield
+        self.do(f"br label %done{number}")
+        self.label(f"done{number}")
+
+    @contextmanager
+    def loop(self, start: str | int, stop: str | int, step: int | str = 1, carried: Sequence[Typed] = (), empty: bool = False,
+             exact: bool = False) -> Iterator[Loop]:
         """A loop from `start` up to `stop`, with the first of the carried values given. It runs at least once; where it may be
-        `empty`, nothing can be carried out of it.
+        `empty`, nothing can be carried out of it. The counter of an `exact` one arrives at `stop`: where that is 0, nothing is compared.
 
         Counters and pointers are frozen, which takes no instruction, and lets LLVM see no progression in them: the search for a cheaper
         one (loop strength reduction) takes a fifth of its time and finds nothing better than the text."""
@@ -105,7 +116,7 @@ class LLVMText:
         self._lines[place:place] = phis
         self.do(f"{loop.counter}.sum = add nsw i64 {loop.counter}, {step}")
         self.do(f"{loop.counter}.next = freeze i64 {loop.counter}.sum")
-        again = self.let(f"icmp slt i64 {loop.counter}.next, {stop}")
+        again = self.let(f"icmp {'ne' if exact else 'slt'} i64 {loop.counter}.next, {stop}")
         self.do(f"br i1 {again}, label %{body}, label %{after}")
         self.label(after)
 

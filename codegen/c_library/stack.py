@@ -9,6 +9,7 @@ SPILLS = 2048
 """Allowed for each function on the way: registers that are saved, and values that do not fit into them."""
 
 _FUNCTION = re.compile(r"^define [^@\n]*@([\w.$-]+)\((.*?)^\}", re.MULTILINE | re.DOTALL)
+_TABLE = re.compile(r"^@([\w.$-]+) = internal constant (.*ptr @.*)$", re.MULTILINE)
 _ALLOCA = re.compile(r"= alloca ([^,\n]+)(?:, i64 (\d+))?")
 _NAME = re.compile(r"@([\w.$-]+)")
 _ARRAY = re.compile(r"[\[<](\d+) x (.+)[\]>]")
@@ -26,6 +27,8 @@ def stack_bytes(text: str, entry: str) -> int:
     for name, body in _FUNCTION.findall(text):
         own[name] = SPILLS + sum(_size(kind.strip()) * int(count or 1) for kind, count in _ALLOCA.findall(body))
         named[name] = set(_NAME.findall(body))
+    for name, content in _TABLE.findall(text):
+        own[name], named[name] = SPILLS, set(_NAME.findall(content))    # as if it were the function that is handed it, which calls these
 
     @cache
     def deepest(name: str) -> int:

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import cache
 
-from adjit.codegen.gemm.plan import Plan
-from adjit.codegen.gemm.tile import PARAMETERS
+from adjit.codegen.gemm.kernels import TILE, Kernel, write_kernel
+from adjit.codegen.gemm.table import number
 from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.target import Target
 
 
-def emit_dot_products(text: VectorText, plan: Plan, rows: int, columns: int) -> str:
-    """The name of the kernel for `rows` rows of A times `columns` rows of B as it lies; written when it is first asked for."""
-    name = f"dots_{rows}x{columns}"
-    if name in text.functions:
-        return name
-    text.functions[name] = ""
-    p, lanes = plan.product, plan.lanes
+@cache
+def dot_kernel(target: Target, dtype: str, rows: int, columns: int, inner: int) -> Kernel:
+    """The kernel for tiles of `rows` rows of B as it lies times `columns` rows of A, below each other in the transpose of C; of `inner` it
+    knows what is left behind whole vectors, and whether there are such."""
+    lanes = VectorText(target, dtype).lanes
+    whole, rest = inner >= lanes, inner % lanes
+    name = f"dots_{columns}x{rows}{'' if whole else '_short'}{f'_rest{rest}' if rest else ''}"
+    return write_kernel(target, dtype, name, TILE, lambda text: _write(text, rows, columns, whole, rest))
+
+
+def _write(text: VectorText, rows: int, columns: int, whole: bool, rest: int) -> None:
+    lanes = text.lanes
+    row_a, row_b = text.strides(number(text, "row_a"), rows), text.strides(number(text, "inner_b"), columns)
+    row_c = text.strides(number(text, "column_c"), columns)
+    left = text.let(f"sub i64 {rest}, %length")
+    places = lanes // columns       # rows of a full tile: lane j * places + i gets the sum of row i and column j
 
     def step(sums: Sequence[str], a: str, b: str, count: int) -> list[str]:
-        xs = [text.load(text.at(a, i * p.row_a), count) for i in range(rows)]
-        ys = [text.load(text.at(b, j * p.row_b), count) for j in range(columns)]
-        return [text.multiply_add(x, y, c) for (x, y), c in zip(itertools.product(xs, ys), sums, strict=True)]
+        from_a, from_b = row_a.bases(a, rows), row_b.bases(b, columns)
+        ys = [text.load(row_b.row(from_b, j), count) for j in range(columns)]
+        xs = [text.load(row_a.row(from_a, i), count) for i in range(rows)]
+        return [text.multiply_add(y, x, c) for (y, x), c in zip(itertools.product(ys, xs), sums, strict=True)]
 
-    with text.function(name, PARAMETERS):
-        a, b, sums = "%a", "%b", ["zeroinitializer"] * (rows * columns)
-        whole, rest = p.inner // lanes * lanes, p.inner % lanes
+    with text.loop(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c")]) as tile:
+        a, c = tile.values
+        b, sums = "%b", ["zeroinitializer"] * (rows * columns)
         if whole:
-            with text.loop(0, whole, lanes, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)]) as loop:
+            with text.loop(left, 0, lanes, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
                 a, b, *sums = loop.values
                 loop.following = [text.at(a, lanes), text.at(b, lanes), *step(sums, a, b, lanes)]
             a, b, *sums = loop.following
         if rest:
             sums = step(sums, a, b, rest)
-        places = lanes // rows      # columns of a full tile: lane i * places + j gets the sum of row i and column j
-        padded = [sums[i * columns + j] if j < columns else "zeroinitializer" for i in range(rows) for j in range(places)]
+        padded = [sums[j * rows + i] if i < rows else "zeroinitializer" for j in range(columns) for i in range(places)]
         total = _sum_lanes(text, padded)
-        for i in range(rows):
-            part = text.shuffle(total, "poison", range(i * places, (i + 1) * places))
-            text.store(part, text.at("%c", i * p.row_c), columns, lanes=places)
-    return name
+        for j in range(columns):
+            part = text.shuffle(total, "poison", range(j * places, (j + 1) * places))
+            text.store(part, row_c.row([c], j), rows, lanes=places)
+        tile.following = [text.let(f"getelementptr i8, ptr {tile.values[0]}, i64 %apart"), text.at(c, rows)]
 
 
 def _sum_lanes(text: VectorText, vectors: Sequence[str]) -> str:

@@ -1,21 +1,26 @@
-"""Writes a product as one LLVM module: kernels of its tiles, the loops around them, and an entry that runs a range of its tasks.
+"""Writes a product as LLVM text: an entry that runs a range of its tasks, and what it shares with all other products.
 
     code = lower_product(dense_product(128, 784, 512, "f32"), host_target())
     code.plan       # tiles of 8 x 3 vectors, 16 x 11 of them, k in 3, B copied, split by columns
 
 The entry is `void adjit_product(A, B, C, int64 low, int64 high)`; tasks are numbered from 0 to `plan.tasks`. Each writes elements of C of
-its own, so that any division among threads gives the same bits.
+its own, so that any division among threads gives the same bits. It hands the plan, as a table, to the one driver of all products; a small
+product is written out, with all strides known, since the driver would take a part of its time.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
-from adjit.codegen.gemm.dot_products import emit_dot_products
-from adjit.codegen.gemm.panels import emit_packing, emit_strips
-from adjit.codegen.gemm.plan import Plan, Size, plan_product, runs
+from adjit.codegen.gemm.dot_products import dot_kernel
+from adjit.codegen.gemm.driver import DRIVER, driver
+from adjit.codegen.gemm.kernels import Kernel
+from adjit.codegen.gemm.panels import copy_kernel, strips_kernel, turn_kernel
+from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, emit_tile
+from adjit.codegen.gemm.table import kinds_of, table_text, turned_plan
+from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, TileKind, sum_products, tile_kernel
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm_text import LLVMText
@@ -23,11 +28,26 @@ from adjit.codegen.target import Target, machine
 from adjit.ir.dataclass import dataclass
 
 SYMBOL = "adjit_product"
+TABLE = "adjit_product.plan"
+
+
+@dataclass(frozen=True, slots=True)
+class ProductText:
+    """A product in LLVM text, and the plan it follows.
+
+    `own` has the entry under the name `SYMBOL`, and its table, where it has one, under `TABLE`; `shared` has the functions of all
+    products by name.
+    """
+
+    plan: Plan
+    own: dict[str, str]
+    shared: dict[str, str]
+    declarations: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ProductCode:
-    """A product as LLVM text, and the plan it follows."""
+    """A product as an LLVM module, and the plan it follows."""
 
     plan: Plan
     target: Target
@@ -36,17 +56,9 @@ class ProductCode:
 
 def lower_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store) -> ProductCode:
     """The product for this target. `prologue` is applied to B, `epilogue` stores the tiles of C; with either, no dot products are used."""
-    plan, text = write_product(product, target, prologue, epilogue)
-    return ProductCode(plan, target, str(text))
-
-
-def write_product(product: Product, target: Target, prologue: Prologue | None = None,
-                  epilogue: Epilogue = Tile.store) -> tuple[Plan, VectorText]:
-    """As `lower_product`; the functions one by one, the entry under the name `SYMBOL`."""
-    plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store)
-    text = VectorText(target, product.dtype)
-    _emit(text, plan, prologue, epilogue)
-    return plan, text
+    written = write_product(product, target, prologue, epilogue)
+    text = "\n".join([*sorted(written.declarations), *written.shared.values(), *written.own.values(), ""])
+    return ProductCode(written.plan, target, text)
 
 
 def compile_product(code: ProductCode) -> CompiledObject:
@@ -58,79 +70,93 @@ def compile_product(code: ProductCode) -> CompiledObject:
     return CompiledObject(target_machine.emit_object(module), SYMBOL)
 
 
-def _emit(text: VectorText, plan: Plan, prologue: Prologue | None, epilogue: Epilogue) -> None:
-    p = plan.product
-    a, b = ("%B", "%A") if plan.swapped else ("%A", "%B")
+def write_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store) -> ProductText:
+    """As `lower_product`, in parts that can join those of other products."""
+    plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store)
+    text = VectorText(target, product.dtype)
+    own, kernels = {}, {}
+    if plan.tasks and not plan.written_out:
+        kernels = _kernels(turned_plan(plan), target, prologue, epilogue)
+        own[TABLE] = table_text(TABLE, turned_plan(plan), {entry: kernel.name for entry, kernel in kernels.items()})
+        kernels["driver"] = driver()
     with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", ""):
-        if not plan.tasks:
-            return
-        strips = panel = ""
-        if plan.a != "in place":
-            strips = text.let(f"alloca [{max(plan.parts) * max(map(sum, plan.blocks))} x {text.scalar}], align 64")
-        if plan.b != "in place":
-            panel = text.let(f"alloca [{max(plan.parts) * plan.panel_columns} x {text.scalar}], align 64")
-        if p.batch == 1:
-            _emit_product(text, plan, a, b, "%C", (strips, panel), ("%low", "%high"), prologue, epilogue)
-            return
-        each = plan.tasks_each
-        first, stop = "%low", "%high"
-        if each > 1:
-            first, stop = text.let(f"udiv i64 %low, {each}"), text.let(f"udiv i64 {text.let(f'add i64 %high, {each - 1}')}, {each}")
-        with text.loop(first, stop, empty=True) as batch:
-            share: tuple[str, str] | None = None
-            if each > 1:
-                done = text.let(f"mul i64 {batch.counter}, {each}")
-                low, high = (text.let(f"sub i64 {bound}, {done}") for bound in ("%low", "%high"))
-                share = (text.larger(low, 0), text.smaller(high, each))
-            at_a, at_b = text.at(a, (batch.counter, p.step_a)), text.at(b, (batch.counter, p.step_b))
-            at_c = text.at("%C", (batch.counter, p.step_c))
-            _emit_product(text, plan, at_a, at_b, at_c, (strips, panel), share, prologue, epilogue)
+        if plan.tasks:
+            a, b = ("%B", "%A") if plan.swapped != plan.dots else ("%A", "%B")
+            if plan.written_out:
+                _write_out(text, plan, a, b, prologue, epilogue)
+            else:
+                strips = panel = "null"
+                if plan.a != "in place":
+                    size = max(plan.parts) * plan.tiles[0] * max(map(len, plan.blocks))
+                    strips = text.let(f"alloca [{size} x {text.scalar}], align 64")
+                if plan.b != "in place":
+                    panel = text.let(f"alloca [{max(plan.parts) * plan.panel_columns} x {text.scalar}], align 64")
+                text.do(f"call void @{DRIVER}(ptr @{TABLE}, ptr {a}, ptr {b}, ptr %C, ptr {strips}, ptr {panel}, i64 %low, i64 %high)")
+    own[SYMBOL] = text.functions[SYMBOL]
+    declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
+    return ProductText(plan, own, {kernel.name: kernel.text for kernel in kernels.values()}, declarations)
 
 
-def _emit_product(text: VectorText, plan: Plan, a: str, b: str, c: str, buffers: tuple[str, str], share: tuple[str, str] | None,
-                  prologue: Prologue | None, epilogue: Epilogue) -> None:
-    """The tasks of `share` of one product, or all: for each part of k, for each panel of B, for each tile of the panel.
+def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:
+    """The kernels of a plan by the names of their entries in its table."""
+    p, kinds, kernels = plan.product, kinds_of(plan), {}
+    if plan.a == "copied":
+        kernels["strips"] = strips_kernel(target, p.dtype, plan.tiles[0], kinds.tiles[1])
+    for kind, counts in enumerate(kinds.panels):
+        if counts is None:
+            continue
+        if plan.b == "copied":
+            kernels[f"pack_{kind}"] = copy_kernel(target, p.dtype, counts, prologue)
+        elif plan.b == "transposed":
+            kernels[f"pack_{kind}"] = turn_kernel(target, p.dtype, p.inner, sum(counts), prologue)
+        for size, rows in enumerate(kinds.tiles):
+            if rows is None:
+                continue
+            if plan.dots:
+                kernels[f"tile_{kind}_{size}"] = dot_kernel(target, p.dtype, rows, counts[0], p.inner)
+            else:
+                kernels[f"tile_{kind}_{size}"] = tile_kernel(
+                    target, p.dtype, _tile_kind(plan, rows, counts), prologue if plan.b == "in place" else None, epilogue)
+    return kernels
 
-    Where A is copied, the blocks of rows are outside of the panels.
-    """
+
+def _tile_kind(plan: Plan, rows: int, counts: tuple[int, ...]) -> TileKind:
+    row_a = 1 if plan.product.transpose_a else plan.product.row_a
+    added = len(plan.parts) > 1 and not plan.chained
+    chains = 1 if _unrolled(plan, rows, counts) else plan.chains
+    return TileKind(rows, counts, chains, added, row_a if len(counts) == 1 else None)
+
+
+def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
+    return len(plan.parts) == 1 and plan.product.inner * rows * len(counts) <= UNROLLED
+
+
+def _write_out(text: VectorText, plan: Plan, a: str, b: str, prologue: Prologue | None, epilogue: Epilogue) -> None:
+    """Loops over the batch, the panels and the tiles around what a tile is made of."""
     p = plan.product
-    strips, panel = buffers
-    of_rows, of_columns = (share if plan.axis == axis else None for axis in ("rows", "columns"))
-    for start, length in _every(text, plan.parts):
-        first, last = text.let(f"icmp eq i64 {start}, 0"), text.let(f"icmp eq i64 {start}, {p.inner - length}")
-        outer = _every(text, plan.blocks, of_rows) if strips else iter([("0", ())])
-        for block, tiles in outer:
-            if strips:
-                emit_strips(text, plan, tiles, text.at(a, block, (start, p.row_a)), strips, length)
-            for column, counts in _every(text, plan.panels, of_columns):
-                source = text.at(b, (column, p.row_b), start) if p.transpose_b else text.at(b, column, (start, p.row_b))
-                if panel:
-                    emit_packing(text, plan, counts, prologue, source, panel, length)
-                    source = panel
-                inner = iter([(block, tiles)]) if strips else _every(text, plan.blocks, of_rows)
-                for top, sizes in inner:
-                    for below, rows in _every(text, sizes):
-                        row = text.let(f"add i64 {top}, {below}")
-                        if plan.dots:
-                            kernel = emit_dot_products(text, plan, rows, *counts)
-                        else:
-                            kernel = emit_tile(text, plan, rows, counts, prologue, epilogue)
-                        if strips:
-                            corner = text.at(strips, (below, length))
-                        else:
-                            corner = text.at(a, row, (start, p.row_a)) if p.transpose_a else text.at(a, (row, p.row_a), start)
-                        text.do(f"call void @{kernel}(ptr {corner}, ptr {source}, ptr {text.at(c, (row, p.row_c), column)}, "
-                                f"i64 {length}, i1 {first}, i1 {last}, i64 {row}, i64 {column})")
+    row_a, inner_a = (text.strides(stride, 1) for stride in ((1, p.row_a) if p.transpose_a else (p.row_a, 1)))
+    inner_b, row_c = text.strides(p.row_b, 1), text.strides(p.row_c, 1)
+    with text.loop("%low", "%high", empty=True) as batch:
+        at_a, at_b, at_c = (text.at(matrix, (batch.counter, step) if p.batch > 1 else 0)
+                            for matrix, step in ((a, p.step_a), (b, p.step_b), ("%C", p.step_c)))
+        for column, counts in _every(text, plan.panels):
+            for row, rows in _every(text, plan.tiles):
+                kind = _tile_kind(plan, rows, counts)
+                cells = list(itertools.product(range(rows), range(len(counts))))
+                corners = text.at(at_a, (row, 1 if p.transpose_a else p.row_a)), text.at(at_b, column)
+                tile = Tile(text, rows, counts, text.at(at_c, (row, p.row_c), column), row_c, str(row), str(column))
+                sums = sum_products(text, kind, corners, row_a, inner_a, inner_b, p.inner, ["zeroinitializer"] * len(cells), prologue,
+                                    unrolled=_unrolled(plan, rows, counts))
+                tile.values = dict(zip(cells, sums, strict=True))
+                epilogue(tile)
 
 
-def _every(text: LLVMText, sizes: Sequence[Size], share: tuple[str, str] | None = None) -> Iterator[tuple[str, Size]]:
-    """Writes a loop for each run of equal sizes, over those whose index is in the share; yields where one begins, and its size."""
-    for index, start, size, times in runs(sizes):
-        low: str | int = 0
-        high: str | int = times
-        if share is not None:
-            low = text.larger(text.let(f"sub i64 {share[0]}, {index}"), 0)
-            high = text.smaller(text.let(f"sub i64 {share[1]}, {index}"), times)
-        with text.loop(low, high, empty=share is not None) as loop:
+def _every(text: LLVMText, sizes: Sequence[Size]) -> Iterator[tuple[str | int, Size]]:
+    """Writes a loop for each run of equal sizes, where there are several; yields where one begins, and its size."""
+    for _, start, size, times in runs(sizes):
+        if times == 1:
+            yield start, size
+            continue
+        with text.loop(0, times) as loop:
             scaled = text.let(f"mul i64 {loop.counter}, {size if isinstance(size, int) else sum(size)}")
             yield text.let(f"add i64 {scaled}, {start}"), size

@@ -1,98 +1,158 @@
-"""Brings a panel of B, or a block of A, into memory that suits the tiles.
+"""Brings a panel of B, or strips of A, into memory that suits the tiles.
 
-Of B rows lie one after the other, aligned, filled up with zeros to whole vectors. Of A the rows of a tile are a strip: its first
-column, its second, and so on.
+Of B rows lie one after the other, aligned, filled up to whole vectors. Of A the rows of a tile are a strip: its first column, its second,
+and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
-from adjit.codegen.gemm.plan import Plan, runs
+from adjit.codegen.gemm.kernels import PACK, STRIPS, Kernel, write_kernel
+from adjit.codegen.gemm.table import number
 from adjit.codegen.gemm.tile import Prologue
 from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.target import Target
+
+PART = 16
+"""Bytes of a part of a vector within which elements are moved at once."""
+
+AT_ONCE = 8
+"""Rows of A or B as they lie that are read together: the first cache holds as many of equal place in a page."""
 
 
-def emit_packing(text: VectorText, plan: Plan, counts: tuple[int, ...], prologue: Prologue | None, b: str, panel: str,
-                 length: int) -> None:
-    """Pack `length` rows of op(B), from `b` on, by `counts` columns."""
-    p, lanes = plan.product, plan.lanes
-    if plan.b == "copied":
-        name = _emit_copy(text, plan, counts, prologue)
-        text.do(f"call void @{name}(ptr {b}, ptr {panel}, i64 {length})")
-        return
-    name = _emit_turn(text, plan, prologue)
-    for _, start, count, times in runs(counts):
-        with text.loop(0, times) as vectors:
-            source = text.at(b, (vectors.counter, lanes * p.row_b), start * p.row_b)
-            text.do(f"call void @{name}(ptr {source}, ptr {text.at(panel, (vectors.counter, lanes), start)}, i64 {length}, i64 {count})")
+def copy_kernel(target: Target, dtype: str, counts: tuple[int, ...], prologue: Prologue | None) -> Kernel:
+    """The function that copies rows of B."""
+    if prologue is None:
+        return _plain_copy(target, dtype, counts)
+    return write_kernel(target, dtype, _copy_name(counts), PACK, lambda text: _write_copy(text, counts, prologue), hooks=True)
 
 
-def _emit_copy(text: VectorText, plan: Plan, counts: tuple[int, ...], prologue: Prologue | None) -> str:
-    """The name of the function that copies rows of B."""
-    name = f"copy_{'_'.join(map(str, counts))}"
-    if name in text.functions:
-        return name
-    with text.function(name, "ptr noalias %b, ptr noalias %panel, i64 %length"), text.loop(0, "%length") as inner:
-        b, panel = text.at("%b", (inner.counter, plan.product.row_b)), text.at("%panel", (inner.counter, plan.panel_columns))
+@cache
+def _plain_copy(target: Target, dtype: str, counts: tuple[int, ...]) -> Kernel:
+    return write_kernel(target, dtype, _copy_name(counts), PACK, lambda text: _write_copy(text, counts, None))
+
+
+def _copy_name(counts: tuple[int, ...]) -> str:
+    return f"copy_{'_'.join(map(str, counts))}"
+
+
+def _write_copy(text: VectorText, counts: tuple[int, ...], prologue: Prologue | None) -> None:
+    row_b, row_panel = (text.strides(number(text, name), 1) for name in ("source_inner_b", "inner_b"))
+    with text.loop(text.let("sub i64 0, %length"), 0, carried=[("ptr", "%b"), ("ptr", "%panel")], exact=True) as loop:
+        b, panel = loop.values
         for j, count in enumerate(counts):
-            vector = text.load(text.at(b, j * plan.lanes), count)
-            text.store(vector if prologue is None else prologue(text, vector), text.at(panel, j * plan.lanes), aligned=True)
-    return name
+            vector = text.load(text.at(b, j * text.lanes), count)
+            text.store(vector if prologue is None else prologue(text, vector), text.at(panel, j * text.lanes), aligned=True)
+        loop.following = [row_b.next(b), row_panel.next(panel)]
 
 
-def _emit_turn(text: VectorText, plan: Plan, prologue: Prologue | None) -> str:
-    """The name of the function that turns rows of B as it lies into one column of vectors of the panel, square by square.
+def turn_kernel(target: Target, dtype: str, inner: int, columns: int, prologue: Prologue | None) -> Kernel:
+    """The function that turns rows of B as it lies, `columns` of them or more, where k has `inner` elements."""
+    lanes = VectorText(target, dtype).lanes
+    shape = min(columns, lanes, AT_ONCE), min(inner, lanes)
+    if prologue is None:
+        return _plain_turn(target, dtype, *shape)
+    return write_kernel(target, dtype, _turn_name(*shape), PACK, lambda text: _write_turn(text, *shape, prologue), hooks=True)
 
-    One square is all its code: where k does not fill the last one, it begins earlier, and where there are fewer rows than lanes, the
-    last row is repeated, in lanes that do not count.
+
+@cache
+def _plain_turn(target: Target, dtype: str, rows: int, width: int) -> Kernel:
+    return write_kernel(target, dtype, _turn_name(rows, width), PACK, lambda text: _write_turn(text, rows, width, None))
+
+
+def _turn_name(rows: int, width: int) -> str:
+    return f"turn_{rows}x{width}"
+
+
+def _write_turn(text: VectorText, rows: int, width: int, prologue: Prologue | None) -> None:
+    """Block by block: a vector of some rows, of which `width` elements count.
+
+    One block is all its code: where k or the rows of B do not fill the last one, it begins earlier. Where all rows are fewer, the last one
+    is repeated, in lanes that do not count.
     """
-    name = "turn"
-    if name in text.functions:
-        return name
-    lanes, inner = plan.lanes, plan.product.inner
-    with text.function(name, "ptr noalias %b, ptr noalias %panel, i64 %length, i64 %count"):
-        last = text.let("sub i64 %count, 1")
-        rows = [text.let(f"mul i64 {text.smaller(last, r)}, {plan.product.row_b}") for r in range(1, lanes)]
-        width = min(inner, lanes)
-        latest = text.let(f"sub i64 %length, {width}")
-        with text.loop(0, "%length", lanes) as loop:
-            k = text.smaller(loop.counter, latest)
-            source, panel = text.at("%b", k), text.at("%panel", (k, plan.panel_columns))
-            square = [text.load(text.at(source, row), width) for row in ("0", *rows)]
+    at_once = min(text.lanes, AT_ONCE)
+    row_b, row_panel = text.strides(number(text, "source_column_b"), at_once), text.strides(number(text, "inner_b"), width)
+    latest_row, latest = text.let(f"sub i64 %columns, {rows}"), text.let(f"sub i64 %length, {width}")
+    with text.loop(0, "%length", text.lanes) as inner:
+        k = text.smaller(inner.counter, latest)
+        b = text.at("%b", k)
+        panel = text.let(f"getelementptr i8, ptr %panel, i64 {text.let(f'mul i64 {k}, {row_panel.stride}')}")
+        with text.loop(0, "%columns", at_once) as group:
+            row = text.smaller(group.counter, latest_row)
+            first = [text.let(f"getelementptr i8, ptr {b}, i64 {text.let(f'mul i64 {row}, {row_b.stride}')}")]
+            vectors = [text.load(row_b.row(first, min(i, rows - 1)), width) for i in range(at_once)]
             if prologue is not None:
-                square = [prologue(text, vector) for vector in square]
-            for k_in_square, vector in enumerate(turned(text, square)[:width]):
-                text.store(vector, text.at(panel, k_in_square * plan.panel_columns), aligned=True)
-    return name
+                vectors = [prologue(text, vector) for vector in vectors]
+            to = row_panel.bases(text.at(panel, row), width)
+            for k_in_block, vector in enumerate(_turned_block(text, vectors)[:width]):
+                text.store(vector, row_panel.row(to, k_in_block), lanes=at_once)
 
 
-def turned(text: VectorText, square: list[str]) -> list[str]:
-    """The square transposed, by rounds of interleaving its halves."""
-    half = text.lanes // 2
-    for _ in range(text.lanes.bit_length() - 1):
-        square = [text.shuffle(square[i], square[i + half], [lane for k in range(half) for lane in (first + k, text.lanes + first + k)])
+def _turned_block(text: VectorText, rows: Sequence[str]) -> list[str]:
+    """For each lane, what the rows have there, from the first row to the last one.
+
+    Squares that fit into a part of `PART` bytes are turned within it, then whole parts are moved: moving within is cheap.
+    """
+    lanes, part = text.lanes, PART // text.bytes
+    squares = [turned(text, list(rows[i:i + part]), part) for i in range(0, len(rows), part)]
+    vectors = []
+    for alike in zip(*squares, strict=True):        # lane `part` times q + j of all rows is in part q of the j-th ones
+        row = list(alike)
+        half = len(row) // 2
+        for _ in range(len(row).bit_length() - 1):
+            row = [text.shuffle(row[i], row[i + half], _interleaved(first, lanes, part)) for i in range(half) for first in (0, lanes // 2)]
+        vectors.append(row)
+    found = []
+    for lane in range(lanes):
+        index, place = divmod(lane // part * len(rows), lanes)
+        vector = vectors[lane % part][index]
+        found.append(vector if len(rows) == lanes else text.shuffle(vector, "poison", range(place, place + len(rows))))
+    return found
+
+
+def _interleaved(first: int, lanes: int, size: int) -> list[int]:
+    """Places of half the lanes of two vectors, from `first` on, in turns of `size` lanes."""
+    return [at + offset + lane for at in range(first, first + lanes // 2, size) for offset in (0, lanes) for lane in range(size)]
+
+
+def turned(text: VectorText, square: list[str], size: int | None = None) -> list[str]:
+    """The square transposed, by rounds of interleaving its halves; or squares of `size` rows beside each other."""
+    size = size or text.lanes
+    half = size // 2
+    for _ in range(size.bit_length() - 1):
+        square = [text.shuffle(square[i], square[i + half], [
+                      lane for q in range(0, text.lanes, size) for k in range(q, q + half) for lane in (first + k, text.lanes + first + k)])
                   for i in range(half) for first in (0, half)]
     return square
 
 
-AT_ONCE = 8
-"""Rows of A as it lies that are read together: the first cache holds as many of equal place in a page."""
+@cache
+def strips_kernel(target: Target, dtype: str, large: int, small: int | None) -> Kernel:
+    """The function that copies rows of A, which is transposed, to a strip for each of the tiles, which have `large` or `small` rows."""
+    name = f"strips_{large}" if small is None else f"strips_{large}_{small}"
+    return write_kernel(target, dtype, name, STRIPS, lambda text: _write_strips(text, large, small))
 
 
-def emit_strips(text: VectorText, plan: Plan, tiles: Sequence[int], a: str, strips: str, length: int) -> None:
-    """Copy `length` rows of A, which is transposed, from `a` on, to a strip for each of the tiles."""
-    row_a, whole = plan.product.row_a, length - length % AT_ONCE
-    for first, count in ((0, whole), (whole, length - whole)):
-        if not count:
-            continue
-        together = min(count, AT_ONCE)
-        with text.loop(0, count, together) as inner:
-            k = text.let(f"add i64 {inner.counter}, {first}")
-            for _, start, rows, times in runs(tiles):
-                with text.loop(0, times) as tile:
-                    row = text.let(f"add i64 {text.let(f'mul i64 {tile.counter}, {rows}')}, {start}")
-                    source, strip = text.at(a, row, (k, row_a)), text.at(strips, (row, length), (k, rows))
-                    for i in range(together):
-                        columns = text.let(f"load <{rows} x {text.scalar}>, ptr {text.at(source, i * row_a)}, align {text.bytes}")
-                        text.do(f"store <{rows} x {text.scalar}> {columns}, ptr {text.at(strip, i * rows)}, align {text.bytes}")
+def _write_strips(text: VectorText, large: int, small: int | None) -> None:
+    """All strips are as large as those of large tiles."""
+    row_a = text.strides(number(text, "source_inner_a"), AT_ONCE)
+    large_tiles = number(text, "large_tiles")
+    apart = text.let(f"mul i64 %length, {large}")
+    whole = text.let(f"and i64 %length, {-AT_ONCE}")
+    for first, stop, together in (("0", whole, AT_ONCE), (whole, "%length", 1)):
+        with text.loop(first, stop, together, empty=True) as inner:
+            source = text.let(f"getelementptr i8, ptr %a, i64 {text.let(f'mul i64 {inner.counter}, {row_a.stride}')}")
+            strip = text.at("%strips", (inner.counter, large))
+            with text.loop("%low", "%high", carried=[("ptr", source), ("ptr", strip)]) as tile:
+                a, to = tile.values
+                is_large = text.let(f"icmp slt i64 {tile.counter}, {large_tiles}")
+                for rows in (large,) if small is None else (large, small):
+                    wanted = is_large if rows == large else text.let(f"xor i1 {is_large}, true")
+                    with text.when(wanted):
+                        for i in range(together):
+                            columns = text.let(f"load <{rows} x {text.scalar}>, ptr {row_a.row([a], i)}, align {text.bytes}")
+                            text.do(f"store <{rows} x {text.scalar}> {columns}, ptr {text.at(to, i * large)}, align {text.bytes}")
+                rows_here = text.let(f"select i1 {is_large}, i64 {large}, i64 {small or 0}")
+                tile.following = [text.at(a, rows_here), text.at(to, apart)]

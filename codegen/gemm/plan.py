@@ -59,6 +59,9 @@ LATENCY = 8
 UNROLLED = 64
 """Vector multiply-adds up to which a tile is written without a loop."""
 
+WRITTEN_OUT, WRITTEN_TILES = 2048, 2
+"""Vector multiply-adds up to which a product is written out, and the most different tiles of one that is."""
+
 Size = TypeVar("Size", int, tuple[int, ...])
 
 
@@ -85,6 +88,16 @@ class Plan:
     axis: Literal["rows", "columns", "batch"]
 
     @property
+    def written_out(self) -> bool:
+        """Whether the product has code of its own, for all its sizes and strides, which does not divide it; otherwise it is a table for the
+        driver of all products."""
+        p = self.product
+        if self.dots or self.a != "in place" or self.b != "in place" or len(self.parts) > 1:
+            return False
+        vectors = p.rows * p.inner * sum(map(len, self.panels))
+        return not vectors or (vectors <= WRITTEN_OUT and len(set(self.tiles)) * len(set(self.panels)) <= WRITTEN_TILES)
+
+    @property
     def tiles(self) -> tuple[int, ...]:
         """Rows of each tile."""
         return tuple(itertools.chain.from_iterable(self.blocks))
@@ -92,7 +105,7 @@ class Plan:
     @property
     def tasks_each(self) -> int:
         """Tasks of one product of the batch."""
-        return {"rows": len(self.blocks), "columns": len(self.panels), "batch": 1}[self.axis]
+        return 1 if self.written_out else {"rows": len(self.blocks), "columns": len(self.panels), "batch": 1}[self.axis]
 
     @property
     def tasks(self) -> int:
@@ -162,7 +175,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     tiles = row_tiles(p.rows, widest, target)
     panel_bytes = p.inner * widest * target.vector_bytes
     b: Literal["in place", "copied", "transposed"] = "in place"
-    if p.transpose_b:
+    if p.transpose_b and p.inner:
         b = "transposed"
     elif len(tiles) >= COPY_TILES and panel_bytes >= (COPY_BYTES_FAR if p.row_b * p.element_bytes >= FAR else COPY_BYTES):
         b = "copied"

@@ -1,8 +1,9 @@
-"""The kernel of one tile: a few rows by a few vectors of C in registers, while k runs.
+"""A tile of C in registers, a few rows by a few vectors, while k runs; as a kernel that all products share, or within a small product.
 
     c[i, j] = a[i, k] * b[k, j] + c[i, j]
 
-Rows are reached by known displacements from one pointer, whichever way A lies; a vector that is not full has a known mask.
+A vector that is not full has a known mask. Pointers move on by themselves, and one counter ends the loop, so that the code is good without
+LLVM's loop strength reduction.
 """
 
 from __future__ import annotations
@@ -10,31 +11,57 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from functools import cache
 
-from adjit.codegen.gemm.plan import UNROLLED, Plan
-from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.gemm.kernels import FIRST, LAST, TILE, Kernel, write_kernel
+from adjit.codegen.gemm.table import number
+from adjit.codegen.gemm.vectors import Strides, VectorText
+from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
-PARAMETERS = "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %length, i1 %first, i1 %last, i64 %row, i64 %column"
-"""Of every kernel: the tile's corner in A, B (or its panel) and C; the length of this part of k, and whether it is the first or last;
-and where in the whole C the tile is, which only an epilogue asks for."""
+
+@dataclass(frozen=True, slots=True)
+class TileKind:
+    """What the code of a tile depends on: its rows, and the elements of each of its vectors that count.
+
+    `chains` are the sums that each element is made of. `added`: a later part of k is summed from zero and then added to C; otherwise it
+    goes on from what is in C. `row_a`: elements between rows of A, where they have to be known: a single vector is multiplied with elements
+    as they are read, and their addresses are to be simple.
+    """
+
+    rows: int
+    counts: tuple[int, ...]
+    chains: int
+    added: bool
+    row_a: int | None = None
+
+    @property
+    def name(self) -> str:
+        marks = f"_chains{self.chains}" * (self.chains > 1) + "_added" * self.added
+        marks += "" if self.row_a is None else f"_row{self.row_a}"
+        return f"tile_{self.rows}x{'_'.join(map(str, self.counts))}{marks}"
 
 
 @dataclass(slots=True)
 class Tile:
     """A finished tile in registers: vector `values[i, j]` of row i, of which `counts[j]` elements count, goes to `place(i, j)`.
 
-    The tile's corner is at row `%row` and column `%column` of C.
+    The tile's corner is at `row` and `column` of C, whose pointer is `corner`.
     """
 
     text: VectorText
-    plan: Plan
     rows: int
     counts: tuple[int, ...]
+    corner: str
+    row_c: Strides
+    row: str
+    column: str
     values: dict[tuple[int, int], str] = field(default_factory=dict)
+    bases: list[str] = field(default_factory=list)
 
     def place(self, i: int, j: int) -> str:
-        return self.text.at("%c", i * self.plan.product.row_c + j * self.plan.lanes)
+        self.bases = self.bases or self.row_c.bases(self.corner, self.rows)
+        return self.text.at(self.row_c.row(self.bases, i), j * self.text.lanes)
 
     def store(self) -> None:
         for (i, j), value in self.values.items():
@@ -48,103 +75,96 @@ Prologue = Callable[[VectorText, str], str]
 """What is computed from a vector of B where it is read."""
 
 
-def emit_tile(text: VectorText, plan: Plan, rows: int, counts: tuple[int, ...], prologue: Prologue | None, epilogue: Epilogue) -> str:
-    """The name of the kernel for tiles of `rows` by `counts`; written when it is first asked for."""
-    name = f"tile_{rows}x{'_'.join(map(str, counts))}"
-    if name in text.functions:
-        return name
-    text.functions[name] = ""
-    cells = list(itertools.product(range(rows), range(len(counts))))
-    tile = Tile(text, plan, rows, counts)
-    several = len(plan.parts) > 1
-    with text.function(name, PARAMETERS):
+def tile_kernel(target: Target, dtype: str, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> Kernel:
+    """The kernel for tiles of a kind; `prologue` is applied to vectors of B."""
+    if prologue is None and epilogue is Tile.store:
+        return _plain_kernel(target, dtype, kind)
+    return write_kernel(target, dtype, kind.name, TILE, lambda text: _write_kernel(text, kind, prologue, epilogue), hooks=True)
+
+
+@cache
+def _plain_kernel(target: Target, dtype: str, kind: TileKind) -> Kernel:
+    return write_kernel(target, dtype, kind.name, TILE, lambda text: _write_kernel(text, kind, None, Tile.store))
+
+
+def _write_kernel(text: VectorText, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> None:
+    cells = list(itertools.product(range(kind.rows), range(len(kind.counts))))
+    first = text.let(f"icmp ne i64 {text.let(f'and i64 %part, {FIRST}')}, 0")
+    last = text.let(f"icmp ne i64 {text.let(f'and i64 %part, {LAST}')}, 0")
+    row_a = text.strides(number(text, "row_a") if kind.row_a is None else kind.row_a, kind.rows)
+    inner_a, inner_b = (text.strides(number(text, name), 1) for name in ("inner_a", "inner_b"))
+    with text.loop(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
+        a, c, row = loop.values
+
+        def tile() -> Tile:
+            return Tile(text, kind.rows, kind.counts, c, text.strides(number(text, "row_c"), kind.rows), row, "%column")
+
         start = ["zeroinitializer"] * len(cells)
-        if several and plan.chained:
-            start = _unless_first(tile, cells, start, lambda i, j, _: text.load(tile.place(i, j), counts[j]))
-        step = _Step(text, plan, rows, counts, cells, prologue)
-        sums = _unrolled(step, start) if plan.product.inner * len(cells) <= UNROLLED and not several else _loop(step, start)
-        if several and not plan.chained:
-            sums = _unless_first(tile, cells, sums, lambda i, j, x: text.add(text.load(tile.place(i, j), counts[j]), x))
-        tile.values = dict(zip(cells, sums, strict=True))
-        if several and epilogue is not Tile.store:
-            text.do("br i1 %last, label %finish, label %keep")
-            text.label("keep")
-            tile.store()
-            text.do("ret void")
-            text.label("finish")
-        epilogue(tile)
-    return name
+        if not kind.added:
+            start = _unless(text, first, cells, start, tile, lambda old, _: old)
+        sums = sum_products(text, kind, (a, "%b"), row_a, inner_a, inner_b, "%length", start, prologue)
+        if kind.added:
+            sums = _unless(text, first, cells, sums, tile, text.add)
+        finished = tile()
+        finished.values = dict(zip(cells, sums, strict=True))
+        if epilogue is Tile.store:
+            epilogue(finished)
+        else:
+            with text.when(text.let(f"xor i1 {last}, true")):
+                kept = tile()
+                kept.values = dict(finished.values)
+                kept.store()
+            with text.when(last):
+                epilogue(finished)
+        below = text.let(f"mul i64 {number(text, 'row_c')}, {kind.rows}")
+        loop.following = [text.let(f"getelementptr i8, ptr {a}, i64 %apart"), text.let(f"getelementptr i8, ptr {c}, i64 {below}"),
+                          text.let(f"add i64 {row}, {kind.rows}")]
 
 
-def _unless_first(tile: Tile, cells: Sequence[tuple[int, int]], values: Sequence[str], other: Callable[[int, int, str], str]) -> list[str]:
-    """`values` in the first part of k, in the following ones what `other` makes of the cell and its value."""
-    text = tile.text
+def _unless(text: VectorText, first: str, cells: Sequence[tuple[int, int]], values: Sequence[str], tile: Callable[[], Tile],
+            other: Callable[[str, str], str]) -> list[str]:
+    """`values` in the first part of k, in the following ones what `other` makes of the old element of C and the value."""
     before, more, after = (f"{part}{text.fresh()}" for part in ("before", "more", "after"))
     text.do(f"br label %{before}")
     text.label(before)
-    text.do(f"br i1 %first, label %{after}, label %{more}")
+    text.do(f"br i1 {first}, label %{after}, label %{more}")
     text.label(more)
-    others = [other(i, j, value) for (i, j), value in zip(cells, values, strict=True)]
+    old = tile()
+    others = [other(text.load(old.place(i, j), old.counts[j]), value) for (i, j), value in zip(cells, values, strict=True)]
     text.do(f"br label %{after}")
     text.label(after)
     return [text.let(f"phi {text.vector} [{x}, %{before}], [{y}, %{more}]") for x, y in zip(values, others, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One or several k of a tile."""
-
-    text: VectorText
-    plan: Plan
-    rows: int
-    counts: tuple[int, ...]
-    cells: Sequence[tuple[int, int]]
-    prologue: Prologue | None
-
-    @property
-    def a_row(self) -> int:
-        return 1 if self.plan.product.transpose_a else self.plan.product.row_a
-
-    @property
-    def a_inner(self) -> int:
-        if self.plan.a == "copied":
-            return self.rows
-        return self.plan.product.row_a if self.plan.product.transpose_a else 1
-
-    @property
-    def b_inner(self) -> int:
-        return self.plan.product.row_b if self.plan.b == "in place" else self.plan.panel_columns
-
-    def add(self, sums: Sequence[str], a: str, b: str, k: int) -> list[str]:
-        """The sums with the products of the k-th column of A and row of B behind these pointers."""
-        text = self.text
+def sum_products(text: VectorText, kind: TileKind, corners: tuple[str, str], row_a: Strides, inner_a: Strides, inner_b: Strides,
+                 length: int | str, start: Sequence[str], prologue: Prologue | None, unrolled: bool = False) -> list[str]:
+    """What the cells of a tile become from `start`, while k runs from the corners in A and B on; a known length may be `unrolled`."""
+    def step(sums: Sequence[str], a: str, b: str) -> list[str]:
         vectors = []
-        for j, count in enumerate(self.counts):
-            place = text.at(b, k * self.b_inner + j * self.plan.lanes)
-            if self.plan.b == "in place":
-                vector = text.load(place, count)
-                vectors.append(vector if self.prologue is None else self.prologue(text, vector))
-            else:
-                vectors.append(text.load(place, aligned=True))
-        factors = [text.splat(text.at(a, i * self.a_row + k * self.a_inner)) for i in range(self.rows)]
-        return [text.multiply_add(factors[i], vectors[j], x) for (i, j), x in zip(self.cells, sums, strict=True)]
+        for j, count in enumerate(kind.counts):
+            vector = text.load(text.at(b, j * text.lanes), count)
+            vectors.append(vector if prologue is None else prologue(text, vector))
+        bases = row_a.bases(a, kind.rows)
+        factors = [text.splat(row_a.row(bases, i)) for i in range(kind.rows)]
+        cells = itertools.product(factors, vectors)
+        return [text.multiply_add(factor, vector, x) for (factor, vector), x in zip(cells, sums, strict=True)]
 
-
-def _unrolled(step: _Step, sums: Sequence[str]) -> list[str]:
-    for k in range(step.plan.product.inner):
-        sums = step.add(sums, "%a", "%b", k)
-    return list(sums)
-
-
-def _loop(step: _Step, start: list[str]) -> list[str]:
-    text, n, chains = step.text, len(start), step.plan.chains
-    sums = start + ["zeroinitializer"] * (n * (chains - 1))
-    with text.loop(0, "%length", chains, [("ptr", "%a"), ("ptr", "%b"), *((text.vector, x) for x in sums)]) as loop:
+    if unrolled:
+        assert isinstance(length, int)
+        sums = list(start)
+        for k in range(length):
+            sums = step(sums, inner_a.next(corners[0], k), inner_b.next(corners[1], k))
+        return sums
+    n, chains = len(start), kind.chains
+    sums = [*start, *["zeroinitializer"] * (n * (chains - 1))]
+    left = -length if isinstance(length, int) else text.let(f"sub i64 0, {length}")
+    with text.loop(left, 0, chains, [("ptr", corners[0]), ("ptr", corners[1]), *((text.vector, x) for x in sums)],
+                   exact=True) as loop:
         a, b, *now = loop.values
         following = []
         for k in range(chains):
-            following += step.add(now[k * n:(k + 1) * n], a, b, k)
-        loop.following = [text.at(a, chains * step.a_inner), text.at(b, chains * step.b_inner), *following]
+            following += step(now[k * n:(k + 1) * n], inner_a.next(a, k), inner_b.next(b, k))
+        loop.following = [inner_a.next(a, chains), inner_b.next(b, chains), *following]
     sums = list(loop.following[2:])
     while len(sums) > n:
         half = len(sums) // 2

@@ -195,16 +195,17 @@ class KernelText(LLVMText):
         self.block = name
 
     @contextmanager
-    def loop(self, start: Index, stop: Index, step: int = 1, carried: Sequence[Typed] = (), empty: bool = False) -> Iterator[Loop]:
+    def loop(self, start: Index, stop: Index, step: Index = 1, carried: Sequence[Typed] = (), empty: bool = False,
+             exact: bool = False) -> Iterator[Loop]:
         """As `LLVMText.loop`, but that `empty` loops carry too; afterwards `values` are the last."""
         if empty:
             runs = self.let(f"icmp slt i64 {start}, {stop}")
-            with self.branch(runs, carried) as chosen, self.loop(start, stop, step, carried) as loop:
+            with self.branch(runs, carried) as chosen, self.loop(start, stop, step, carried, exact=exact) as loop:
                 yield loop
                 chosen.following = loop.following
             loop.values = chosen.values
         else:
-            with super().loop(start, stop, step, carried) as loop:
+            with super().loop(start, stop, step, carried, exact=exact) as loop:
                 yield loop
             loop.values = tuple(loop.following)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from adjit.codegen.gemm.lower import SYMBOL, write_product
+from adjit.codegen.gemm.lower import SYMBOL, TABLE, write_product
 from adjit.codegen.gemm.product import product_of
 from adjit.codegen.native.program_code import Pitches
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
@@ -31,11 +30,9 @@ def lower_matmul(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ..
     if product is None:
         return None
     product = replace(product, row_a=pitches.get(0, product.row_a), row_b=pitches.get(1, product.row_b))
-    plan, text = write_product(product, target)
-    functions = dict(text.functions)
-    body = functions.pop(SYMBOL).partition("\nentry:\n")[2].replace("ret void", "ret i64 0")
-    functions["step"] = _ENTRY.format(signature=SIGNATURE, body=body)
-    helpers = "|".join(sorted(functions.keys() - {"step"}, key=len, reverse=True))
-    named = re.sub(rf"@({helpers})\(", r"@step.\1(", "\n".join(functions.values())) if helpers else functions["step"]
-    work = product.multiplications / plan.lanes * NANOSECONDS_A_VECTOR
-    return (StepCode(named, plan.tasks, work, text.declarations),)
+    written = write_product(product, target)
+    body = written.own[SYMBOL].partition("\nentry:\n")[2].replace("ret void", "ret i64 0")
+    own = {**written.own, SYMBOL: _ENTRY.format(signature=SIGNATURE, body=body)}
+    text = "\n".join(own.values()).replace(f"@{TABLE}", "@step.plan")
+    work = product.multiplications / written.plan.lanes * NANOSECONDS_A_VECTOR
+    return (StepCode(text, written.plan.tasks, work, written.declarations, written.shared),)

@@ -1,0 +1,125 @@
+"""The driver of all products of a program: the loops around the tiles, by the plan's table.
+
+    for each product of the batch, for each part of k:
+        for each group of tiles (all of them, where A is read in place):    copy strips of A
+            for each panel:    pack B, then compute each tile of the group
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
+from adjit.codegen.gemm.table import PARTS, SIZES, number, place
+from adjit.codegen.llvm_text import LLVMText
+
+DRIVER = "adjit_multiply"
+PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panel, i64 %low, i64 %high"
+"""The table; the operands; memory for strips of A and a panel of B, where the plan has them; the tasks `low` <= t < `high` to do."""
+
+
+@cache
+def driver() -> Kernel:
+    """The function, which depends on nothing."""
+    text = LLVMText()
+    with text.function(DRIVER, PARAMETERS):
+        each = number(text, "tasks_each")
+        first = text.let(f"udiv i64 %low, {each}")
+        rounded = text.let(f"add i64 %high, {text.let(f'sub i64 {each}, 1')}")
+        stop = text.smaller(text.let(f"udiv i64 {rounded}, {each}"), number(text, "batch"))
+        with text.loop(first, stop, empty=True) as batch:
+            done = text.let(f"mul i64 {batch.counter}, {each}")
+            low, high = text.larger(text.let(f"sub i64 %low, {done}"), 0), text.smaller(text.let(f"sub i64 %high, {done}"), each)
+            a, b, c = (_ahead(text, f"%{name}", batch.counter, number(text, f"step_{name}")) for name in "abc")
+            tiles = _share(text, "by_rows", _tile_of_block(text, low), _tile_of_block(text, high), number(text, "tiles"))
+            panels = _share(text, "by_columns", low, high, number(text, "panels"))
+            _parts(text, (a, b, c), tiles, panels)
+    return Kernel(DRIVER, text.functions[DRIVER], text.declarations)
+
+
+def _ahead(text: LLVMText, pointer: str, count: str, stride: str) -> str:
+    return text.let(f"getelementptr i8, ptr {pointer}, i64 {text.let(f'mul i64 {count}, {stride}')}")
+
+
+def _select(text: LLVMText, condition: str, type: str, yes: str, no: str) -> str:
+    return text.let(f"select i1 {condition}, {type} {yes}, {type} {no}")
+
+
+def _share(text: LLVMText, divided: str, low: str, high: str, count: str) -> tuple[str, str]:
+    """The range of tiles or panels; all of them where tasks do not divide them."""
+    some = text.let(f"icmp ne i64 {number(text, divided)}, 0")
+    return _select(text, some, "i64", low, "0"), _select(text, some, "i64", high, count)
+
+
+def _tile_of_block(text: LLVMText, block: str) -> str:
+    """The first tile of a block of rows."""
+    tiles = text.let(f"mul i64 {block}, {number(text, 'block')}")
+    return text.let(f"add i64 {tiles}, {text.smaller(block, number(text, 'larger_blocks'))}")
+
+
+def _row_of_tile(text: LLVMText, tile: str) -> str:
+    large = text.smaller(tile, number(text, "large_tiles"))
+    others = text.let(f"mul i64 {text.let(f'sub i64 {tile}, {large}')}, {number(text, 'small_rows')}")
+    return text.let(f"add i64 {text.let(f'mul i64 {large}, ' + number(text, 'large_rows'))}, {others}")
+
+
+def _parts(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str], panels: tuple[str, str]) -> None:
+    a, b, c = operands
+    count = number(text, "parts")
+    last = text.let(f"sub i64 {count}, 1")
+    strips = text.let(f"load ptr, ptr {place(text, '%plan', 'strips')}, align 8")
+    copied = text.let(f"icmp ne ptr {strips}, null")
+    with text.loop(0, count) as part:
+        entry = text.let(f"getelementptr i8, ptr %plan, i64 {PARTS}")
+        entry = text.let(f"getelementptr [16 x i8], ptr {entry}, i64 {part.counter}")
+        start = text.let(f"load i64, ptr {entry}, align 8")
+        length = text.let(f"load i64, ptr {text.let(f'getelementptr i8, ptr {entry}, i64 8')}, align 8")
+        begins, ends = text.let(f"icmp eq i64 {part.counter}, 0"), text.let(f"icmp eq i64 {part.counter}, {last}")
+        flags = text.let(f"or i64 {_select(text, begins, 'i64', str(FIRST), '0')}, {_select(text, ends, 'i64', str(LAST), '0')}")
+        a_part, b_part = (_ahead(text, pointer, start, number(text, f"source_inner_{name}")) for pointer, name in ((a, "a"), (b, "b")))
+        together = number(text, "together")
+        with text.loop(tiles[0], tiles[1], together, empty=True) as group:
+            low, high = group.counter, text.smaller(text.let(f"add i64 {group.counter}, {together}"), tiles[1])
+            row = _row_of_tile(text, low)
+            source = _ahead(text, a_part, row, number(text, "source_row_a"))
+            with text.when(copied):
+                text.do(f"call void {strips}(ptr {source}, ptr %strips, i64 {length}, ptr %plan, i64 {low}, i64 {high})")
+            source = _select(text, copied, "ptr", "%strips", source)
+            with text.loop(*panels, empty=True) as panel:
+                _tiles(text, (source, b_part, c), (low, high), panel.counter, row, copied, length, flags)
+
+
+def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str], panel: str, top: str, copied: str, length: str,
+           flags: str) -> None:
+    """The tiles of one panel, the large ones and the small ones. `a` is that of the first, at row `top`."""
+    a, b, c = operands
+    apart = text.let(f"mul i64 {length}, {number(text, 'inner_a')}")
+    wide = number(text, "wide_columns")
+    less = text.let(f"mul i64 {text.larger(text.let(f'sub i64 {panel}, ' + number(text, 'wide_panels')), 0)}, "
+                    f"{text.let(f'sub i64 {wide}, ' + number(text, 'narrow_columns'))}")
+    column = text.let(f"sub i64 {text.let(f'mul i64 {panel}, {wide}')}, {less}")
+    narrow, last = (text.let(f"icmp sge i64 {panel}, {number(text, name)}") for name in ("wide_panels", "whole_panels"))
+    kind = _select(text, last, "i64", "2", text.let(f"zext i1 {narrow} to i64"))
+    b = _ahead(text, b, column, number(text, "source_column_b"))
+    pack = text.let(f"load ptr, ptr {place(text, '%plan', 'pack_0', kind, 8)}, align 8")
+    packed = text.let(f"icmp ne ptr {pack}, null")
+    with text.when(packed):
+        columns = text.let(f"load i64, ptr {place(text, '%plan', 'wide_columns', kind, 8)}, align 8")
+        text.do(f"call void {pack}(ptr {b}, ptr %panel, i64 {length}, ptr %plan, i64 {columns})")
+    b = _select(text, packed, "ptr", "%panel", b)
+    corner = _ahead(text, c, column, number(text, "column_c"))
+    low, high = tiles
+    large = number(text, "large_tiles")
+    bounds = (low, text.smaller(high, large)), (text.larger(low, large), high)
+    at = place(text, "%plan", "tile_0_0", kind, 8 * SIZES)
+    for size, (first, stop) in enumerate(bounds):
+        with text.when(text.let(f"icmp slt i64 {first}, {stop}")):
+            kernel = text.let(f"load ptr, ptr {text.let(f'getelementptr i8, ptr {at}, i64 {8 * size}')}, align 8")
+            row, rows, row_a = _row_of_tile(text, first), number(text, ("large_rows", "small_rows")[size]), number(text, "source_row_a")
+            strips_before = text.let(f"mul i64 {text.let(f'sub i64 {first}, {low}')}, {apart}")
+            rows_before = text.let(f"mul i64 {text.let(f'sub i64 {row}, {top}')}, {row_a}")
+            here = text.let(f"getelementptr i8, ptr {a}, i64 {_select(text, copied, 'i64', strips_before, rows_before)}")
+            distance = _select(text, copied, "i64", apart, text.let(f"mul i64 {rows}, {row_a}"))
+            goal, count = _ahead(text, corner, row, number(text, "row_c")), text.let(f"sub i64 {stop}, {first}")
+            text.do(f"call void {kernel}(ptr {here}, ptr {b}, ptr {goal}, i64 {length}, i64 {flags}, ptr %plan, i64 {count}, "
+                    f"i64 {distance}, i64 {row}, i64 {column})")

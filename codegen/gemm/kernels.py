@@ -1,0 +1,47 @@
+"""Kernels of products: functions that know the size of a tile as constants and find strides in a table, so that all products share them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
+
+TILE = ("ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %length, i64 %part, ptr noalias readonly %plan, "
+        "i64 %tiles, i64 %apart, i64 %row, i64 %column")
+"""Parameters of what computes tiles of one size below each other: the corner of the first in A (or its strip), B (or its panel) and C; the
+length of this part of k, and which part it is, as `FIRST` and `LAST` say; the table of the plan; the number of tiles, and bytes from one
+to the next in A; and where in the whole C the first one is, which only an epilogue asks for."""
+
+PACK = "ptr noalias readonly %b, ptr noalias %panel, i64 %length, ptr noalias readonly %plan, i64 %columns"
+"""Of what brings `length` rows of `columns` elements of op(B), from `b` on, into a panel."""
+
+STRIPS = "ptr noalias readonly %a, ptr noalias %strips, i64 %length, ptr noalias readonly %plan, i64 %low, i64 %high"
+"""Of what copies `length` columns of the tiles `low` <= t < `high` of op(A) into strips; `a` is that of tile `low`."""
+
+FIRST, LAST = 1, 2
+"""Bits of `part`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function as text, and the `declare` lines that it needs. In any program, equal names have equal text."""
+
+    name: str
+    text: str
+    declarations: frozenset[str]
+
+
+def write_kernel(target: Target, dtype: str, name: str, parameters: str, body: Callable[[VectorText], None],
+                 hooks: bool = False) -> Kernel:
+    """The kernel that `body` writes. `name` says all that it depends on but for target and dtype, and for `hooks`."""
+    text = VectorText(target, dtype)
+    with text.function("kernel", parameters):
+        body(text)
+    written = text.functions["kernel"]
+    name = f"adjit_{name}_{dtype}x{text.lanes}"
+    if hooks:
+        name += f"_{hashlib.sha1(written.encode()).hexdigest()[:16]}"
+    return Kernel(name, written.replace("@kernel(", f"@{name}(", 1), text.declarations)

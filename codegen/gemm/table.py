@@ -1,0 +1,112 @@
+"""The plan of a product as a table of constants, which the one driver of all products reads, and their kernels.
+
+Numbers come first, then pointers to kernels, each by its name, then the parts of k. Strides are bytes, so that one driver does every dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import takewhile
+from typing import Literal
+
+from adjit.codegen.gemm.plan import Plan
+from adjit.codegen.llvm_text import LLVMText
+from adjit.ir.dataclass import dataclass
+
+SIZES, KINDS = 2, 3
+"""Of tiles: large and small. Of panels: wide, narrow, and the last one where it is not full."""
+
+NUMBERS = (
+    "batch", "tasks_each", "step_a", "step_b", "step_c",
+    "by_rows", "by_columns",                            # what tasks divide: 1 for one of them, or the batch
+    "block", "larger_blocks",                           # tiles of a block, of which the first ones have one more
+    "tiles", "large_tiles", "large_rows", "small_rows",
+    "panels", "wide_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
+    "source_row_a", "source_inner_a", "source_inner_b", "source_column_b",
+    "row_a", "inner_a", "inner_b", "row_c", "column_c",     # as the kernels of tiles find them
+    "together",                                         # tiles of which strips are copied at once, where they are
+    "parts")
+
+POINTERS = (
+    "strips", *(f"pack_{kind}" for kind in range(KINDS)), *(f"tile_{kind}_{size}" for kind in range(KINDS) for size in range(SIZES)))
+
+_PLACES = {name: 8 * k for k, name in enumerate((*NUMBERS, *POINTERS))}
+PARTS = 8 * len(_PLACES)
+"""Where the parts begin: where each starts and its length."""
+
+
+def place(text: LLVMText, plan: str, name: str, index: str = "0", size: int = 0) -> str:
+    """The address of an entry; of one that is `index` times `size` bytes behind it, where entries are chosen at run time."""
+    at = text.let(f"getelementptr i8, ptr {plan}, i64 {_PLACES[name]}")
+    return at if index == "0" else text.let(f"getelementptr [{size} x i8], ptr {at}, i64 {index}")
+
+
+def number(text: LLVMText, name: str, plan: str = "%plan") -> str:
+    return text.let(f"load i64, ptr {place(text, plan, name)}, align 8")
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds of tiles and panels of a plan: rows of large and small tiles, the columns of each vector of a wide, a narrow and the last
+    panel; None where there are no such. How many tiles are large, how many panels wide, and how many not the last one.
+    """
+
+    tiles: tuple[int, int | None]
+    panels: tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None]
+    large_tiles: int
+    wide_panels: int
+    whole_panels: int
+
+
+def turned_plan(plan: Plan) -> Plan:
+    """The plan, of dot products that of the transpose of C: A and B change places, for there are few rows of A, and a kernel goes from tile
+    to tile by itself."""
+    if not plan.dots:
+        return plan
+    p = plan.product
+    product = replace(p, rows=p.columns, columns=p.rows, row_a=p.row_b, row_b=p.row_a, step_a=p.step_b, step_b=p.step_a)
+    axes: dict[str, Literal["rows", "columns", "batch"]] = {"rows": "columns", "columns": "rows", "batch": "batch"}
+    return replace(plan, product=product, blocks=plan.panels, panels=tuple((rows,) for rows in plan.tiles), axis=axes[plan.axis])
+
+
+def kinds_of(plan: Plan) -> Kinds:
+    """Larger tiles and panels come first, and are all equal; so are the others, up to the last panel."""
+    tiles, panels = plan.tiles, plan.panels
+    large = sum(rows == tiles[0] for rows in tiles)
+    whole = len(panels) if plan.dots else sum(counts[-1] == plan.lanes for counts in panels)
+    wide = len(list(takewhile(lambda counts: counts == panels[0], panels[:whole])))
+    return Kinds(
+        (tiles[0], tiles[-1] if large < len(tiles) else None),
+        (panels[0] if wide else None, panels[wide] if wide < whole else None, panels[-1] if whole < len(panels) else None),
+        large, wide, whole)
+
+
+def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
+    """The table as a constant; `pointers` has names of kernels by the names of their entries. `plan` is as `turned_plan` has it."""
+    p, size, kinds = plan.product, plan.product.element_bytes, kinds_of(plan)
+    row_a, inner_a = (1, p.row_a) if p.transpose_a else (p.row_a, 1)
+    inner_b, column_b = (1, p.row_b) if p.transpose_b else (p.row_b, 1)
+    row_c, column_c = (1, p.row_c) if plan.dots else (p.row_c, 1)
+    seen_row_a, seen_inner_a = (1, plan.tiles[0]) if plan.a == "copied" else (row_a, inner_a)
+    seen_inner_b = column_b if plan.dots else inner_b if plan.b == "in place" else plan.panel_columns
+    wide, narrow, last = (sum(counts or ()) for counts in kinds.panels)
+    least = len(plan.blocks[-1])
+    elements = {
+        "step_a": p.step_a, "step_b": p.step_b, "step_c": p.step_c,
+        "source_row_a": row_a, "source_inner_a": inner_a, "source_inner_b": inner_b, "source_column_b": column_b,
+        "row_a": seen_row_a, "inner_a": seen_inner_a, "inner_b": seen_inner_b, "row_c": row_c, "column_c": column_c}
+    numbers = {name: count * size for name, count in elements.items()} | {
+        "batch": p.batch, "tasks_each": plan.tasks_each, "by_rows": plan.axis == "rows", "by_columns": plan.axis == "columns",
+        "block": least, "larger_blocks": sum(len(block) > least for block in plan.blocks),
+        "tiles": len(plan.tiles), "large_tiles": kinds.large_tiles, "large_rows": kinds.tiles[0], "small_rows": kinds.tiles[1] or 0,
+        "panels": len(plan.panels), "wide_panels": kinds.wide_panels, "whole_panels": kinds.whole_panels,
+        "wide_columns": wide, "narrow_columns": narrow, "last_columns": last,
+        "together": max(map(len, plan.blocks)) if plan.a == "copied" else len(plan.tiles), "parts": len(plan.parts)}
+    starts = [sum(plan.parts[:k]) for k in range(len(plan.parts))]
+    words = [f"i64 {int(numbers[name])}" for name in NUMBERS]
+    links = [f"ptr {'@' + pointers[name] if name in pointers else 'null'}" for name in POINTERS]
+    parts = [f"i64 {start}, i64 {length}" for start, length in zip(starts, plan.parts, strict=True)]
+    return (f"@{name} = internal constant {{ [{len(words)} x i64], [{len(links)} x ptr], [{2 * len(parts)} x i64] }} "
+            f"{{ [{len(words)} x i64] [{', '.join(words)}], [{len(links)} x ptr] [{', '.join(links)}], "
+            f"[{2 * len(parts)} x i64] [{', '.join(parts)}] }}, align 8")
