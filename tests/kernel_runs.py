@@ -12,6 +12,7 @@ import numpy as np
 from adjit.codegen.kernel_source import KernelSource, lower_fused
 from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.numba_compiler import compile_source, python_kernel
+from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.types import SHORT_NAMES
@@ -92,3 +93,14 @@ def run_compiled(code: CompiledObject, source: KernelSource, arguments: Sequence
     values = [a if isinstance(a, int) else a.ctypes.data for a in arguments]
     for lo, hi in ranges:
         assert function(ctypes.addressof(spare), ctypes.addressof(spare), *values, lo, hi) == 0
+
+
+def check_numbers(definition: OpDefinition, found: np.ndarray, wanted: np.ndarray) -> None:
+    """What a kernel of one op gives, against its meaning."""
+    if found.dtype.kind != "f":
+        np.testing.assert_array_equal(found, wanted)
+    else:
+        tolerance = 2e-6 if found.dtype == np.float32 else 1e-14
+        # Where a number is subnormal, NumPy's meaning may be the less exact one.
+        absolute = float(np.finfo(found.dtype).tiny) if definition.kind is Kind.ELEMENTWISE else tolerance
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=absolute)

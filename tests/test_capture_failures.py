@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backends import COMPILING
+from training import train_step
 
 import adjit as aj
 from adjit import nn, optim
@@ -53,14 +54,6 @@ def setting(**options: Any) -> tuple[Any, Any, Any, Any]:
     aj.manual_seed(3)
     model = Counting()
     return model, optim.Adam(model.parameters(), **options), aj.tensor(np.ones((4, 3), np.float32)), aj.tensor(np.zeros((4, 2), np.float32))
-
-
-def train_step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss
 
 
 def changing(change: Callable[[Any, Any], Any]) -> Callable[..., Any]:

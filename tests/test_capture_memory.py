@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training import train_step
 
 import adjit as aj
 from adjit import nn, optim
 from adjit.ir.errors import InPlaceError
-
-
-def train_step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss
 
 
 def setting(width: int = 8) -> tuple[Any, Any, Any, Any]:

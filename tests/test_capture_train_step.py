@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backends import BACKENDS
+from training import train_step
 
 import adjit as aj
 from adjit import nn, optim
@@ -42,14 +43,6 @@ def batch(number: int = 0, dtype: Any = np.float32, rows: int = 16) -> tuple[aj.
     generator = np.random.default_rng(number)
     x = generator.normal(size=(rows, 3))
     return aj.tensor(x.astype(dtype)), aj.tensor(np.stack([np.sin(x[:, 0]), x[:, 1] * x[:, 2]], axis=1).astype(dtype))
-
-
-def train_step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss
 
 
 def state_of(model: Any, optimizer: Any) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from kernel_runs import overwriting
+from kernel_runs import check_numbers, overwriting
 from native_steps import TARGET_CASES, run_steps
 from test_fuse_kernels import CASES as PROGRAMS
 from test_ops_kernels import CASES, kernel_of
@@ -14,7 +14,7 @@ from test_ops_kernels import CASES, kernel_of
 from adjit.codegen.native.fused import lower_fused
 from adjit.codegen.target import Target
 from adjit.ir import kernel_schedule
-from adjit.ir.definition import Kind, OpDefinition, Sample
+from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
@@ -33,13 +33,7 @@ def test_kernel_equals_numpy(definition: OpDefinition, sample: Sample, target: T
     arrays = [np.array(array, order="C") for array in sample.arrays]
     (wanted,) = evaluate(definition, arrays, sample.attrs)
     (found,) = run_steps(lower_fused(op, {}, target), arrays, [op.result.type], op.attrs["scratch_bytes"], target)
-    if found.dtype.kind != "f":
-        np.testing.assert_array_equal(found, wanted)
-    else:
-        tolerance = 2e-6 if found.dtype == np.float32 else 1e-14
-        # Where a number is subnormal, NumPy's meaning may be the less exact one.
-        absolute = float(np.finfo(found.dtype).tiny) if definition.kind is Kind.ELEMENTWISE else tolerance
-        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=absolute)
+    check_numbers(definition, found, wanted)
 
 
 # -- kernels of several ops: all places, sizes and dtypes

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+from forks import in_child
 
 import adjit as aj
 from adjit.codegen.target import host_targets
@@ -93,19 +93,6 @@ def test_many_threads_call_one_function(exhaustive: bool) -> None:
     assert not any(thread.is_alive() for thread in threads)
     assert not wrong
     assert min(calls) > 0
-
-
-def in_child(work: Callable[[], bool]) -> int:
-    """The exit status of a forked child that does `work`; it is killed where that takes long."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        status = 1
-        try:
-            status = 0 if work() else 2
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_forked_child_calls_and_compiles() -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forks import in_child
 
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.native.thread_pool import THREAD_NAME
@@ -120,19 +119,6 @@ def workers() -> set[int]:
 def all_once(pool: Pool, tasks: int) -> bool:
     counts = np.zeros(tasks + 1, np.int64)
     return launch(pool, "count", tasks, counts) == 0 and bool(np.all(counts[:tasks] == 1)) and counts[tasks] == 0
-
-
-def in_child(work: Callable[[], bool]) -> int:
-    """The exit status of a forked child that does `work`; it is killed where that takes long."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        status = 1
-        try:
-            status = 0 if work() else 2
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.fixture

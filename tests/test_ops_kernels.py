@@ -10,7 +10,7 @@ from typing import Any
 import kernel_runs
 import numpy as np
 import pytest
-from kernel_runs import as_python, run_kernel
+from kernel_runs import as_python, check_numbers, run_kernel
 from op_cases import op_cases, sample_graph
 
 from adjit.codegen.kernel_source import KernelSource
@@ -65,10 +65,4 @@ def test_kernel_equals_numpy(definition: OpDefinition, sample: Sample) -> None:
         (found,) = run_kernel(op, arrays, runner, splits=2)
         assert found.dtype == wanted.dtype
         assert found.shape == wanted.shape
-        if found.dtype.kind != "f":
-            np.testing.assert_array_equal(found, wanted)
-        else:
-            tolerance = 2e-6 if found.dtype == np.float32 else 1e-14
-            # Where a number is subnormal, NumPy's meaning may be the less exact one.
-            absolute = float(np.finfo(found.dtype).tiny) if definition.kind is Kind.ELEMENTWISE else tolerance
-            np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=absolute)
+        check_numbers(definition, found, wanted)

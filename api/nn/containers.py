@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from adjit.eager.tensor import Tensor
 from adjit.nn.module import Kind, Module, tree_text
 from adjit.nn.parameter import Parameter
+
+Item = TypeVar("Item")
 
 
 class _Items(Module):
@@ -181,20 +183,15 @@ def _of(parameter: Tensor) -> str:
     return f"Parameter containing: [{parameter.dtype}{f' of size {size}' if size else ''}]"
 
 
-class ModuleDict(Module):
-    """A dict of modules, all of them registered; keys are strings without "."."""
+class _Named(Module, Generic[Item]):
+    """What dicts of modules and of parameters share: those registered, of one kind, by their names."""
 
-    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
-        super().__init__()
-        self.update(modules or {})
+    _kind: Kind
 
-    def __getitem__(self, key: str) -> Module:
-        if self._kinds.get(key) is not Kind.MODULE:
+    def __getitem__(self, key: str) -> Item:
+        if self._kinds.get(key) is not self._kind:
             raise KeyError(key)
-        return self.__dict__[key]
-
-    def __setitem__(self, key: str, module: Module) -> None:
-        self.add_module(key, module)
+        return self.__dict__[key]       # type: ignore[no-any-return]
 
     def __delitem__(self, key: str) -> None:
         self[key]
@@ -214,15 +211,28 @@ class ModuleDict(Module):
 
     def keys(self) -> list[str]:
         """The names."""
-        return [name for name, _ in self._registered(Kind.MODULE)]
+        return [name for name, _ in self.items()]
 
-    def values(self) -> list[Module]:
-        """The modules."""
-        return [module for _, module in self._registered(Kind.MODULE)]
+    def values(self) -> list[Item]:
+        """What they name."""
+        return [value for _, value in self.items()]
 
-    def items(self) -> list[tuple[str, Module]]:
-        """Names and modules."""
-        return list(self._registered(Kind.MODULE))
+    def items(self) -> list[tuple[str, Item]]:
+        """Names and what they name."""
+        return list(self._registered(self._kind))
+
+
+class ModuleDict(_Named[Module]):
+    """A dict of modules, all of them registered; keys are strings without "."."""
+
+    _kind = Kind.MODULE
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        self.update(modules or {})
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules, or put them in the place of those of the same names."""
@@ -236,48 +246,17 @@ class ModuleDict(Module):
         return module
 
 
-class ParameterDict(Module):
+class ParameterDict(_Named[Parameter]):
     """A dict of parameters, all of them registered; tensors that are none become parameters. Keys are strings without "."."""
+
+    _kind = Kind.PARAMETER
 
     def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self.update(parameters or {})
 
-    def __getitem__(self, key: str) -> Parameter:
-        if self._kinds.get(key) is not Kind.PARAMETER:
-            raise KeyError(key)
-        return self.__dict__[key]       # type: ignore[no-any-return]
-
     def __setitem__(self, key: str, value: Any) -> None:
         self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
-
-    def __delitem__(self, key: str) -> None:
-        self[key]
-        delattr(self, key)
-
-    def __len__(self) -> int:
-        return len(self.keys())
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys()
-
-    def keys(self) -> list[str]:
-        """The names."""
-        return [name for name, _ in self._registered(Kind.PARAMETER)]
-
-    def values(self) -> list[Parameter]:
-        """The parameters."""
-        return [value for _, value in self._registered(Kind.PARAMETER)]
-
-    def items(self) -> list[tuple[str, Parameter]]:
-        """Names and parameters."""
-        return list(self._registered(Kind.PARAMETER))
 
     def update(self, parameters: Mapping[str, Any]) -> None:
         """Add parameters, or put them in the place of those of the same names."""

@@ -112,8 +112,10 @@ class Conv2d(_Convolution):
     axes = 2
 
 
-class MaxPool2d(Module):
-    """The largest element of each window, see `functional.max_pool2d`."""
+class MaxPool(Module):
+    """What pooling by the largest element over one and two axes shares."""
+
+    axes: int
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
                  return_indices: bool = False, ceil_mode: bool = False) -> None:
@@ -126,12 +128,19 @@ class MaxPool2d(Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) or (C, H, W)."""
-        return functional.max_pool2d(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        """(N, C, ...) or (C, ...), with as many axes more as windows have."""
+        pool = functional.max_pool1d if self.axes == 1 else functional.max_pool2d
+        return pool(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
 
     def extra_repr(self) -> str:
         return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
                 f"ceil_mode={self.ceil_mode}")
+
+
+class MaxPool2d(MaxPool):
+    """The largest element of each window of (N, C, H, W) or (C, H, W), see `functional.max_pool2d`."""
+
+    axes = 2
 
 
 class AvgPool2d(Module):

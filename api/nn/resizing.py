@@ -8,35 +8,17 @@ from typing import Any, Literal
 
 from adjit.eager.tensor import Tensor, check_device
 from adjit.nn import functional, init
-from adjit.nn.arguments import refuse
+from adjit.nn.convolution import MaxPool, Size
 from adjit.nn.functional.arguments import one_per_axis
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
 
-Size = int | Sequence[int]
 
+class MaxPool1d(MaxPool):
+    """The largest element of each window of (N, C, L) or (C, L), see `functional.max_pool1d`."""
 
-class MaxPool1d(Module):
-    """The largest element of each window, see `functional.max_pool1d`."""
-
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, return_indices: bool = False,
-                 ceil_mode: bool = False) -> None:
-        super().__init__()
-        refuse("MaxPool1d", return_indices=return_indices)
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.ceil_mode = ceil_mode
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, C, L) or (C, L)."""
-        return functional.max_pool1d(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
-
-    def extra_repr(self) -> str:
-        return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-                f"ceil_mode={self.ceil_mode}")
+    axes = 1
 
 
 class AvgPool1d(Module):

@@ -61,7 +61,28 @@ class SgdRule(Rule):
         return param - _like(param, numbers["lr"]) * change, {"momentum_buffer": running}
 
 
-class AdamRule(Rule):
+class _Moments(Rule):
+    """What rules share that keep running means of the gradient and of its square, with weight decay of either kind."""
+
+    decoupled: bool
+    weight_decay: bool
+    maximize: bool
+
+    def shrinking(self, numbers: Arrays) -> dict[str, Array]:
+        """The scale of decoupled weight decay, where there is any."""
+        return {"shrinking": 1.0 - numbers["lr"] * numbers["weight_decay"]} if self.weight_decay and self.decoupled else {}
+
+    def moments(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, Array, Array]:
+        """The parameter after decoupled weight decay, and the two means."""
+        grad = _gradient(self.maximize, self.weight_decay and not self.decoupled, param, grad, numbers)
+        if self.weight_decay and self.decoupled:
+            param = param * _like(param, numbers["shrinking"])
+        beta1, beta2 = numbers["beta1"], numbers["beta2"]
+        return (param, beta1 * state["exp_avg"] + (1.0 - beta1) * grad,
+                beta2 * state["exp_avg_sq"] + (1.0 - beta2) * (grad * grad))
+
+
+class AdamRule(_Moments):
     """Adam; with `decoupled`, weight decay is AdamW's."""
 
     def __init__(self, decoupled: bool, weight_decay: bool, amsgrad: bool, maximize: bool):
@@ -73,17 +94,10 @@ class AdamRule(Rule):
         steps = step.astype(np.float64)
         found = {"step_size": numbers["lr"] / (1.0 - numbers["beta1"] ** steps),
                  "variance_scale": 1.0 / np.sqrt(1.0 - numbers["beta2"] ** steps)}
-        if self.weight_decay and self.decoupled:
-            found["shrinking"] = 1.0 - numbers["lr"] * numbers["weight_decay"]
-        return found
+        return found | self.shrinking(numbers)
 
     def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
-        grad = _gradient(self.maximize, self.weight_decay and not self.decoupled, param, grad, numbers)
-        if self.weight_decay and self.decoupled:
-            param = param * _like(param, numbers["shrinking"])
-        beta1, beta2 = numbers["beta1"], numbers["beta2"]
-        mean = beta1 * state["exp_avg"] + (1.0 - beta1) * grad
-        variance = beta2 * state["exp_avg_sq"] + (1.0 - beta2) * (grad * grad)
+        param, mean, variance = self.moments(param, grad, state, numbers)
         new = {"exp_avg": mean, "exp_avg_sq": variance}
         if self.amsgrad:
             variance = new["max_exp_avg_sq"] = np.maximum(state["max_exp_avg_sq"], variance)
@@ -166,7 +180,7 @@ class AdamaxRule(Rule):
         return param - _like(param, numbers["step_size"]) * (mean / largest), {"exp_avg": mean, "exp_inf": largest}
 
 
-class RAdamRule(Rule):
+class RAdamRule(_Moments):
     """RAdam: Adam once enough steps were taken to know the variance, momentum before."""
 
     def __init__(self, decoupled: bool, weight_decay: bool, maximize: bool):
@@ -183,17 +197,10 @@ class RAdamRule(Rule):
         known = length > 5.0
         found = {"step_size": numbers["lr"] / (1.0 - numbers["beta1"] ** steps), "plain": np.where(known, 0.0, 1.0),
                  "rectified": np.where(known, np.sqrt(np.maximum(square, 0.0) * (1.0 - power)), 0.0)}
-        if self.weight_decay and self.decoupled:
-            found["shrinking"] = 1.0 - numbers["lr"] * numbers["weight_decay"]
-        return found
+        return found | self.shrinking(numbers)
 
     def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
-        grad = _gradient(self.maximize, self.weight_decay and not self.decoupled, param, grad, numbers)
-        if self.weight_decay and self.decoupled:
-            param = param * _like(param, numbers["shrinking"])
-        beta1, beta2 = numbers["beta1"], numbers["beta2"]
-        mean = beta1 * state["exp_avg"] + (1.0 - beta1) * grad
-        variance = beta2 * state["exp_avg_sq"] + (1.0 - beta2) * (grad * grad)
+        param, mean, variance = self.moments(param, grad, state, numbers)
         adaptive = _like(param, numbers["plain"]) + _like(param, numbers["rectified"]) / (np.sqrt(variance) + numbers["eps"])
         return param - _like(param, numbers["step_size"]) * mean * adaptive, {"exp_avg": mean, "exp_avg_sq": variance}
 

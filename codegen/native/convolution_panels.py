@@ -260,7 +260,7 @@ class PanelText(VectorText):
     def _positions(self, start: str, stride: int) -> str:
         return self.let(f"add <{self.lanes} x i32> {self.spread_number(start)}, {self._lane_numbers(stride)}")
 
-    def strided(self, row: str, start: str, limit: str, stride: int, spread: int, filler: str = "zeroinitializer") -> str:
+    def row_elements(self, row: str, start: str, limit: str, stride: int, spread: int, filler: str = "zeroinitializer") -> str:
         """A vector of a padded row: of its elements `start`, `start + stride`, ..., those below `limit`, of which every `spread`th is one
         of the row in memory, from 0 on; `filler` for the others."""
         kind, bools = f"<{self.lanes} x i32>", f"<{self.lanes} x i1>"
@@ -367,8 +367,8 @@ def emit_staging(text: PanelText, block: Block) -> None:
 def _phases(text: PanelText, row: str, start: str, limit: str, stride: int, spread: int, phases: Sequence[int]) -> list[str]:
     """A vector of each phase of a padded row."""
     if spread > 1 or stride > NEAR:
-        return [text.strided(row, text.linear(start, phase), limit, stride, spread) for phase in phases]
-    vectors = [text.strided(row, text.linear(start, number * text.lanes), limit, 1, 1) for number in range(stride)]
+        return [text.row_elements(row, text.linear(start, phase), limit, stride, spread) for phase in phases]
+    vectors = [text.row_elements(row, text.linear(start, number * text.lanes), limit, 1, 1) for number in range(stride)]
     return [text.picked(vectors, phase) for phase in phases]
 
 

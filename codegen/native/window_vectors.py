@@ -166,11 +166,11 @@ class Element:
         stride = s.stride[2]
         if not self.near:
             start = text.linear((self.at.column, stride), (self.along, s.dilation[2]), -s.low[2])
-            return text.strided(self.row.pointer, start, self.row.length, stride, self.writer.spread[2], filler)
+            return text.row_elements(self.row.pointer, start, self.row.length, stride, self.writer.spread[2], filler)
         assert isinstance(self.along, int)
         ahead, first = divmod(self.along * s.dilation[2], stride)
         if ahead not in self.row.loaded:
-            self.row.loaded[ahead] = [text.strided(self.row.pointer, self.start(ahead, number), self.row.length, 1, 1, filler)
+            self.row.loaded[ahead] = [text.row_elements(self.row.pointer, self.start(ahead, number), self.row.length, 1, 1, filler)
                                       for number in range(stride)]
         return self.writer.text.picked(self.row.loaded[ahead], first)
 
@@ -191,7 +191,7 @@ class Element:
         stride = s.stride[2]
         if not self.near:
             start = text.linear((self.at.column, stride), (self.along, s.dilation[2]), -s.low[2])
-            value = text.strided(self.row.pointer, start, self.row.length, stride, 1)
+            value = text.row_elements(self.row.pointer, start, self.row.length, stride, 1)
             mask = text.inside(start, self.row.length, stride)
             text.scatter(text.add(value, amount), text.at(self.row.pointer, start), stride, mask)
             return
