@@ -47,8 +47,9 @@ def random_bits(dtype: type, count: int, random: np.random.Generator) -> np.ndar
 
 
 def single_points(stride: int) -> np.ndarray:
-    """Every so many of all float32 numbers, and the edges."""
-    return np.concatenate([edges(np.float32), np.arange(0, 1 << 32, stride, np.uint64).astype(np.uint32).view(np.float32)])
+    """Every so many of all float32 numbers, the edges, and what is next to multiples of pi/2."""
+    halves = (np.arange(1, 1 << 16) * (math.pi / 2)).astype(np.float32)
+    return np.concatenate([edges(np.float32), halves, np.arange(0, 1 << 32, stride, np.uint64).astype(np.uint32).view(np.float32)])
 
 
 def every_single() -> Iterator[np.ndarray]:
@@ -60,7 +61,7 @@ def every_single() -> Iterator[np.ndarray]:
 def double_points(low: float, high: float, count: int) -> np.ndarray:
     """All exponents, dense between `low` and `high`, at these ends, near 1, at subnormals and next to multiples of pi/2."""
     random = np.random.default_rng(7)
-    halves = np.arange(1, 2000) * (math.pi / 2)
+    halves = np.concatenate([np.arange(1, 2000), random.integers(2000, 1 << 31, 2000)]) * (math.pi / 2)
     return np.concatenate([
         edges(np.float64), random_bits(np.float64, count, random),
         random.standard_normal(count) * np.exp(random.uniform(-8, 8, count)), random.uniform(low, high, count),

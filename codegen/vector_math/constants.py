@@ -66,15 +66,15 @@ def short_pair(value: Fraction, x: Value) -> tuple[float, float]:
 
 
 @cache
-def _parts_with_short_second(value: Fraction, bits: int) -> tuple[float, ...]:
-    digits = FORMATS[bits].digits
-    return _parts(value, digits, 23 if bits == 64 else 7, digits, digits)
+def _parts_with_short_second(value: Fraction, bits: int, digits: int) -> tuple[float, ...]:
+    whole = FORMATS[bits].digits
+    return _parts(value, whole, digits, whole)
 
 
-def short_second(value: Fraction, x: Value) -> tuple[float, float, float, float]:
-    """`value` as a sum of four in the format of x, the second so short that its product with a quotient in the range of sin is exact."""
-    first, second, third, fourth = _parts_with_short_second(value, x.bits)
-    return first, second, third, fourth
+def short_second(value: Fraction, digits: int, x: Value) -> tuple[float, float, float]:
+    """`value` as a sum of three in the format of x, the second with so many digits."""
+    first, second, third = _parts_with_short_second(value, x.bits, digits)
+    return first, second, third
 
 
 def _two_over_pi(bits: int) -> Fraction:

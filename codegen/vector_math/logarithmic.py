@@ -136,10 +136,11 @@ def log_of_one_plus(t: Value, t_low: Value | None, outside: Value, argument: Val
     power = power_of_two_below(u, 0.75)
     inverse = to_float(2 * bits_of(1.0, f.bits) - power)
     k, g = scaled_exponent(power, bias), fma(t, inverse, inverse - 1.0)
+    small = log1p_minus(g)
     if t_low is not None:
-        g = fma(low, inverse, g)
+        small = fma(low, inverse, small)
     high_ln2, low_ln2 = short_pair(LN2, t)
-    return fma(k, high_ln2 * scale, g + fma(k, low_ln2 * scale, log1p_minus(g)))
+    return fma(k, high_ln2 * scale, g + fma(k, low_ln2 * scale, small))
 
 
 def log1p(x: Value) -> Value:

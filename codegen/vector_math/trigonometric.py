@@ -26,6 +26,7 @@ from adjit.codegen.vector_math.constants import HALF_PI, payne_hanek_rows, short
 from adjit.codegen.vector_math.language import Value, fma, like, rare, select, to_bits, to_float
 
 _CODY_WAITE_LIMIT = {32: 2.0**16, 64: 2.0**30}
+_TAN_LIMIT_EXPONENT = {32: 11, 64: 26}
 Reduced = tuple[Value, Value, Value, Value]
 
 
@@ -106,21 +107,23 @@ def sin_cos_pairs(r: Value, low: Value) -> tuple[Pair, Pair]:
 def _reduce_for_tan(x: Value) -> tuple[Value, Value, Value]:
     """x = q pi/2 + r + low, |low| small against 1 but not against r.
 
-    The second constant is so short that its product with q is exact: then r is rounded once, and what is left can be computed.
+    The second constant is so short that its product with q is exact: then r is rounded once, or not at all where it is small, and what
+    is left can be computed. The third product is rounded, which the arguments next to multiples of pi/2 permit up to the limit.
     """
     f, a = x.format, abs(x)
-    c1, c2, c3, c4 = short_second(HALF_PI, x)
+    limit = _TAN_LIMIT_EXPONENT[f.bits]
+    c1, c2, c3 = short_second(HALF_PI, f.digits - limit, x)
     t = fma(x, 2 / math.pi, 1.5 * f.unit)
     q = t - 1.5 * f.unit
     r1 = minus_product(x, q, c1)
     r = fma(q, -c2, r1)
-    low = fma(q, -c4, fma(q, -c3, fma(q, -c2, -(r - r1))))
+    low = fma(q, -c3, fma(q, -c2, -(r - r1)))
 
     def huge() -> tuple[Value, Value, Value]:
         integer, _, high, rest = _reduce_huge(a)
         return integer, flip(high, sign_of(x)), flip(rest, sign_of(x))
 
-    integer, r, low = rare(a > _CODY_WAITE_LIMIT[a.bits], huge, to_bits(t), r, low)
+    integer, r, low = rare(a > 2.0**limit, huge, to_bits(t), r, low)
     return integer, r, low
 
 
