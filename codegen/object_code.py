@@ -58,8 +58,8 @@ def emit_objects(texts: Sequence[str], target: Target, verify: bool = False, thr
     return objects
 
 
-def emit_object(text: str, target: Target, verify: bool = False) -> bytes:
-    """The object code of one module; as `emit_objects`."""
+def emit_object(text: str, target: Target, verify: bool = False, promote: bool = False) -> bytes:
+    """The object code of one module; as `emit_objects`. To `promote` it is to put variables that lie on the stack into registers."""
     from llvmlite.binding import ModuleRef, create_context, ffi
 
     parse, emit = _unlocked("LLVMPY_ParseAssembly"), _unlocked("LLVMPY_TargetMachineEmitToMemory")
@@ -77,6 +77,8 @@ def emit_object(text: str, target: Target, verify: bool = False) -> bytes:
                     raise RuntimeError(f"LLVM does not understand a module: {message}")
                 if verify:
                     module.verify()
+                if promote:
+                    _promote(module, machine)
                 with ffi.OutputString() as problem:
                     buffer = emit(machine, module, 1, problem)
                     if not buffer:
@@ -85,6 +87,15 @@ def emit_object(text: str, target: Target, verify: bool = False) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
         free.append(machine)
     return code
+
+
+def _promote(module: Any, machine: Any) -> None:
+    """The one pass that text with variables needs: all others together take longer than code generation, and save a call some ns."""
+    from llvmlite.binding import create_new_module_pass_manager, create_pass_builder, create_pipeline_tuning_options
+
+    passes = create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(module, create_pass_builder(machine, create_pipeline_tuning_options(speed_level=1)))
 
 
 @cache

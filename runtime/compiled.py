@@ -20,7 +20,7 @@ from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
-from adjit.runtime.native_entry import activate, callable_type
+from adjit.runtime.native_entry import activate, callable_type, entry_is_ready
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
 from adjit.tracer.box import ByReference
@@ -110,9 +110,10 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        if not self._is_native:
+        kind = callable_type(BoundCompiledFunction)
+        if not self._is_native or not entry_is_ready(kind, self.choices.threads or 0):
             return BoundCompiledFunction(self, instance)
-        bound = callable_type(BoundCompiledFunction)(self, instance)
+        bound = kind(self, instance)
         activate(bound, self._cache.record, instance)
         return bound
 
@@ -224,11 +225,11 @@ class CompiledFunction:
         self._cache.clear()
 
     def _hand_over(self, program: Program) -> None:
-        """Have the native entry run a program from the next call on, if it can."""
+        """Have the native entry run a program from the next call on, if it can, and is there already."""
         record = program.recorded()
         if record is not None:
             self._cache.record.offer(record)
-            if not self._is_native:
+            if not self._is_native and entry_is_ready(type(self), program.threads):
                 self._is_native = True
                 activate(self, self._cache.record)
 

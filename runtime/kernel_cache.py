@@ -27,6 +27,7 @@ from adjit import codegen
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.ir.dataclass import dataclass
 from adjit.ir.on_demand import OnDemand
+from adjit.ir.version import VERSION
 from adjit.runtime import settings
 
 if TYPE_CHECKING:
@@ -58,6 +59,15 @@ def environment() -> str:
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     compiler = [f"{name}={os.environ[name]}" for name in _COMPILER_VARIABLES if name in os.environ]
     return "\n".join([*packages, generator, *compiler, python, platform.machine(), binding.get_host_cpu_name(), features])
+
+
+@cache
+def compiler() -> tuple[str, ...]:
+    """What the object code of a text depends on besides it, and its target."""
+    import llvmlite
+    from llvmlite import binding
+
+    return VERSION, f"llvmlite {llvmlite.__version__}", f"LLVM {'.'.join(map(str, binding.llvm_version_info))}"
 
 
 def sha256(content: bytes) -> str:

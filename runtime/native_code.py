@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import cache
 from typing import TYPE_CHECKING
 
 from adjit.codegen.link import LoadedKernel
@@ -13,9 +12,9 @@ from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
-from adjit.ir.version import VERSION
 from adjit.runtime import settings
-from adjit.runtime.kernel_cache import obtain_code, sha256
+from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
+from adjit.runtime.native_threads import TEAM_CODE
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
@@ -60,15 +59,8 @@ def obtain_program(planned: Graph, target: Target, timed: bool = False, threads:
     """
     code = native.lower_program(planned, target, timed=timed)
     text = code.text
+    if threads > 1 and any(call.parallel for call in code.calls):
+        TEAM_CODE.start()
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
     loaded, origin = obtain_code(key, lambda: native.compile_program_text(text, target, settings.VERIFY.get(), threads))
     return NativeCode(loaded, native.make_artifact(planned, code, target), origin, key)
-
-
-@cache
-def compiler() -> tuple[str, ...]:
-    """What the object code of a text depends on besides it, and its target."""
-    import llvmlite
-    from llvmlite import binding
-
-    return VERSION, f"llvmlite {llvmlite.__version__}", f"LLVM {'.'.join(map(str, binding.llvm_version_info))}"

@@ -1,22 +1,20 @@
 """Compiled functions that are called as machine code: a type of callable objects whose calls go straight to the native entry.
 
     function = callable_type(CompiledFunction)(fun, choices)     # called in Python, until
-    activate(function, record)                                  # the entry tries the programs of `record` first
+    if entry_is_ready(type(function), threads):
+        activate(function, record)                              # the entry tries the programs of `record` first
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from adjit.codegen.native import object_layout
 from adjit.ir.on_demand import OnDemand
 from adjit.runtime.entry_records import FunctionRecord
-from adjit.runtime.kernel_cache import obtain_code, sha256
-from adjit.runtime.native_code import compiler
-from adjit.runtime.native_threads import keep_forever
+from adjit.runtime.prepared_code import PreparedCode, keep_forever
 
 if TYPE_CHECKING:
     from adjit.codegen.native import entry
@@ -65,19 +63,33 @@ def callable_type(base: type) -> type:
     return made
 
 
+def entry_is_ready(kind: type, threads: int) -> bool:
+    """Whether objects of a `callable_type` can be activated; if not, their entry is being compiled from now on.
+
+    It is by then where there is to be one thread only: then it is compiled at once.
+    """
+    code = _entry(kind)
+    if threads == 1:
+        code.get()
+    else:
+        code.start()
+    return code.loaded is not None
+
+
 def activate(function: Any, record: FunctionRecord, bound: object = None) -> None:
     """Have calls of an object of a `callable_type` go to the entry, as a method of `bound`; the object keeps `record` and `bound` alive."""
-    kind = type(function)
+    address = _entry(type(function)).get().address
     object.__setattr__(function, _RECORD, record.address)
     if bound is not None:
         object.__setattr__(function, _BOUND, id(bound))
-    object.__setattr__(function, _VECTORCALL, _entry(kind.__basicsize__ - 16))
+    object.__setattr__(function, _VECTORCALL, address)
+
+
+def _entry(kind: type) -> PreparedCode:
+    """The entry of a type. Its code stays until the process ends: arrays may give back their blocks at any time."""
+    return _entry_at(kind.__basicsize__ - 16)
 
 
 @cache
-def _entry(field: int) -> int:
-    """The address of the entry. Its code stays until the process ends: arrays may give back their blocks at any time."""
-    key = sha256(json.dumps([*compiler(), "entry", entry.entry_text(field)]).encode())
-    loaded, _ = obtain_code(key, lambda: entry.compile_entry(field))
-    keep_forever(loaded)
-    return loaded.address
+def _entry_at(field: int) -> PreparedCode:
+    return PreparedCode(lambda: entry.entry_text(field), lambda text: entry.compile_entry(text))

@@ -10,11 +10,9 @@ import ctypes
 import os
 from dataclasses import field
 
-from adjit.codegen.link import LoadedKernel
 from adjit.codegen.native.thread_pool import TEAM_BYTES, compile_pool, pool_text
 from adjit.ir.dataclass import dataclass
-from adjit.runtime.kernel_cache import obtain_code, sha256
-from adjit.runtime.native_code import compiler
+from adjit.runtime.prepared_code import PreparedCode, keep_forever
 
 _LINE = 64
 
@@ -51,7 +49,7 @@ class Pool:
 
 def make_pool(team: Team, threads: int) -> Pool:
     """What lets a program use `threads` threads, the calling one among them, of a team."""
-    code = _code()
+    code = TEAM_CODE.get()
     fields = _PoolFields(code.address, team.address, threads)
     keep_forever(fields)
     return Pool(team, threads, ctypes.addressof(fields), code.address, fields)
@@ -69,17 +67,6 @@ def pool_for(threads: int) -> Pool | None:
     return found if found is not None else _pools.setdefault(threads, make_pool(_TEAM, threads))
 
 
-def keep_forever(thing: object) -> None:
-    """Not even the end of the interpreter frees it: threads may be at work in it until the process is gone."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-
-
-def _code() -> LoadedKernel:
-    key = sha256("\n".join([*compiler(), "thread pool", pool_text()]).encode())
-    loaded, _ = obtain_code(key, compile_pool)
-    keep_forever(loaded)
-    return loaded
-
-
+TEAM_CODE = PreparedCode(pool_text, compile_pool)
 _TEAM = Team()
 _pools: dict[int, Pool] = {}

@@ -10,13 +10,19 @@ import pytest
 
 import adjit
 from adjit.codegen.native import object_layout
+from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native_entry import callable_type, entry_is_ready
 
 needs_entry = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 
 X = np.arange(6.0).reshape(2, 3)
 V = np.arange(3.0)
+
+if object_layout.known():
+    for kind in (CompiledFunction, BoundCompiledFunction):
+        entry_is_ready(callable_type(kind), 1)      # else it comes some calls later
 
 
 def hot(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledFunction:

@@ -106,6 +106,18 @@ def test_a_program_in_parts_has_the_bits_of_one_in_one_piece(planned: Graph, tex
     assert results[0] == results[1]
 
 
+def test_the_thread_pool_is_compiled_where_a_program_uses_it() -> None:
+    script = """
+        import numpy as np, adjit as aj
+        from adjit.runtime.native_threads import TEAM_CODE
+        def loaded_after(size):
+            aj.compile(lambda x: np.tanh(x) * 2 + np.exp(-x * x), backend="native", threads=2)(np.ones(size))
+            return TEAM_CODE.loaded is not None
+        print(loaded_after(10), loaded_after(1_000_000))
+    """
+    assert run(script) == "False True"
+
+
 def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     emitted_by = []
     emit = object_code.emit_object
@@ -146,6 +158,49 @@ def test_many_threads_compile_at_once(text: str) -> None:
     for thread in threads:
         thread.join()
     assert found == [wanted] * 8
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread(threads: str) -> None:
+    script = """
+        import threading, time
+        import numpy as np, adjit as aj
+        from adjit.codegen.native import entry
+        compile_entry, made_by = entry.compile_entry, []
+        def noted(text):
+            made_by.append(threading.get_ident())
+            return compile_entry(text)
+        entry.compile_entry = noted
+        function = aj.compile(lambda x: x + 1, backend="native")
+        for _ in range(1000):
+            assert (function(np.zeros(3)) == 1).all()
+            if function._cache.record.hits:
+                break
+            time.sleep(0.01)
+        else:
+            raise AssertionError("the entry never ran")
+        assert len(made_by) == 1
+        print(made_by[0] == threading.get_ident(), threading.active_count())
+    """
+    assert run(script, ADJIT_THREADS=threads) == f"{threads == '1'} 1"
+
+
+def test_a_process_may_end_while_the_entry_is_compiled() -> None:
+    assert run("""
+        import numpy as np, adjit as aj
+        function = aj.compile(lambda x: np.sin(x) @ x.T, backend="native", threads=2)
+        function(np.ones((2, 2)))
+        function(np.ones((2, 2)))
+        print("over")
+    """) == "over"
+
+
+def run(script: str, **environment: str) -> str:
+    """What a process prints that compiles everything anew; what it says besides is an error."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=200,
+                          env={**os.environ, "ADJIT_CACHE_SIZE": "0", **environment})
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -217,6 +272,4 @@ def test_children_forked_while_others_compile_can_compile() -> None:
             thread.join()
         print(ends)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=200,
-                          env={**os.environ, "ADJIT_CACHE_SIZE": "0"})
-    assert done.stdout == f"{[0] * 10}\n", done.stderr
+    assert run(script) == str([0] * 10)

@@ -1,6 +1,7 @@
 """The native entry: machine code that Python calls in place of a compiled function, from the check of the arguments to the tree of results.
 
-    object = compile_entry(field)   # `field`: where in the callable object the address of its FUNCTION record is, then what it is bound to
+    object = compile_entry(entry_text(field))   # `field`: where in callable objects the address of the FUNCTION record is, then that of
+                                                # what they are bound to
 
 It goes through the programs of the function (`entry_records.py`), the one used last first. Where the arguments are what a program was
 compiled for, it runs that; whatever else they are, it calls the function's slow path in Python with the same arguments, and has changed
@@ -14,6 +15,8 @@ from adjit.codegen.native import entry_arguments, entry_blocks, entry_results, e
 from adjit.codegen.native import object_layout as layout
 from adjit.codegen.native.entry_records import FUNCTION, PROGRAM
 from adjit.codegen.native.routine_text import RoutineText
+from adjit.codegen.object_code import emit_object
+from adjit.codegen.target import TARGETS
 
 SYMBOL = "adjit_entry"
 
@@ -46,19 +49,9 @@ def entry_text(field: int) -> str:
     return str(text)
 
 
-def compile_entry(field: int) -> CompiledObject:
+def compile_entry(text: str) -> CompiledObject:
     """The entry's object code, for x86-64."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(cpu="x86-64", opt=1, reloc="pic", codemodel="small", jit=True)
-    module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{entry_text(field)}')
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return CompiledObject(machine.emit_object(module), SYMBOL)
+    return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True, promote=True), SYMBOL)
 
 
 def _write_in_mode(text: RoutineText) -> None:

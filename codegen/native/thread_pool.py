@@ -24,6 +24,8 @@ done faster on two threads that were at work just before, work of 30 us on any (
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
+from adjit.codegen.object_code import emit_object
+from adjit.codegen.target import TARGETS
 
 SYMBOL = "adjit_launch"
 MOST_RANGES = 64
@@ -370,14 +372,6 @@ finish:
 """
 
 
-def compile_pool() -> CompiledObject:
+def compile_pool(text: str) -> CompiledObject:
     """The pool's object code; its entry is `adjit_launch`."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(      # compiled in a fifth of the time, and 15 ns slower a launch
-        cpu="x86-64", features="+sse2", opt=0, reloc="pic", codemodel="small", jit=True)
-    module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{pool_text()}')
-    module.verify()
-    return CompiledObject(machine.emit_object(module), SYMBOL)
+    return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True), SYMBOL)

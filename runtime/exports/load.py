@@ -34,7 +34,7 @@ from adjit.runtime.exports.record import make_loaded_record
 from adjit.runtime.exports.trees import put_together, take_apart
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native_code import NativeCode, native_target
-from adjit.runtime.native_entry import activate, callable_type
+from adjit.runtime.native_entry import activate, callable_type, entry_is_ready
 from adjit.runtime.native_executable import NativeExecutable
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class LoadedFunction:
         self.arguments = _stored(interface, tensors, given)
         self._record = FunctionRecord(LoadedFunction.__call__, in_any_mode=True)
         self._calls = 0         # by way of Python
+        self._suits_entry = False       # whether calls are to go there once it is ready
         self._changing = Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -90,12 +91,15 @@ class LoadedFunction:
         return f"<loaded {self.__name__}, {self.level}>"
 
     def _count(self) -> None:
-        """From the second call on, calls go to the native entry where it knows the program; the first one does not wait for that."""
+        """From the second call on, calls go to the native entry where it knows the program, once it is there."""
         with self._changing:
             self._calls += 1
             record = make_loaded_record(self, self.interface, self._executable, self._own) if self._calls == 2 else None
             if record is not None:
                 self._record.offer(record)
+                self._suits_entry = True
+            if self._suits_entry and entry_is_ready(type(self), self._executable.threads):
+                self._suits_entry = False
                 activate(self, self._record)
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
