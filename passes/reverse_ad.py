@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
@@ -15,15 +16,20 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.passes.choose_saved_values import choose_saved_values
 from adjit.passes.derivative_path import find_path
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.options import Options
-from adjit.passes.reverse_control_flow import PullBack, open_control_flow
 from adjit.passes.simplify import simplify
 from adjit.passes.split_joint import Halves, split_joint
+
+if TYPE_CHECKING:
+    from adjit.passes import reverse_control_flow as loops
+else:
+    loops = OnDemand("adjit.passes.reverse_control_flow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Forward:
     path: frozenset[Value]
     values: dict[Value, Value] = field(default_factory=dict)
     residuals: dict[Op, tuple[Value, ...]] = field(default_factory=dict)
-    pull_back: dict[Op, PullBack] = field(default_factory=dict)
+    pull_back: dict[Op, loops.PullBack] = field(default_factory=dict)
 
     @property
     def results(self) -> tuple[Value, ...]:
@@ -66,7 +72,7 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
             outs = builder.inline(op.regions[1], operands, role)
             results, forward.residuals[op] = outs[:len(op.results)], outs[len(op.results):]
         elif on_path and op.name in CONTROL_FLOW:
-            opened = open_control_flow(builder, op, operands, forward.path, cut_region, role)
+            opened = loops.open_control_flow(builder, op, operands, forward.path, cut_region, role)
             results, forward.pull_back[op] = opened.results, opened.pull_back
         else:
             results = append_copy(builder, op, operands, op.regions, role)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from adjit.ir.graph import Graph
+from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
-from adjit.passes.move_out_of_loops import move_out_of_loops
 from adjit.passes.options import Options
-from adjit.passes.prune_loops import prune_loops
 from adjit.passes.regions import in_regions
 from adjit.passes.simplify import simplify
 
-STEPS = (prune_loops, move_out_of_loops, simplify, eliminate_common_subexpressions, eliminate_dead_code, prune_loops)
+if TYPE_CHECKING:
+    from adjit.passes import move_out_of_loops, prune_loops
+else:
+    move_out_of_loops = OnDemand("adjit.passes.move_out_of_loops")
+    prune_loops = OnDemand("adjit.passes.prune_loops")
+
+CLEANING = (simplify, eliminate_common_subexpressions, eliminate_dead_code)
 
 
 def simplify_loops(graph: Graph, options: Options) -> Graph:
@@ -45,8 +52,8 @@ def simplify_loops(graph: Graph, options: Options) -> Graph:
     if not any(op.name in CONTROL_FLOW for op in graph.ops):
         return graph
     graph = in_regions(graph, lambda region: simplify_loops(region, options))
-    for step in STEPS:
+    graph = move_out_of_loops.move_out_of_loops(prune_loops.prune_loops(graph, options), options)
+    for step in CLEANING:
         graph = step(graph, options)
-        if step in (simplify, eliminate_common_subexpressions, eliminate_dead_code):
-            graph = in_regions(graph, lambda region, step=step: step(region, options))     # type: ignore[misc]
-    return graph
+        graph = in_regions(graph, lambda region, step=step: step(region, options))     # type: ignore[misc]
+    return prune_loops.prune_loops(graph, options)

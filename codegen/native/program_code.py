@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 
 from adjit.codegen.native.step_code import StepCode
@@ -77,5 +76,7 @@ LowerGraph = Callable[[Graph, Pitches], ProgramCode]
 
 def region_prefix(region: Graph, pitches: Pitches) -> str:
     """What all names of a region's program begin with: equal for equal regions only."""
+    import hashlib  # loads OpenSSL: not at `import adjit`
+
     text = print_graph(region, locations=False) + "".join(f"{param} by {pitch}\n" for param, pitch in pitches.items())
     return f"region_{hashlib.sha256(text.encode()).hexdigest()[:16]}_"
