@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import Role
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import is_float
 from adjit.passes.rewrite import Rewriter, RuleTable
@@ -72,6 +73,60 @@ def reduce_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     left = [axis for axis in range(len(shape)) if axis not in op.attrs["axes"]]
     kept = tuple(left.index(place) for place in inner.attrs["axes"] if place in left)
     return ops.broadcast(value, shape=op.result.type.shape, axes=kept)
+
+
+@REDUCTIONS.rule("reduce_sum")
+def sum_of_product(op: Op, graph: Rewriter) -> Value | None:
+    """sum(a b) over rows -> sum(a) b, and over columns -> a sum(b): a product with one vector. In gradients only: what the user wrote is
+    rounded as it is written."""
+    product = _product(op.operands[0], graph) if op.role is not Role.PRIMAL else None
+    if product is None:
+        return None
+    rank, (a, b) = product.result.type.rank, product.operands
+    turn_a, turn_b = product.attrs["transpose_a"], product.attrs["transpose_b"]
+    axes = op.attrs["axes"]
+    rows, columns = ((rank - 2 in axes) and product.result.type.shape[-2] > 1, (rank - 1 in axes) and product.result.type.shape[-1] > 1)
+    if not rows and not columns:
+        return None
+    if rows:
+        a = _sum_that_stays(a, rank - 1 if turn_a else rank - 2)
+    if columns:
+        b = _sum_that_stays(b, rank - 2 if turn_b else rank - 1)
+    return ops.reduce_sum(ops.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b), axes=axes)
+
+
+@REDUCTIONS.rule("reduce_sum")
+def sum_before_signs_and_terms(op: Op, graph: Rewriter) -> Value | None:
+    """sum(-x) -> -sum(x) and sum(x + y) -> sum(x) + sum(y) in gradients, where a product is in reach of `sum_of_product`."""
+    value = op.operands[0]
+    inner = graph.maker(value, "negative", "add")
+    if inner is None or op.role is Role.PRIMAL or not graph.used_once(value) or not _sums_a_product(op, inner, graph):
+        return None
+    return inner.definition(*(ops.reduce_sum(term, axes=op.attrs["axes"]) for term in inner.operands))
+
+
+def _sums_a_product(op: Op, inner: Op, graph: Rewriter) -> bool:
+    """Whether a term of `inner`, or of what is its only operand, is a product whose rows or columns are summed."""
+    rank = op.operands[0].type.rank
+    for term in inner.operands:
+        deeper = graph.maker(term, "add") if inner.name == "negative" and graph.used_once(term) else None
+        if _product(term, graph) is not None and not {rank - 1, rank - 2}.isdisjoint(op.attrs["axes"]):
+            return True
+        if deeper is not None and _sums_a_product(op, deeper, graph):
+            return True
+    return False
+
+
+def _product(value: Value, graph: Rewriter) -> Op | None:
+    """The matmul of floats that makes `value`, where nothing else reads it."""
+    product = graph.maker(value, "matmul")
+    return product if product is not None and graph.used_once(value) and is_float(value.type.dtype) and value.type.size else None
+
+
+def _sum_that_stays(matrix: Value, axis: int) -> Value:
+    """The sum over an axis, which becomes an axis of one."""
+    shape = tuple(1 if other == axis else size for other, size in enumerate(matrix.type.shape))
+    return ops.reshape(ops.reduce_sum(matrix, axes=(axis,)), shape=shape)
 
 
 def _is_exact(count: int, dtype: np.dtype) -> bool:

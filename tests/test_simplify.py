@@ -9,10 +9,11 @@ import pytest
 
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
-from adjit.ir.graph import Op, Value
+from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.types import F32, TensorType
+from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.options import Options
 from adjit.passes.rewrite import Rewriter, RuleTable, rewrite
 from adjit.passes.simplify import simplify
@@ -34,6 +35,48 @@ def test_a_sum_of_equal_numbers_is_the_nearest_to_the_exact_sum() -> None:
         ops.reduce_sum(ops.broadcast(v, shape=(37, 1000), axes=(1,)), axes=(0,))])
     (got,) = interpret(simplify(graph, Options()), [x])
     np.testing.assert_array_equal(got, (x.astype(np.float64) * 37).astype(F32))
+
+
+def sum_of_product(axes: tuple[int, ...], transpose_a: bool, transpose_b: bool, role: str) -> Graph:
+    """-(a b + x) of 3 products of 4 by 5 by 6, summed."""
+    a, b = "3,5,4" if transpose_a else "3,4,5", "3,6,5" if transpose_b else "3,5,6"
+    left = ",".join(size for axis, size in enumerate("346") if axis not in axes)
+    flags = f"transpose_a={str(transpose_a).lower()}, transpose_b={str(transpose_b).lower()}"
+    return parse(f"""\
+graph @f(%a: f64[{a}], %b: f64[{b}], %x: f64[3,4,6]) {{
+  %p: f64[3,4,6] = matmul %a, %b {{{flags}}}  # model.py:1 in f, {role}
+  %s: f64[3,4,6] = add %p, %x  # model.py:1 in f, {role}
+  %n: f64[3,4,6] = negative %s  # model.py:1 in f, {role}
+  %r: f64[{left}] = reduce_sum %n {{axes={axes}}}  # model.py:1 in f, {role}
+  return %r
+}}
+""")
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize(("axes", "rows", "columns"), [
+    ((0,), 4, 6), ((1,), 1, 6), ((2,), 4, 1), ((0, 1), 1, 6), ((0, 2), 4, 1), ((1, 2), 1, 1), ((0, 1, 2), 1, 1)], ids=str)
+def test_sums_of_products_are_products_of_sums_in_gradients(
+        axes: tuple[int, ...], rows: int, columns: int, transpose_a: bool, transpose_b: bool) -> None:
+    before = sum_of_product(axes, transpose_a, transpose_b, "adjoint")
+    after = eliminate_dead_code(simplify(before, Options()), Options())
+    (product,) = [op for op in after.ops if op.name == "matmul"]
+    assert product.result.type.shape[-2:] == (rows, columns)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(param.type.shape) for param in before.params]
+    np.testing.assert_allclose(interpret(after, arrays)[0], interpret(before, arrays)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_sums_of_products_that_the_user_wrote_stay() -> None:
+    before = sum_of_product((1, 2), False, False, "primal")
+    assert [op.name for op in simplify(before, Options()).ops] == ["matmul", "add", "negative", "reduce_sum"]
+
+
+def test_a_product_that_something_else_reads_stays() -> None:
+    before = sum_of_product((1,), False, False, "adjoint")
+    before = before.with_ops(before.ops, (*before.results, before.ops[0].result))
+    assert [op.result.type.shape for op in simplify(before, Options()).ops if op.name == "matmul"] == [(3, 4, 6)]
 
 
 def test_a_rule_that_changes_the_type_is_named() -> None:
