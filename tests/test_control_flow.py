@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 import adjit as aj
 import adjit.ir.ops.control_flow as control_flow
 from adjit.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from adjit.runtime.native_executable import NativeExecutable
 
 BACKENDS = ("interpret", "numba", "native")
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -569,3 +572,27 @@ def test_index_out_of_range_in_a_loop_within_a_loop(backend: str) -> None:
     with pytest.raises(IndexError, match="out of range for axis 0 of size 3") as caught:
         f(X, np.asarray(2))
     assert backend == "interpret" or "# the place" in str(caught.value)
+
+
+@pytest.mark.parametrize("loop", ["scan", "fori_loop"])
+def test_steps_of_a_region_that_are_worth_it_go_to_the_threads(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    launches = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    def launch(pool: int, step: int, places: int, tasks: int) -> int:
+        launches.append(tasks)
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(step)(places, 0, tasks)
+
+    pool = ctypes.c_void_p(ctypes.cast(launch, ctypes.c_void_p).value)
+    monkeypatch.setattr(NativeExecutable, "pool", SimpleNamespace(address=ctypes.addressof(pool)))
+
+    @aj.compile(backend="native", threads=2)
+    def power(h: Any, a: Any) -> Any:
+        if loop == "scan":
+            return aj.scan(lambda h, _: (h @ a, None), h, None, length=5)[0]
+        return aj.fori_loop(0, 5, lambda _, h: h @ a, h)
+
+    h, a = np.ones((256, 256)), np.full((256, 256), 0.5)
+    close(power(h, a), h @ a @ a @ a @ a @ a)
+    assert launches == launches[:len(launches) // 5] * 5
+    assert min(launches) > 1

@@ -1,8 +1,8 @@
 """Loops and branches as steps: each region is a program of its own (`program.py`), which the step calls with the pointers of every run.
 
 Slices and rows are reached by pointers into the arrays that they are slices and rows of. What is carried lies where it ends, in the
-results of the op, and is written over in place; where the region's plan has it elsewhere it is copied back after each run. Regions
-run on one thread.
+results of the op, and is written over in place; where the region's plan has it elsewhere it is copied back after each run. The runs follow
+one another on one thread; steps of a region that are worth it go to the pool.
 """
 
 from __future__ import annotations
@@ -160,6 +160,7 @@ class _Text(StepText):
         """Pointers to the operands, the results and the scratch memory."""
         operands, results = len(self.op.operands), len(self.op.results)
         pointers = [self.place(number) for number in range(operands + results + 1)]
+        self.pool = self.place(operands + results + 1)
         return pointers[:operands], pointers[operands:-1], pointers[-1]
 
     def arrays(self, number: int) -> tuple[str, str]:
@@ -207,7 +208,7 @@ class _Text(StepText):
     def call_region(self, number: int, params: str, targets: str, scratch: str) -> None:
         """Run a region; where it fails, return."""
         program = self.programs[number]
-        status = self.let(f"call i64 @{program.entry}(ptr {params}, ptr {targets}, ptr {scratch}, ptr null)")
+        status = self.let(f"call i64 @{program.entry}(ptr {params}, ptr {targets}, ptr {scratch}, ptr {self.pool})")
         if not program.checks:
             return
         good, bad = (f"{name}{self.fresh()}" for name in ("good", "bad"))

@@ -26,10 +26,13 @@ from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op, Slot, meaning
 from adjit.ir.layout import Handing, Layout
-from adjit.ir.ops.control_flow import title
+from adjit.ir.ops.control_flow import CONTROL_FLOW, title
 
 CALLS = 128
 """Calls of steps in one function: longer ones take LLVM more than linear time."""
+
+POOL = Slot("pool", 0)
+"""What loops and branches are given besides memory: the pool, for the steps in their regions."""
 
 PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
 ARGUMENTS = "ptr %params, ptr %results, ptr %arena, ptr %pool"
@@ -132,7 +135,8 @@ def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps, pitches: Pitch
     results = op.slots[:len(op.results)]
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
-    return [Call(steps.name(code), code, (*operands, *results, scratch), number, title(op)) for code in steps.lower(op, shared, pitched)]
+    places = (*operands, *results, scratch, *([POOL] if op.name in CONTROL_FLOW else []))
+    return [Call(steps.name(code), code, places, number, title(op)) for code in steps.lower(op, shared, pitched)]
 
 
 def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:
@@ -191,6 +195,8 @@ def _store(slot: Slot | str | None, offset: int, name: str, place: str) -> list[
     """Puts an address into an element of the array of places: that many bytes behind the beginning of a slot, or that of a constant."""
     if not isinstance(slot, Slot):
         return [f"  store ptr {'null' if slot is None else '@' + slot}, ptr {place}"]
+    if slot is POOL:
+        return [f"  store ptr %pool, ptr {place}"]
     if slot.space == "arena":
         return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset + offset}", f"  store ptr %a{name}, ptr {place}"]
     lines = [f"  %at{name} = getelementptr ptr, ptr %{slot.space}s, i64 {slot.offset}", f"  %a{name} = load ptr, ptr %at{name}"]
