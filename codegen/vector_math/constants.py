@@ -13,7 +13,6 @@ HALF_PI = Fraction("1.5707963267948966192313216916397514420985846996875529104874
 LOG2_E = Fraction("1.4426950408889634073599246810018921374266459541529859341354494")
 LOG10_E = Fraction("0.43429448190325182765112891891660508229439700580366656611445378")
 LOG10_2 = Fraction("0.30102999566398119521373889472449302676818988146210854131042746")
-TWO_THIRDS = Fraction(2, 3)
 DIGAMMA_ROOT = Fraction("1.4616321449683623412626595423257213284681962040064463512959884")
 
 
@@ -75,6 +74,16 @@ def short_second(value: Fraction, digits: int, x: Value) -> tuple[float, float, 
     """`value` as a sum of three in the format of x, the second with so many digits."""
     first, second, third = _parts_with_short_second(value, x.bits, digits)
     return first, second, third
+
+
+def log_of_ratio(a: int, b: int) -> Fraction:
+    """log(a / b) to 150 bits, for numbers that are near each other: 2 arctanh((a - b) / (a + b))."""
+    one, difference, total = 1 << 160, a - b, a + b
+    power, result, k = one * difference // total, 0, 1
+    while power not in (0, -1):
+        result += power // k
+        power, k = power * difference**2 // total**2, k + 2
+    return Fraction(2 * result, one)
 
 
 def _two_over_pi(bits: int) -> Fraction:

@@ -64,6 +64,13 @@ def bits_of(number: float, bits: int) -> int:
     return int(pattern)
 
 
+def float_of(pattern: int, bits: int) -> float:
+    """The float with these bits."""
+    float_code, integer_code = {32: ("<f", "<I"), 64: ("<d", "<Q")}[bits]
+    (number,) = struct.unpack(float_code, struct.pack(integer_code, pattern))
+    return float(number)
+
+
 class Emitter(ABC):
     """Takes down the instructions of one function. Equal instructions, `rare` ones too, are emitted once."""
 

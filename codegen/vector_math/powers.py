@@ -1,12 +1,15 @@
 """cbrt, hypot, power.
 
-power(x, y) = e^(y log x), the logarithm with 11 bits more than the format, the product exact (fdlibm's plan; large terms as pairs);
-in float32 2^(y log2 x), computed in float64, which has those bits.
+power(x, y) = e^(y log x), the logarithm with 11 bits more than the format, the product exact: x = 2^k m and
+log x = k ln2 - log r + log(m r) with r from a table, so short that m r - 1 is exact (Tang 1990; sums as in Arm's optimized routines).
+In float32 2^(y log2 x), computed in float64, which has those bits.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from functools import cache
 
 from adjit.codegen.vector_math.building_blocks import (
     Pair,
@@ -17,15 +20,28 @@ from adjit.codegen.vector_math.building_blocks import (
     is_odd,
     minus_product,
     nearest,
+    plus_product,
     polynomial,
     power_of_two,
     two_powers,
     two_product,
-    two_sum,
 )
-from adjit.codegen.vector_math.constants import LN2, LOG2_E, TWO_THIRDS, pair, short_pair
+from adjit.codegen.vector_math.constants import LN2, LOG2_E, log_of_ratio, short_pair
 from adjit.codegen.vector_math.exponential import EXP_RANGE
-from adjit.codegen.vector_math.language import Value, bits_of, convert, copysign, fma, like, rare, select, sqrt, to_bits, to_float
+from adjit.codegen.vector_math.language import (
+    Value,
+    bits_of,
+    convert,
+    copysign,
+    float_of,
+    fma,
+    like,
+    rare,
+    select,
+    sqrt,
+    to_bits,
+    to_float,
+)
 from adjit.codegen.vector_math.logarithmic import split_exponent
 
 
@@ -75,55 +91,78 @@ def hypot(x: Value, y: Value) -> Value:
     return select(a.equals(math.inf) | b.equals(math.inf), math.inf, sqrt(fma(high, high, low * low)) * back)
 
 
+_CELLS = 7
+"""Binary digits of the index into the tables."""
+_BASE = bits_of(math.sqrt(0.5), 64) >> (52 - _CELLS) << (52 - _CELLS)
+_GRID = 2**42
+"""What the large parts of logarithms are whole multiples of one over: so short that k ln2 and their sum are exact."""
+
+
+@cache
+def _log_tables() -> tuple[tuple[float, ...], ...]:
+    """For each part of [2^-1/2, 2^1/2) an r near the inverse of its middle, a whole multiple of 1/128; -log r in two parts."""
+    inverses, logs, rests = [], [], []
+    for i in range(1 << _CELLS):
+        ends = (float_of(_BASE + (j << (52 - _CELLS)), 64) for j in (i, i + 1))
+        inverse = round(2 * 128 / sum(ends))
+        log = log_of_ratio(128, inverse)
+        high = Fraction(round(log * _GRID), _GRID)
+        inverses.append(inverse / 128)
+        logs.append(float(high))
+        rests.append(float(log - high))
+    return tuple(inverses), tuple(logs), tuple(rests)
+
+
 def _log_pair(x: Value) -> Pair:
-    """log(x) as high + low: k ln2 + 2s + s z (2/3 + z P(z)), z = s^2, what is large of it as pairs."""
-    k, m = split_exponent(x)
-    f = m - 1.0
-    d, d_low = fast_two_sum(2.0, f)
-    r = 1.0 / d
-    s = f * r
-    s_low = fma(-s, d_low, minus_product(f, s, d)) * r
-    z, z_low = two_product(s, s)
-    z_low = fma(s + s, s_low, z_low)
-    two_thirds, two_thirds_low = pair(TWO_THIRDS, x)
-    c, c_low = fast_two_sum(two_thirds, z * polynomial(z, "POW_LOG"))
-    w, w_low = two_product(s, z)
-    w_low = w_low + fma(s, z_low, s_low * z)
-    v, v_low = two_product(w, c)
-    v_low = v_low + fma(w, c_low + two_thirds_low, w_low * c)
-    ln2, ln2_low = short_pair(LN2, x)
-    a, a_low = fast_two_sum(k * ln2, s + s)
-    b, b_low = two_sum(a, v)
-    high, low = fast_two_sum(b, (b_low + a_low) + (fma(k, ln2_low, v_low) + 2.0 * s_low))
-    finite = abs(k) < math.inf
-    return select(finite, high, k), select(finite, low, 0.0)
+    """log(x) as high + low for x > 0; NaN for zero and infinity. With f = m r - 1: (k ln2 - log r) + f - f^2/2 as pairs, f^3 P(f)."""
+    f = x.format
+    fraction = (1 << f.mantissa) - 1
+    start = _BASE & fraction | 1 << f.mantissa
+    zero = f.unit + float((_BASE - start) >> f.mantissa)
+
+    def unusual() -> Pair:
+        number = (x > 0.0) & (x < math.inf)
+        return to_bits(select(number, x * 2.0**f.digits, 1.0)) - start, select(number, zero + f.digits, math.nan)
+
+    shifted = to_bits(x) - start
+    shifted, bias = rare(shifted >= bits_of(math.inf, 64) - start, unusual, shifted, like(x, zero))
+    k = to_float((shifted >> f.mantissa) | bits_of(f.unit, 64)) - bias
+    m = to_float((shifted & fraction) + _BASE)
+    cell = (shifted >> (f.mantissa - _CELLS)) & ((1 << _CELLS) - 1)
+    names = ("power_inverse", "power_log", "power_log_rest")
+    r, log, rest = (x.emitter.lookup(name, table, cell, x.type) for name, table in zip(names, _log_tables(), strict=True))
+    ln2 = Fraction(round(LN2 * _GRID), _GRID)
+    t = plus_product(like(x, -1.0), m, r)
+    a, a_low = fast_two_sum(fma(k, float(ln2), log), t)
+    square, square_low = two_product(t, t * -0.5)
+    high, high_low = fast_two_sum(a, square)
+    low = (fma(k, float(LN2 - ln2), rest) + a_low) + (square_low + high_low)
+    return high, fma(t * square, polynomial(t, "POW_LOG"), low)
 
 
 def _exp_of_pair(x: Value, x_low: Value) -> Value:
-    """e^(x + x_low), nearly rounded once."""
+    """e^(x + x_low), nearly rounded once: so that x^1 is x."""
     high, low = short_pair(LN2, x)
     n, code = nearest(x, float(LOG2_E))
-    r1 = fma(n, -high, x)
-    r = fma(n, -low, r1)
-    r_low = fma(n, -low, r1 - r) + x_low
+    r, r_low = fast_two_sum(fma(n, -high, x), fma(n, -low, x_low))
     one, rest = fast_two_sum(1.0, r)
     q = (r * r) * polynomial(r, "EXP")
     a, b = two_powers(code)
-    return (one + (rest + (q + fma(r + q, r_low, r_low)))) * a * b
+    return (one + (rest + (q + r_low))) * a * b
 
 
 def _power_of_positive(a: Value, y: Value) -> Value:
     high, low = _log_pair(a)
     p, p_low = two_product(y, high)
     least, most = EXP_RANGE[a.bits]
-    p_low = select((p > least) & (p < most), fma(y, low, p_low), 0.0)
-    return _exp_of_pair(at_most(at_least(p, least), most), p_low)
+    q = at_most(at_least(p, least), most)
+    return _exp_of_pair(q, select(q.equals(p), fma(y, low, p_low), 0.0))
 
 
 def _power_in_double(a: Value, y: Value) -> Value:
     """As `_power_of_positive`, for float32: 33 bits of the logarithm are enough, and no power in reach overflows."""
-    k, m = split_exponent(convert(a, "f64"))
-    f = m - 1.0
+    k, m = split_exponent(a)
+    k, f = convert(k, "f64"), convert(m - 1.0, "f64")
     p = convert(y, "f64") * fma(f, polynomial(f, "POW_LOG2"), k)
     p = at_most(at_least(p, -200.0), 200.0)
     n, code = nearest(p)
@@ -134,14 +173,17 @@ def _power_in_double(a: Value, y: Value) -> Value:
 def power(x: Value, y: Value) -> Value:
     f = x.format
     a, b = abs(x), abs(y)
-    z = at_most(at_least(y, -(2.0**64)), 2.0**64)   # beyond, the result is 0, 1 or infinite anyway
-    r = _power_in_double(a, z) if x.bits == 32 else _power_of_positive(a, z)
+    r = _power_in_double(a, y) if x.bits == 32 else _power_of_positive(a, y)
 
     def special() -> tuple[Value]:
         u = select(b < f.unit, b + f.unit, b)   # the last bit of it has the weight 1
         whole = (b >= f.unit) | (u - f.unit).equals(b)
         odd = whole & is_odd(to_bits(u)) & (b < 2.0 * f.unit)
-        signed = select(odd & is_negative(x), -r, r)
+        zero, infinite = a.equals(0.0), a.equals(math.inf)
+        size = select((zero & (y > 0.0)) | (infinite & (y < 0.0)), 0.0, r)
+        size = select((zero & (y < 0.0)) | (infinite & (y > 0.0)), math.inf, size)
+        size = select(a.equals(1.0) & y.equals(y), 1.0, size)
+        signed = select(odd & is_negative(x), -size, size)
         signed = select((x < 0.0) & (a < math.inf) & ~whole, math.nan, signed)
         return (select(x.equals(1.0) | y.equals(0.0), 1.0, signed),)
 
