@@ -571,7 +571,30 @@ def test_index_out_of_range_in_a_loop_within_a_loop(backend: str) -> None:
     close(f(X, np.asarray(1)), X[:, 1:].sum() + 5 * X[0, 0])
     with pytest.raises(IndexError, match="out of range for axis 0 of size 3") as caught:
         f(X, np.asarray(2))
+    assert "index 3 " in str(caught.value)
     assert backend == "interpret" or "# the place" in str(caught.value)
+
+
+@every_backend
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_index_out_of_range_among_slices_is_named(backend: str, reverse: bool) -> None:
+    """The indices of each run are a slice of an argument, or of a slice; those of the loop are carried."""
+    def picked(x: Any, rows: Any) -> Any:
+        def outer(total: Any, row: Any) -> Any:
+            return aj.scan(lambda t, i: (t + np.take(x, i), None), total, row, reverse=reverse)[0], None
+        return aj.scan(outer, 0.0, rows)[0]
+
+    def counted(x: Any, start: Any) -> Any:
+        return aj.while_loop(lambda s: s[0] < 99, lambda s: (s[0] + 1, s[1] + np.take(x, s[0])), (start, 0.0))[1]
+
+    x, rows = np.arange(7.0), np.array([[0, 3, 6], [1, 2, 5]])
+    f, g = aj.compile(picked, backend=backend), aj.compile(counted, backend=backend)
+    close(f(x, rows), 17.0)
+    rows[1, 1] = 8
+    with pytest.raises(IndexError, match="index 8 is out of range for axis 0 of size 7"):
+        f(x, rows)
+    with pytest.raises(IndexError, match="index 7 is out of range for axis 0 of size 7"):
+        g(x, np.asarray(4))
 
 
 @pytest.mark.parametrize("loop", ["scan", "fori_loop"])

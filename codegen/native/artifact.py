@@ -38,7 +38,7 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
     """What an op checks: its indices, int64, `space` ("arena", "param", "result") and `offset` say where, against an axis of `size`.
-    Where the indices of an op within a loop or a branch lie is not kept: there `space` is "".
+    Of an op within a loop or a branch this may be the whole of what it took a slice of; where it is not known, `space` is "".
 
     `place` is the user's file, line and function; None where they are not known.
     """

@@ -8,17 +8,15 @@
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.native.artifact import Artifact, IndexCheck, Parameter, Result, nested_check
+from adjit.codegen.native.artifact import Artifact, Parameter, Result
+from adjit.codegen.native.index_checks import index_checks
 from adjit.codegen.native.module_parts import split_module, worthwhile_parts
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.object_code import emit_objects
 from adjit.codegen.target import Target
-from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op
+from adjit.ir.graph import Graph
 from adjit.ir.layout import ALIGNMENT, Handing, Layout
-from adjit.ir.ops.control_flow import CONTROL_FLOW
-from adjit.ir.region_memory import nested_ops
 from adjit.ir.types import short_name
 
 __all__ = ["compile_program_text", "lower_program", "make_artifact"]
@@ -33,25 +31,7 @@ def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact
               for value, role in zip(planned.params, planned.param_roles, strict=True)),
         tuple(Result(short_name(value.type.dtype), value.type.shape, home.param if home.handing is Handing.DONATED else -1)
               for value, home in zip(planned.results, layout.homes, strict=True)),
-        layout.arena_bytes, ALIGNMENT, _checks(layout), code.work, len(code.calls), len({call.function for call in code.calls}))
-
-
-def _checks(layout: Layout) -> dict[int, IndexCheck]:
-    found = {}
-    for number, op in enumerate(layout.ops):
-        if op.definition.kind is Kind.INDEXING:
-            slot = layout.places[op.operands[1]]
-            found[number] = _check(op, slot.space, slot.offset)
-        if op.name in CONTROL_FLOW:
-            found.update((nested_check(number, position), _check(inner, "", 0)) for position, (inner, _) in enumerate(nested_ops(op))
-                         if inner.definition.kind is Kind.INDEXING)
-    return found
-
-
-def _check(op: Op, space: str, offset: int) -> IndexCheck:
-    base, indices = op.operands[:2]
-    place = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
-    return IndexCheck(op.name, space, offset, indices.type.shape, op.attrs["axis"], base.type.shape[op.attrs["axis"]], place)
+        layout.arena_bytes, ALIGNMENT, index_checks(layout), code.work, len(code.calls), len({call.function for call in code.calls}))
 
 
 def compile_program_text(text: str, target: Target, verify: bool = False, threads: int = 1) -> CompiledObject:

@@ -1,0 +1,80 @@
+"""Where the indices lie that a program checks, so that an error can say which one was out of range: also those of loops and branches, whose
+memory is as it was when the check failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from adjit.codegen.native.artifact import IndexCheck, nested_check
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
+from adjit.ir.graph import Op, Slot
+from adjit.ir.layout import Layout
+from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.types import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an array lies as the program sees it; `whole` is the shape of what it is a slice of."""
+
+    slot: Slot
+    whole: Shape | None = None
+
+
+def index_checks(layout: Layout) -> dict[int, IndexCheck]:
+    """The checks of a planned graph, by the number that failing gives (`artifact.py`)."""
+    found = {}
+    for number, op in enumerate(layout.ops):
+        if op.definition.kind is Kind.INDEXING:
+            found[number] = _check(op, _Place(layout.places[op.operands[1]]))
+        if op.name in CONTROL_FLOW:
+            places = [_Place(layout.places[value]) for value in op.operands]
+            checks = _nested_checks(op, places, [_Place(slot) for slot in op.slots])
+            found.update((nested_check(number, position), check) for position, check in enumerate(checks) if check is not None)
+    return found
+
+
+def _nested_checks(op: Op, operands: Sequence[_Place | None], slots: Sequence[_Place | None]) -> Iterator[IndexCheck | None]:
+    """For each of the ops within the regions of an op, in the order of `nested_ops`, its check; None where it has none.
+
+    `operands` says where its operands lie, `slots` its results and its scratch memory.
+    """
+    params = _places_of_params(op, operands, slots)
+    scratch = slots[len(op.results)] if len(slots) > len(op.results) else None
+
+    def place(slot: Slot) -> _Place | None:
+        if slot.space == "param":
+            return params[slot.offset]
+        if slot.space == "arena" and scratch is not None:
+            return _Place(Slot(scratch.slot.space, scratch.slot.offset + slot.offset))
+        return None
+
+    for region in op.regions:
+        layout = Layout(region)
+        for inner in layout.ops:
+            here = [place(layout.places[value]) for value in inner.operands]
+            yield _check(inner, here[1]) if inner.definition.kind is Kind.INDEXING else None
+            if inner.name in CONTROL_FLOW:
+                yield from _nested_checks(inner, here, [place(slot) for slot in inner.slots])
+
+
+def _places_of_params(op: Op, operands: Sequence[_Place | None], slots: Sequence[_Place | None]) -> list[_Place | None]:
+    """Where the parameters of an op's regions lie: what is carried in its results, slices in what they are slices of."""
+    if op.name == "cond":
+        return list(operands[1:])
+    carries, slices = op.attrs["carries"], op.attrs.get("slices", 0)
+    carried = slots[len(op.results) - carries:len(op.results)]
+    sliced = [place and _Place(place.slot, place.whole or value.type.shape)
+              for place, value in zip(operands[carries:carries + slices], op.operands[carries:carries + slices], strict=True)]
+    return [*carried, *sliced, *operands[carries + slices:]]
+
+
+def _check(op: Op, indices: _Place | None) -> IndexCheck:
+    base, values = op.operands[:2]
+    location = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
+    axis = op.attrs["axis"]
+    space, offset = ("", 0) if indices is None else (indices.slot.space, indices.slot.offset)
+    shape = values.type.shape if indices is None or indices.whole is None else indices.whole
+    return IndexCheck(op.name, space, offset, shape, axis, base.type.shape[axis], location)
