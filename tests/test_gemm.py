@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product
+from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product, write_product
 from adjit.codegen.gemm.plan import GRAIN, plan_product
 from adjit.codegen.gemm.product import Product, dense_product
 from adjit.codegen.gemm.tile import Tile
@@ -232,6 +232,39 @@ def test_code_is_written_for_targets_that_are_not_here(target: Target, dtype: st
         code = lower_product(dense_product(33, 70, 50, dtype, transpose_a, transpose_b, 3), target)
         llvm.parse_assembly(code.text).verify()
         assert len(compile_product(code).object_code) > 500
+
+
+def test_products_share_kernels() -> None:
+    """Sizes and strides are in tables: products that are cut into equal tiles are the same functions."""
+    shapes = [(128, 256, 768), (256, 320, 768), (640, 96, 1536), (1024, 512, 480), (64, 17, 1024), (8, 700, 96)]
+    products = [dense_product(*shape, "f32", transpose_a) for shape in shapes for transpose_a in (False, True)]
+    products += [replace(product, batch=12) for product in products] + [replace(product, row_c=5000) for product in products]
+    written = [write_product(product, TARGETS["avx512"]) for product in products]
+    shared = {name: text for one in written for name, text in one.shared.items()}
+    for name, text in shared.items():
+        assert all(one.shared.get(name, text) == text for one in written), name
+    assert sorted(shared) == ["adjit_copy_16_16_16_f32x16", "adjit_multiply", "adjit_strips_8_f32x16", "adjit_tile_8x16_16_16_f32x16",
+                              "adjit_tile_8x16_16_f32x16"]
+    assert all(one.own["adjit_product"].count("\n") < 12 for one in written)
+
+
+def test_small_products_need_no_table() -> None:
+    for shape in (4, 4, 4), (8, 8, 8), (16, 16, 16), (17, 9, 16), (3, 0, 40):
+        written = write_product(dense_product(*shape, "f32"), TARGETS["avx512"])
+        assert written.plan.written_out
+        assert list(written.own) == ["adjit_product"]
+        assert not written.shared
+    assert not plan_product(dense_product(64, 64, 64, "f32"), TARGETS["avx512"]).written_out
+
+
+def test_dot_products_go_along_a_row_and_down_rows() -> None:
+    """B is read once, whichever of C's sides has more tiles."""
+    row, rows = (plan_product(dense_product(n, 784, 512, "f32", transpose_b=True), TARGETS["avx512"]) for n in (4, 16))
+    assert (row.dots, rows.dots) == ("along", "down")
+    for target in host_targets():
+        for dtype in DTYPES:
+            for shape in (4, 131, 30), (12, 131, 30), (1, 5, 50), (2, 64, 9), (3, 40, 1):
+                check(dense_product(*shape, dtype, transpose_b=True, batch=2), target)
 
 
 def bias_and_relu(tile: Tile) -> None:

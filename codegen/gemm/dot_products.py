@@ -13,31 +13,33 @@ from adjit.codegen.target import Target
 
 
 @cache
-def dot_kernel(target: Target, dtype: str, rows: int, columns: int, inner: int) -> Kernel:
-    """The kernel for tiles of `rows` rows of B as it lies times `columns` rows of A, below each other in the transpose of C; of `inner` it
-    knows what is left behind whole vectors, and whether there are such."""
+def dot_kernel(target: Target, dtype: str, rows: int, columns: int, inner: int, along: bool) -> Kernel:
+    """The kernel for tiles of `rows` rows of A times `columns` rows of B as it lies; of `inner` it knows what is left behind whole vectors,
+    and whether there are such. It goes from tile to tile down C; or `along` C, where A and B have changed places in its parameters.
+    """
     lanes = VectorText(target, dtype).lanes
     whole, rest = inner >= lanes, inner % lanes
-    name = f"dots_{columns}x{rows}{'' if whole else '_short'}{f'_rest{rest}' if rest else ''}"
-    return write_kernel(target, dtype, name, TILE, lambda text: _write(text, rows, columns, whole, rest))
+    name = f"dots_{rows}x{columns}{'' if whole else '_short'}{f'_rest{rest}' if rest else ''}{'_along' if along else ''}"
+    return write_kernel(target, dtype, name, TILE, lambda text: _write(text, rows, columns, whole, rest, along))
 
 
-def _write(text: VectorText, rows: int, columns: int, whole: bool, rest: int) -> None:
+def _write(text: VectorText, rows: int, columns: int, whole: bool, rest: int, along: bool) -> None:
     lanes = text.lanes
-    row_a, row_b = text.strides(number(text, "row_a"), rows), text.strides(number(text, "inner_b"), columns)
-    row_c = text.strides(number(text, "column_c"), columns)
+    names = ("inner_b", "row_a", "column_c") if along else ("row_a", "inner_b", "row_c")
+    row_a, row_b, row_c = (text.strides(number(text, name), count) for name, count in zip(names, (rows, columns, rows), strict=True))
     left = text.let(f"sub i64 {rest}, %length")
-    places = lanes // columns       # rows of a full tile: lane j * places + i gets the sum of row i and column j
+    places = lanes // rows      # columns of a full tile: lane i * places + j gets the sum of row i and column j
 
     def step(sums: Sequence[str], a: str, b: str, count: int) -> list[str]:
         from_a, from_b = row_a.bases(a, rows), row_b.bases(b, columns)
-        ys = [text.load(row_b.row(from_b, j), count) for j in range(columns)]
         xs = [text.load(row_a.row(from_a, i), count) for i in range(rows)]
-        return [text.multiply_add(y, x, c) for (y, x), c in zip(itertools.product(ys, xs), sums, strict=True)]
+        ys = [text.load(row_b.row(from_b, j), count) for j in range(columns)]
+        return [text.multiply_add(x, y, c) for (x, y), c in zip(itertools.product(xs, ys), sums, strict=True)]
 
     with text.loop(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c")]) as tile:
-        a, c = tile.values
-        b, sums = "%b", ["zeroinitializer"] * (rows * columns)
+        moving, c = tile.values
+        a, b = ("%b", moving) if along else (moving, "%b")
+        sums = ["zeroinitializer"] * (rows * columns)
         if whole:
             with text.loop(left, 0, lanes, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
                 a, b, *sums = loop.values
@@ -45,12 +47,13 @@ def _write(text: VectorText, rows: int, columns: int, whole: bool, rest: int) ->
             a, b, *sums = loop.following
         if rest:
             sums = step(sums, a, b, rest)
-        padded = [sums[j * rows + i] if i < rows else "zeroinitializer" for j in range(columns) for i in range(places)]
+        padded = [sums[i * columns + j] if j < columns else "zeroinitializer" for i in range(rows) for j in range(places)]
         total = _sum_lanes(text, padded)
-        for j in range(columns):
-            part = text.shuffle(total, "poison", range(j * places, (j + 1) * places))
-            text.store(part, row_c.row([c], j), rows, lanes=places)
-        tile.following = [text.let(f"getelementptr i8, ptr {tile.values[0]}, i64 %apart"), text.at(c, rows)]
+        for i in range(rows):
+            part = text.shuffle(total, "poison", range(i * places, (i + 1) * places))
+            text.store(part, row_c.row([c], i), columns, lanes=places)
+        below = text.at(c, columns) if along else row_c.next(c, rows)
+        tile.following = [text.let(f"getelementptr i8, ptr {moving}, i64 %apart"), below]
 
 
 def _sum_lanes(text: VectorText, vectors: Sequence[str]) -> str:

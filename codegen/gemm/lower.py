@@ -11,7 +11,7 @@ product is written out, with all strides known, since the driver would take a pa
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from adjit.codegen.gemm.dot_products import dot_kernel
 from adjit.codegen.gemm.driver import DRIVER, driver
@@ -19,7 +19,7 @@ from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.panels import copy_kernel, strips_kernel, turn_kernel
 from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.gemm.table import kinds_of, table_text, turned_plan
+from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, table_text
 from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, TileKind, sum_products, tile_kernel
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject
@@ -74,23 +74,22 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
     """As `lower_product`, in parts that can join those of other products."""
     plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store)
     text = VectorText(target, product.dtype)
-    own, kernels = {}, {}
-    if plan.tasks and not plan.written_out:
-        kernels = _kernels(turned_plan(plan), target, prologue, epilogue)
-        own[TABLE] = table_text(TABLE, turned_plan(plan), {entry: kernel.name for entry, kernel in kernels.items()})
-        kernels["driver"] = driver()
+    kernels = _kernels(plan_of_kernels(plan), target, prologue, epilogue) if plan.tasks else {}
+    own = {}
+    if kernels:
+        own[TABLE] = table_text(TABLE, plan_of_kernels(plan), {entry: kernel.name for entry, kernel in kernels.items()})
     with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", ""):
         if plan.tasks:
-            a, b = ("%B", "%A") if plan.swapped != plan.dots else ("%A", "%B")
+            a, b = ("%B", "%A") if plan.swapped != (plan.dots == "along") else ("%A", "%B")
+            strips = panel = "null"
+            if plan.a != "in place":
+                strips = text.let(f"alloca [{max(plan.parts) * plan.tiles[0] * max(map(len, plan.blocks))} x {text.scalar}], align 64")
+            if plan.b != "in place":
+                panel = text.let(f"alloca [{max(plan.parts) * plan.panel_columns} x {text.scalar}], align 64")
             if plan.written_out:
-                _write_out(text, plan, a, b, prologue, epilogue)
+                _write_out(text, plan, a, b, panel, kernels, prologue, epilogue)
             else:
-                strips = panel = "null"
-                if plan.a != "in place":
-                    size = max(plan.parts) * plan.tiles[0] * max(map(len, plan.blocks))
-                    strips = text.let(f"alloca [{size} x {text.scalar}], align 64")
-                if plan.b != "in place":
-                    panel = text.let(f"alloca [{max(plan.parts) * plan.panel_columns} x {text.scalar}], align 64")
+                kernels["driver"] = driver()
                 text.do(f"call void @{DRIVER}(ptr @{TABLE}, ptr {a}, ptr {b}, ptr %C, ptr {strips}, ptr {panel}, i64 %low, i64 %high)")
     own[SYMBOL] = text.functions[SYMBOL]
     declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
@@ -98,7 +97,7 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
 
 
 def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:
-    """The kernels of a plan by the names of their entries in its table."""
+    """The kernels of a plan by the names of their entries in its table; one that is written out has none for tiles."""
     p, kinds, kernels = plan.product, kinds_of(plan), {}
     if plan.a == "copied":
         kernels["strips"] = strips_kernel(target, p.dtype, plan.tiles[0], kinds.tiles[1])
@@ -110,10 +109,12 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
         elif plan.b == "transposed":
             kernels[f"pack_{kind}"] = turn_kernel(target, p.dtype, p.inner, sum(counts), prologue)
         for size, rows in enumerate(kinds.tiles):
-            if rows is None:
+            if rows is None or plan.written_out:
                 continue
             if plan.dots:
-                kernels[f"tile_{kind}_{size}"] = dot_kernel(target, p.dtype, rows, counts[0], p.inner)
+                along = plan.dots == "along"
+                shape = (counts[0], rows) if along else (rows, counts[0])
+                kernels[f"tile_{kind}_{size}"] = dot_kernel(target, p.dtype, *shape, p.inner, along)
             else:
                 kernels[f"tile_{kind}_{size}"] = tile_kernel(
                     target, p.dtype, _tile_kind(plan, rows, counts), prologue if plan.b == "in place" else None, epilogue)
@@ -131,22 +132,28 @@ def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
     return len(plan.parts) == 1 and plan.product.inner * rows * len(counts) <= UNROLLED
 
 
-def _write_out(text: VectorText, plan: Plan, a: str, b: str, prologue: Prologue | None, epilogue: Epilogue) -> None:
+def _write_out(text: VectorText, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,
+               epilogue: Epilogue) -> None:
     """Loops over the batch, the panels and the tiles around what a tile is made of."""
     p = plan.product
+    turned = plan.b == "transposed"
     row_a, inner_a = (text.strides(stride, 1) for stride in ((1, p.row_a) if p.transpose_a else (p.row_a, 1)))
-    inner_b, row_c = text.strides(p.row_b, 1), text.strides(p.row_c, 1)
+    inner_b, row_c = text.strides(plan.panel_columns if turned else p.row_b, 1), text.strides(p.row_c, 1)
     with text.loop("%low", "%high", empty=True) as batch:
         at_a, at_b, at_c = (text.at(matrix, (batch.counter, step) if p.batch > 1 else 0)
                             for matrix, step in ((a, p.step_a), (b, p.step_b), ("%C", p.step_c)))
         for column, counts in _every(text, plan.panels):
+            source = text.at(at_b, (column, p.row_b if turned else 1))
+            if turned:
+                pack = kernels[f"pack_{kinds_of(plan).panels.index(counts)}"]
+                text.do(f"call void @{pack.name}(ptr {source}, ptr {panel}, i64 {p.inner}, ptr @{TABLE}, i64 {sum(counts)})")
+                source = panel
             for row, rows in _every(text, plan.tiles):
-                kind = _tile_kind(plan, rows, counts)
                 cells = list(itertools.product(range(rows), range(len(counts))))
-                corners = text.at(at_a, (row, 1 if p.transpose_a else p.row_a)), text.at(at_b, column)
+                corner = text.at(at_a, (row, 1 if p.transpose_a else p.row_a))
                 tile = Tile(text, rows, counts, text.at(at_c, (row, p.row_c), column), row_c, str(row), str(column))
-                sums = sum_products(text, kind, corners, row_a, inner_a, inner_b, p.inner, ["zeroinitializer"] * len(cells), prologue,
-                                    unrolled=_unrolled(plan, rows, counts))
+                sums = sum_products(text, _tile_kind(plan, rows, counts), (corner, source), row_a, inner_a, inner_b, p.inner,
+                                    ["zeroinitializer"] * len(cells), None if turned else prologue, _unrolled(plan, rows, counts))
                 tile.values = dict(zip(cells, sums, strict=True))
                 epilogue(tile)
 

@@ -75,19 +75,21 @@ def _write_turn(text: VectorText, rows: int, width: int, prologue: Prologue | No
     at_once = min(text.lanes, AT_ONCE)
     row_b, row_panel = text.strides(number(text, "source_column_b"), at_once), text.strides(number(text, "inner_b"), width)
     latest_row, latest = text.let(f"sub i64 %columns, {rows}"), text.let(f"sub i64 %length, {width}")
-    with text.loop(0, "%length", text.lanes) as inner:
+    with text.loop(0, "%columns", text.lanes) as vector, text.loop(0, "%length", text.lanes) as inner:
         k = text.smaller(inner.counter, latest)
         b = text.at("%b", k)
         panel = text.let(f"getelementptr i8, ptr %panel, i64 {text.let(f'mul i64 {k}, {row_panel.stride}')}")
-        with text.loop(0, "%columns", at_once) as group:
+        stop = text.smaller(text.let(f"add i64 {vector.counter}, {text.lanes}"), "%columns")
+        with text.loop(vector.counter, stop, at_once) as group:
             row = text.smaller(group.counter, latest_row)
-            first = [text.let(f"getelementptr i8, ptr {b}, i64 {text.let(f'mul i64 {row}, {row_b.stride}')}")]
-            vectors = [text.load(row_b.row(first, min(i, rows - 1)), width) for i in range(at_once)]
+            first = text.let(f"getelementptr i8, ptr {b}, i64 {text.let(f'mul i64 {row}, {row_b.stride}')}")
+            bases = row_b.bases(first, rows)
+            vectors = [text.load(row_b.row(bases, min(i, rows - 1)), width) for i in range(at_once)]
             if prologue is not None:
                 vectors = [prologue(text, vector) for vector in vectors]
             to = row_panel.bases(text.at(panel, row), width)
-            for k_in_block, vector in enumerate(_turned_block(text, vectors)[:width]):
-                text.store(vector, row_panel.row(to, k_in_block), lanes=at_once)
+            for k_in_block, turned_row in enumerate(_turned_block(text, vectors)[:width]):
+                text.store(turned_row, row_panel.row(to, k_in_block), lanes=at_once)
 
 
 def _turned_block(text: VectorText, rows: Sequence[str]) -> list[str]:

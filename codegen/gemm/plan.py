@@ -71,14 +71,15 @@ class Plan:
 
     `blocks` has, for each block of rows, the rows of its tiles; `panels` has for each panel the columns of its vectors; `parts` has the
     lengths that k is cut into, each summed from zero and then added to C, or, where `chained`, continuing the sums in C. `a` and `b` say
-    how A and B are read; where A is copied, block by block. `dots`: each tile is made of dot products along k. `axis` is what tasks
-    divide, all of the batch together: a task is a block of rows or a panel of columns.
+    how A and B are read; where A is copied, block by block. `dots`, if not empty: each tile is made of dot products along k; a kernel goes
+    down C from tile to tile, or along it, where one tile has all rows. `axis` is what tasks divide, all of the batch together: a task is a
+    block of rows or a panel of columns.
     """
 
     product: Product
     lanes: int
     swapped: bool
-    dots: bool
+    dots: Literal["", "down", "along"]
     blocks: tuple[tuple[int, ...], ...]
     panels: tuple[tuple[int, ...], ...]
     parts: tuple[int, ...]
@@ -92,7 +93,7 @@ class Plan:
         """Whether the product has code of its own, for all its sizes and strides, which does not divide it; otherwise it is a table for the
         driver of all products."""
         p = self.product
-        if self.dots or self.a != "in place" or self.b != "in place" or len(self.parts) > 1:
+        if self.dots or self.a == "copied" or self.b == "copied" or len(self.parts) > 1:
             return False
         vectors = p.rows * p.inner * sum(map(len, self.panels))
         return not vectors or (vectors <= WRITTEN_OUT and len(set(self.tiles)) * len(set(self.panels)) <= WRITTEN_TILES)
@@ -169,7 +170,8 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
         tiles = (rows,) * (p.rows // rows)
         groups = tuple((min(columns, p.columns - n),) for n in range(0, p.columns, columns))
         axis = _axis(p, len(tiles), len(groups), False)
-        return Plan(p, lanes, swapped, True, _blocks(tiles, 1), groups, (p.inner,), False, "in place", "in place", axis)
+        way: Literal["down", "along"] = "down" if len(tiles) > 1 else "along"
+        return Plan(p, lanes, swapped, way, _blocks(tiles, 1), groups, (p.inner,), False, "in place", "in place", axis)
     panels = _panels(p, lanes, target)
     widest = max(map(len, panels), default=1)
     tiles = row_tiles(p.rows, widest, target)
@@ -186,8 +188,8 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
     if p.transpose_a and p.inner and tiles and p.row_a * p.element_bytes >= FAR and len(panels) >= A_PANELS:
         blocks = _blocks(tiles, max(min(together, A_BYTES // (max(parts) * p.element_bytes * tiles[0])), 1))
-        return Plan(p, lanes, swapped, False, blocks, panels, parts, chained, "copied", b, "rows" if axis == "columns" else axis)
-    return Plan(p, lanes, swapped, False, _blocks(tiles, 1 if b == "in place" else together), panels, parts, chained, "in place", b, axis)
+        return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "copied", b, "rows" if axis == "columns" else axis)
+    return Plan(p, lanes, swapped, "", _blocks(tiles, 1 if b == "in place" else together), panels, parts, chained, "in place", b, axis)
 
 
 def _blocks(tiles: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:

@@ -59,10 +59,9 @@ class Kinds:
     whole_panels: int
 
 
-def turned_plan(plan: Plan) -> Plan:
-    """The plan, of dot products that of the transpose of C: A and B change places, for there are few rows of A, and a kernel goes from tile
-    to tile by itself."""
-    if not plan.dots:
+def plan_of_kernels(plan: Plan) -> Plan:
+    """The plan as kernels see it, which go down C: of one that goes along C, that of the transpose, where A and B have changed places."""
+    if plan.dots != "along":
         return plan
     p = plan.product
     product = replace(p, rows=p.columns, columns=p.rows, row_a=p.row_b, row_b=p.row_a, step_a=p.step_b, step_b=p.step_a)
@@ -74,7 +73,8 @@ def kinds_of(plan: Plan) -> Kinds:
     """Larger tiles and panels come first, and are all equal; so are the others, up to the last panel."""
     tiles, panels = plan.tiles, plan.panels
     large = sum(rows == tiles[0] for rows in tiles)
-    whole = len(panels) if plan.dots else sum(counts[-1] == plan.lanes for counts in panels)
+    full = panels[0][0] if plan.dots else plan.lanes
+    whole = sum(counts[-1] == full for counts in panels)
     wide = len(list(takewhile(lambda counts: counts == panels[0], panels[:whole])))
     return Kinds(
         (tiles[0], tiles[-1] if large < len(tiles) else None),
@@ -83,11 +83,11 @@ def kinds_of(plan: Plan) -> Kinds:
 
 
 def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
-    """The table as a constant; `pointers` has names of kernels by the names of their entries. `plan` is as `turned_plan` has it."""
+    """The table as a constant; `pointers` has names of kernels by the names of their entries. `plan` is as `plan_of_kernels` has it."""
     p, size, kinds = plan.product, plan.product.element_bytes, kinds_of(plan)
     row_a, inner_a = (1, p.row_a) if p.transpose_a else (p.row_a, 1)
     inner_b, column_b = (1, p.row_b) if p.transpose_b else (p.row_b, 1)
-    row_c, column_c = (1, p.row_c) if plan.dots else (p.row_c, 1)
+    row_c, column_c = (1, p.row_c) if plan.dots == "along" else (p.row_c, 1)
     seen_row_a, seen_inner_a = (1, plan.tiles[0]) if plan.a == "copied" else (row_a, inner_a)
     seen_inner_b = column_b if plan.dots else inner_b if plan.b == "in place" else plan.panel_columns
     wide, narrow, last = (sum(counts or ()) for counts in kinds.panels)
