@@ -11,7 +11,7 @@ from functools import cache
 
 from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
 from adjit.codegen.gemm.table import PARTS, SIZES, number, place
-from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.llvm_text import GLUE, LLVMText
 
 DRIVER = "adjit_multiply"
 PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panel, i64 %low, i64 %high"
@@ -22,7 +22,7 @@ PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, p
 def driver() -> Kernel:
     """The function, which depends on nothing."""
     text = LLVMText()
-    with text.function(DRIVER, PARAMETERS):
+    with text.function(DRIVER, PARAMETERS, attributes=GLUE):
         each = number(text, "tasks_each")
         first = text.let(f"udiv i64 %low, {each}")
         rounded = text.let(f"add i64 %high, {text.let(f'sub i64 {each}, 1')}")

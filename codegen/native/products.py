@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from adjit.codegen.gemm.driver import DRIVER
 from adjit.codegen.gemm.lower import SYMBOL, TABLE, write_product
 from adjit.codegen.gemm.product import product_of
+from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.program_code import Pitches
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
@@ -14,7 +16,7 @@ from adjit.ir.graph import Op
 NANOSECONDS_A_VECTOR = 0.12
 """What a vector multiply-add takes, roughly: two a cycle."""
 
-_ENTRY = """define internal i64 @step({signature}) nounwind {{
+_ENTRY = """define internal i64 @step({signature}) {attributes} {{
 entry:
   %A = load ptr, ptr %places
   %places.1 = getelementptr ptr, ptr %places, i64 1
@@ -32,7 +34,7 @@ def lower_matmul(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ..
     product = replace(product, row_a=pitches.get(0, product.row_a), row_b=pitches.get(1, product.row_b))
     written = write_product(product, target)
     body = written.own[SYMBOL].partition("\nentry:\n")[2].replace("ret void", "ret i64 0")
-    own = {**written.own, SYMBOL: _ENTRY.format(signature=SIGNATURE, body=body)}
+    own = {**written.own, SYMBOL: _ENTRY.format(signature=SIGNATURE, attributes=GLUE if f"@{DRIVER}(" in body else "nounwind", body=body)}
     text = "\n".join(own.values()).replace(f"@{TABLE}", "@step.plan")
     work = product.multiplications / written.plan.lanes * NANOSECONDS_A_VECTOR
     return (StepCode(text, written.plan.tasks, work, written.declarations, written.shared),)

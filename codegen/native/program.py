@@ -17,6 +17,7 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import field, replace
 
+from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.forms import find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
@@ -37,8 +38,7 @@ POOL = Slot("pool", 0)
 PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
 ARGUMENTS = "ptr %params, ptr %results, ptr %arena, ptr %pool"
 
-_LAUNCH = """define internal i64 @adjit.launch(ptr %pool, ptr %step, ptr %places, i64 %tasks) nounwind {
-entry:
+_LAUNCH = f"define internal i64 @adjit.launch(ptr %pool, ptr %step, ptr %places, i64 %tasks) {GLUE} {{\n" + """entry:
   %none = icmp eq ptr %pool, null
   br i1 %none, label %alone, label %together
 alone:
@@ -159,7 +159,7 @@ def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, linkage: str) ->
         return [_function(entry, calls, timed, parameters, linkage)]
     parts = [calls[start:start + CALLS] for start in range(0, len(calls), CALLS)]
     functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal ") for k, part in enumerate(parts)]
-    lines = [f"define {linkage}i64 @{entry}({parameters}) nounwind {{", "entry:"]
+    lines = [f"define {linkage}i64 @{entry}({parameters}) {GLUE} {{", "entry:"]
     for k in range(len(parts)):
         lines += [f"  %failed{k} = call i64 @{entry}.{k}({arguments})", f"  %good{k} = icmp eq i64 %failed{k}, 0",
                   f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:", f"  ret i64 %failed{k}", f"after{k}:"]
@@ -169,7 +169,7 @@ def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, linkage: str) ->
 def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str) -> str:
     """Makes the calls in order, and returns early where one fails."""
     width = max((len(call.places) for call in calls), default=0)
-    lines = [f"define {linkage}i64 @{name}({parameters}) nounwind {{", "entry:", f"  %places = alloca [{width} x ptr]"]
+    lines = [f"define {linkage}i64 @{name}({parameters}) {GLUE} {{", "entry:", f"  %places = alloca [{width} x ptr]"]
     held: list[tuple[Slot | str | None, int] | None] = [None] * width
     for i in range(width):
         lines.append(f"  %place{i} = getelementptr ptr, ptr %places, i64 {i}")
