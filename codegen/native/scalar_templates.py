@@ -2,6 +2,9 @@
 
 Kernels hold the same functions over and over, in every copy of a loop's body. A `Template` is the text that a definition of
 `codegen/vector_math/` prints, with marks for the operands and for what has to be named anew each time.
+
+Every op rounds on its own: where several kernels or loops compute a value, it has the same bits in each, whatever else they do with it.
+The derivative of a maximum depends on that: it goes to the elements that are equal to it.
 """
 
 from __future__ import annotations
@@ -25,9 +28,6 @@ NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05\x06"
 """Marks: of names, of the block before the instructions, of the operands."""
 
 _LOCAL = re.compile(r"%v(?=\d)|(?<=%)(?:rare|join)(?=\d)|^(?:rare|join)(?=\d)", re.MULTILINE)
-_MAY_CONTRACT = frozenset({"add", "subtract", "multiply", "square", "reduce_sum"})
-"""Ops whose product or sum may be rounded together with another op's."""
-
 _LONGEST_INLINED = 160
 """Instructions of a function that is printed in place; a longer one is called."""
 
@@ -94,8 +94,6 @@ def template(name: str, types: tuple[str, ...], target: str, width: int, fused: 
     if len(printer.lines) > _LONGEST_INLINED:
         return _call(name, types, result, printer)
     text = "\n".join(printer.lines)
-    if name in _MAY_CONTRACT:
-        text = re.sub(r"= f(add|sub|mul) ", r"= f\1 contract ", text)
     shared = dict(printer.tables)
     if "!prof" in text:
         shared["!0"] = UNLIKELY
