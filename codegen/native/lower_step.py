@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.lower_op import lower_op
-from adjit.codegen.native.products import lower_matmul
 from adjit.codegen.native.program_code import LowerGraph, Pitches
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
@@ -16,11 +15,12 @@ from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import control_flow, fused, panels
+    from adjit.codegen.native import control_flow, fused, panels, products
 else:
     control_flow = OnDemand("adjit.codegen.native.control_flow")
     fused = OnDemand("adjit.codegen.native.fused")
     panels = OnDemand("adjit.codegen.native.panels")
+    products = OnDemand("adjit.codegen.native.products")
 
 
 def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph, pitches: Pitches) -> tuple[StepCode, ...]:
@@ -34,7 +34,7 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
     if op.name == "fused":
         return fused.lower_fused(op, shared, target)
     if op.name == "matmul":
-        product = lower_matmul(op, target, pitches)
+        product = products.lower_matmul(op, target, pitches)
         if product is not None:
             return product
     if op.name in CONTROL_FLOW:
