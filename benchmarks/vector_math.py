@@ -52,11 +52,8 @@ def initialize() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def kernel(name: str, dtype: str, bits: int, fused: bool) -> Callable[..., Callable[[], object]]:
-    """The function as a loop of whole vectors, which is what kernels of machine code consist of.
-
-    Takes the arrays, the result first, and gives what calls the loop on them.
-    """
+def kernel_text(name: str, dtype: str, bits: int, fused: bool) -> str:
+    """The function as a loop of whole vectors, which is what kernels of machine code consist of."""
     definition, arity = (UNARY | BINARY)[name], 2 if name in PAIRED else 1
     element, width = llvm_type(dtype), bits // int(dtype[1:])
     printer = LLVMPrinter(fused, width)
@@ -65,17 +62,22 @@ def kernel(name: str, dtype: str, bits: int, fused: bool) -> Callable[..., Calla
     labels = [line[:-1] for line in last if line.startswith("join")]
     loads = [line for i in range(arity) for line in (
         f"  %p{i} = getelementptr {element}, ptr %a{i}, i64 %i", f"  %x{i} = load {vector}, ptr %p{i}, align 4")]
-    text = "\n".join([
+    return "\n".join([
         *sorted(printer.declarations), *printer.tables.values(),
         f"define void @kernel(i64 %n, ptr %out{''.join(f', ptr %a{i}' for i in range(arity))}) {{", "entry:", "  br label %body", "body:",
         f"  %i = phi i64 [0, %entry], [%next, %{labels[-1] if labels else 'body'}]", *loads, *last,
         f"  %p = getelementptr {element}, ptr %out, i64 %i", f"  store {vector} {result.name}, ptr %p, align 4",
         f"  %next = add i64 %i, {width}", "  %more = icmp ult i64 %next, %n", "  br i1 %more, label %body, label %end",
         "end:", "  ret void", "}", UNLIKELY])
+
+
+def kernel(name: str, dtype: str, bits: int, fused: bool) -> Callable[..., Callable[[], object]]:
+    """Takes the arrays, the result first, and gives what calls the loop on them."""
+    arity = 2 if name in PAIRED else 1
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=f"{llvm.get_host_cpu_features().flatten()},-prefer-256-bit", opt=2, reloc="pic", jit=True)
     jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
-    code = machine.emit_object(llvm.parse_assembly(text))
+    code = machine.emit_object(llvm.parse_assembly(kernel_text(name, dtype, bits, fused)))
     library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol("kernel").link(jit, name)
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (arity + 1))(library["kernel"])
 

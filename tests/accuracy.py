@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -50,12 +49,6 @@ def single_points(stride: int) -> np.ndarray:
     """Every so many of all float32 numbers, the edges, and what is next to multiples of pi/2."""
     halves = (np.arange(1, 1 << 16) * (math.pi / 2)).astype(np.float32)
     return np.concatenate([edges(np.float32), halves, np.arange(0, 1 << 32, stride, np.uint64).astype(np.uint32).view(np.float32)])
-
-
-def every_single() -> Iterator[np.ndarray]:
-    """All float32 numbers, in parts that stay in the cache."""
-    for start in range(0, 1 << 32, 1 << 15):
-        yield np.arange(start, start + (1 << 15), dtype=np.uint64).astype(np.uint32).view(np.float32)
 
 
 def double_points(low: float, high: float, count: int) -> np.ndarray:
