@@ -21,6 +21,8 @@ PART_LINES = 700
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
+    """A function or constant, and the names in it."""
+
     text: str
     uses: frozenset[str]
 
