@@ -32,6 +32,9 @@ EXPENSIVE = frozenset({
 KEPT = EXPENSIVE | {"divide", "strong_divide"}
 """Ops that cost more than storing and loading a value in the first cache."""
 
+MOST_COMPUTED_AGAIN = 5.0
+"""Instructions that cost as much as storing and loading a value; a load counts half."""
+
 ELEMENTS_PER_BLOCK = 1 << 14
 MAX_BLOCKS_WITH_COLUMN_SUMS = 16
 MAX_BLOCKS_WITH_BUFFERS = 32
@@ -71,11 +74,14 @@ class KernelSchedule:
 
     def element_sinks(self, stage: int) -> list[Value]:
         """What the inner loop of a stage has to compute: operands of its reductions, outputs, and what is kept for later."""
-        sinks = [op.operands[0] for op in self.element_reductions(stage)]
-        sinks += [value for value in dict.fromkeys(self.region.results)
+        return list(dict.fromkeys([*(op.operands[0] for op in self.element_reductions(stage)), *self.stored_elements(stage)]))
+
+    def stored_elements(self, stage: int) -> list[Value]:
+        """What the inner loop of a stage writes: outputs, and what is kept for later."""
+        stored = [value for value in dict.fromkeys(self.region.results)
                   if self.place(value) == "full" and self.level[value] != "late" and self.stage_of_use(value) == stage]
-        sinks += [value for value in self.stage if value in self.kept and self.stage[value] == stage]
-        return list(dict.fromkeys(sinks))
+        stored += [value for value in self.stage if value in self.kept and self.stage[value] == stage]
+        return list(dict.fromkeys(stored))
 
     def element_reductions(self, stage: int) -> list[Op]:
         """The reductions whose operand is complete in the inner loop of a stage."""
@@ -146,10 +152,30 @@ def _choose_kept(s: KernelSchedule) -> None:
             if value in seen or op is None or s.level[value] != "element":
                 continue
             seen.add(value)
-            if s.stage.get(value, 0) < stage and (op.name in KEPT or value in s.kept):
+            if s.stage.get(value, 0) < stage and (op.name in KEPT or value in s.kept or _is_long(s, value)):
                 s.kept.add(value)
                 continue
             front += op.operands
+
+
+def _is_long(s: KernelSchedule, value: Value) -> bool:
+    """Whether it takes many instructions to compute a value again."""
+    cost, seen, front = 0.0, {value}, [value]
+    while front and cost <= MOST_COMPUTED_AGAIN:
+        value = front.pop()
+        op = s.producer.get(value)
+        if s.level[value] != "element":
+            continue
+        if op is None or value in s.kept or op.name in KEPT:
+            cost += 0.5
+            continue
+        cost += _INSTRUCTIONS.get(op.name, 1)
+        front += [operand for operand in op.operands if operand not in seen]
+        seen.update(op.operands)
+    return cost > MOST_COMPUTED_AGAIN
+
+
+_INSTRUCTIONS = {"constant": 0, "iota": 0, "broadcast": 0, "reshape": 0, "strong_multiply": 2, "strong_product": 3}
 
 
 def _choose_blocks(s: KernelSchedule) -> None:

@@ -165,25 +165,33 @@ def test_fused_programs(name: str, target: Target) -> None:
         check_kernels(PROGRAMS[name][0], target)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("target", TARGET_CASES)
-def test_signs_of_zeros_and_infinities_of_quotients_by_one_number(target: Target) -> None:
-    """Divisors of whole rows are inverted, where there is much to divide; the quotients are those of a division."""
-    numbers = np.array([0.0, -0.0, 1.0, 3.0, -1e-45, 1e-40, 3e38, np.inf, -np.inf, np.nan, 1e-30, 7.0] * 12, np.float32)
-    divisors = np.array([3.0, -7.0, 0.0, -0.0, np.inf, np.nan, 1e-45, -1e-39, 3e38, 1e-38, 0.1], np.float32)
-    graph = parse(f"""graph @g(%x: f32[{divisors.size},{numbers.size}], %d: f32[{divisors.size}]) {{
-  %b: f32[{divisors.size},{numbers.size}] = broadcast %d {{axes=(0,), shape=({divisors.size}, {numbers.size})}}
-  %q: f32[{divisors.size},{numbers.size}] = divide %x, %b
-  %s: f32[{divisors.size},{numbers.size}] = strong_divide %x, %b
+def test_quotients_by_one_number_are_rounded_as_quotients(target: Target, dtype: str) -> None:
+    """Divisors of whole rows are inverted, where there is much to divide: zeros, infinities, and what is tiny or lies halfway included."""
+    kind = np.float32 if dtype == "f32" else np.float64
+    choose, most = np.random.default_rng(0), np.finfo(kind).maxexp
+    numbers = np.ldexp(choose.uniform(1, 2, 400), choose.integers(-most - 20, most, 400)) * choose.choice([-1, 1], 400)
+    numbers[::7] = choose.uniform(-4, 4, numbers[::7].size)
+    numbers[:8] = 0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 8388600.0, 13421772.0
+    limits = np.finfo(kind)
+    divisors = np.array([3.0, -7.0, 0.0, -0.0, np.inf, -np.inf, np.nan, 0.1, 1e-30, 1e30, 16777215.0, 2.0 ** (20 - most),
+                         2.0 ** (most - 20), limits.smallest_subnormal, limits.max, limits.tiny], kind)
+    shape = f"{divisors.size},{numbers.size}"
+    graph = parse(f"""graph @g(%x: {dtype}[{shape}], %d: {dtype}[{divisors.size}]) {{
+  %b: {dtype}[{shape}] = broadcast %d {{axes=(0,), shape=({divisors.size}, {numbers.size})}}
+  %q: {dtype}[{shape}] = divide %x, %b
+  %s: {dtype}[{shape}] = strong_divide %x, %b
   return %q, %s
 }}""")
-    arrays = [np.tile(numbers, (divisors.size, 1)), divisors]
+    with np.errstate(all="ignore"):
+        arrays = [np.tile(numbers.astype(kind), (divisors.size, 1)), divisors]
+        wanted = interpret(graph, arrays)
     fused = fuse_kernels(graph, Options())
     (op,) = fused.ops
     assert op.operands == fused.params
-    with np.errstate(all="ignore"):
-        wanted = interpret(graph, arrays)
     for found, array in zip(run_steps(lower_fused(op, {}, target), arrays, [v.type for v in op.results], 0, target), wanted, strict=True):
-        np.testing.assert_allclose(found, array, rtol=0, atol=2e-45)
+        np.testing.assert_array_equal(found, array)
         usable = ~np.isnan(array)
         np.testing.assert_array_equal(np.signbit(found)[usable], np.signbit(array)[usable])
 

@@ -30,7 +30,6 @@ class BlockWriter(KernelWriter):
         self.written_out = False
         self.positions: list[Position] = []      # of the vectors of a row
         self.plans: list[LoopPlan] = []
-        self.first_use: dict[tuple[Value, bool], int] = {}
         self.pattern_copies = pattern_copies(schedule, lanes)
         self.blocks, self.rows_per_block = schedule.blocks, schedule.rows_per_block
         self.reductions = {value: schedule.producer[value] for value in schedule.partials}
@@ -96,7 +95,7 @@ class BlockWriter(KernelWriter):
         s, text = self.s, self.text
         reductions = [op for value, op in self.reductions.items() if s.scope[value] == "rows"]
         stored = [value for value in dict.fromkeys(s.region.results) if s.place(value) == "row" and s.level[value] != "late"]
-        plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *stored]), reductions)
+        plan = self.plan(stored, reductions)
         self.prepare(plan, s.rows)
         self.plans = [plan]
         copies = plan.copies(-(-s.rows // self.lanes))
@@ -107,13 +106,13 @@ class BlockWriter(KernelWriter):
         accumulators = {op.result: self.start(op, copies) for op in reductions}
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
-            names = dict(zip(plan.sinks, self.compute(plan, position), strict=True))
+            names = self.compute(plan, position)
             for op in reductions:
                 accumulators[op.result][copy] = self.step(op, accumulators[op.result][copy], names[op.operands[0]], position)
             for value in stored:
                 dtype = value.type.dtype
                 self.prefetch(value, self.results[value], position, True)
-                text.store_vector(names[value], self.address(self.results[value], dtype, position), dtype, position.count)
+                text.store_vector(names[value][0], self.address(self.results[value], dtype, position), dtype, position.count)
 
         if s.blocks == 1:
             self.store_totals(self.over(s.rows, copies, accumulators, body))
@@ -163,15 +162,34 @@ class BlockWriter(KernelWriter):
         return super().load_leaf(value, position)
 
     def prefetch(self, value: Value, pointer: str, position: Position, write: bool) -> None:
-        """Ask for what follows soon, where something large is read or written for the first time: in several stages, the next row, since
-        the processor foresees nothing beyond this one; else what is some lines ahead, over the ends of pages."""
-        dtype, s = value.type.dtype, self.s
-        if (isinstance(position.counter, int) or value.type.nbytes < LEAST_PREFETCHED or position.offset * dtype.itemsize % CACHE_LINE
-                or s.place(value) != ("row" if self.flat else "full")
-                or self.first_use.setdefault((value, write), self.stage) != self.stage):
+        """In a single loop, ask for what is some lines ahead in something large, over the ends of pages."""
+        if self.s.stages == 1 and self.s.place(value) == ("row" if self.flat else "full"):
+            self.prefetch_ahead(value, pointer if self.flat else self.row_pointer(pointer, value.type.dtype), position,
+                                PREFETCHED_AHEAD, write)
+
+    def rows_to_prefetch(self) -> list[tuple[Value, str, int, bool]]:
+        """What one of several loops over a row asks for, as later ones would wait for it: what, where it begins, how many bytes ahead, and
+        whether it is written. The processor foresees nothing beyond a row; so the longest loop asks for the next row of all large operands
+        (so many loads at once would wait for each other), and each loop for what the one after it writes."""
+        s = self.s
+        if s.stages == 1 or self.written_out:
+            return []
+        rows = []
+        if self.plans[self.stage] is max(self.plans, key=lambda plan: plan.length):
+            rows = [(value, self.pointers[value], s.columns * value.type.dtype.itemsize, False)
+                    for value in s.region.params if s.place(value) == "full"]
+        operands = {self.pointers[value] for value in s.region.params}
+        return rows + [(value, self.results[value], 0, True) for value in s.stored_elements(self.stage + 1)
+                       if value in self.results and self.results[value] not in operands]
+
+    def prefetch_rows(self, position: Position) -> None:
+        for value, pointer, ahead, write in self.rows_to_prefetch():
+            self.prefetch_ahead(value, self.row_pointer(pointer, value.type.dtype), position, ahead, write)
+
+    def prefetch_ahead(self, value: Value, start: str, position: Position, ahead: int, write: bool) -> None:
+        dtype = value.type.dtype
+        if (isinstance(position.counter, int) or value.type.nbytes < LEAST_PREFETCHED or position.offset * dtype.itemsize % CACHE_LINE):
             return
-        start = pointer if self.flat else self.row_pointer(pointer, dtype)
-        ahead = PREFETCHED_AHEAD if s.stages == 1 else s.columns * dtype.itemsize
         self.text.prefetch(self.address(start, dtype, position), ahead, write)
 
     # -- rows and columns
@@ -214,7 +232,7 @@ class BlockWriter(KernelWriter):
         plans = []
         for stage in range(self.s.stages):
             self.stage = stage
-            plans.append(self.plan(self.s.element_sinks(stage), self.s.element_reductions(stage)))
+            plans.append(self.plan(self.s.stored_elements(stage), self.s.element_reductions(stage)))
         return plans
 
     def write_block(self) -> None:
@@ -257,7 +275,7 @@ class BlockWriter(KernelWriter):
             self.stage = stage
             self.define("row", stage)
             self.write_row_sinks(accumulators)
-            if plan.sinks:
+            if plan.sinks or plan.products:
                 self.write_columns(plan, accumulators)
 
     def write_row_sinks(self, accumulators: Accumulators) -> None:
@@ -299,27 +317,26 @@ class BlockWriter(KernelWriter):
         text = self.text
 
         def body(position: Position, number: int, accumulators: Accumulators) -> None:
+            self.prefetch_rows(position)
             names = self.compute(plan, position)
-            for sink, name in zip(plan.sinks, names, strict=True):
-                for op in plan.reductions:
-                    if op.operands[0] is not sink:
-                        continue
-                    value, dtype = op.result, op.result.type.dtype
-                    if value in accumulators:
-                        copy = number % len(accumulators[value])
-                        accumulators[value][copy] = self.step(op, accumulators[value][copy], name, position)
-                    elif value in self.in_registers:
-                        sums[value][number] = self.step(op, sums[value][number], name, position)
-                    else:
-                        place = self.address(self.block_pointer(value), dtype, position)
-                        before = text.load_vector(place, dtype, position.count)
-                        text.store_vector(text.apply(op, (before, name), self.lanes), place, dtype, position.count)
-            for sink, name in zip(plan.sinks, names, strict=True):
+            for op in plan.reductions:
+                value, dtype, elements = op.result, op.result.type.dtype, names[op.operands[0]]
+                if value in accumulators:
+                    copy = number % len(accumulators[value])
+                    accumulators[value][copy] = self.step(op, accumulators[value][copy], elements, position)
+                elif value in self.in_registers:
+                    sums[value][number] = self.step(op, sums[value][number], elements, position)
+                else:
+                    place = self.address(self.block_pointer(value), dtype, position)
+                    before = text.load_vector(place, dtype, position.count)
+                    text.store_vector(self.combined(op, before, elements), place, dtype, position.count)
+            for sink in plan.sinks:
                 pointer = self.store_pointer(sink)
                 if pointer is not None:
                     if sink in self.results:
                         self.prefetch(sink, self.results[sink], position, True)
-                    text.store_vector(name, self.address(pointer, sink.type.dtype, position), sink.type.dtype, position.count)
+                    address = self.address(pointer, sink.type.dtype, position)
+                    text.store_vector(names[sink][0], address, sink.type.dtype, position.count)
         return body
 
     def store_pointer(self, sink: Value) -> str | None:
@@ -336,6 +353,8 @@ class BlockWriter(KernelWriter):
         for value in plan.leaves:
             if value in self.pointers:
                 self.leaf_pointer(value)
+        for value, pointer, _, _ in self.rows_to_prefetch():
+            self.row_pointer(pointer, value.type.dtype)
         for sink in plan.sinks:
             self.store_pointer(sink)
         for op in plan.reductions:

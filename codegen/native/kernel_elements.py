@@ -41,7 +41,7 @@ class ElementsWriter(BlockWriter):
 
         def body(position: Position) -> None:
             with self.scope():
-                for value, name in zip(stored, self.compute(plan, position), strict=True):
+                for value, (name,) in self.compute(plan, position).items():
                     dtype = value.type.dtype
                     self.prefetch(value, self.results[value], position, True)
                     text.store_vector(name, self.address(self.results[value], dtype, position), dtype, position.count)

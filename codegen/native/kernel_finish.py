@@ -50,7 +50,7 @@ class FinishWriter(BlockWriter):
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
             part = self.text.load_vector(self.address(pointer, dtype, position), dtype, position.count)
-            accumulators[value][copy] = self.step(op, accumulators[value][copy], part, position)
+            accumulators[value][copy] = self.step(op, accumulators[value][copy], (part,), position)
         return self.total(op, self.over(blocks, 1, {value: self.start(op, 1)}, body)[value])
 
     def adding_blocks(self, value: Value, blocks: int) -> Body:
@@ -81,16 +81,16 @@ class FinishWriter(BlockWriter):
         outputs = [v for v in late_results(s) if v in values and s.place(v) == "column"]
         if not reductions and not outputs:
             return
-        plan = self.plan(dict.fromkeys([*(op.operands[0] for op in reductions), *outputs]), reductions)
+        plan = self.plan(outputs, reductions)
         self.prepare(plan, s.columns)
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
-            names = dict(zip(plan.sinks, self.compute(plan, position), strict=True))
+            names = self.compute(plan, position)
             for op in reductions:
                 accumulators[op.result][copy] = self.step(op, accumulators[op.result][copy], names[op.operands[0]], position)
             for value in outputs:
                 dtype = value.type.dtype
-                text.store_vector(names[value], self.address(self.results[value], dtype, position), dtype, position.count)
+                text.store_vector(names[value][0], self.address(self.results[value], dtype, position), dtype, position.count)
         copies = plan.copies(-(-s.columns // self.lanes))
         sums = self.over(s.columns, copies, {op.result: self.start(op, copies) for op in reductions}, body)
         for op in reductions:

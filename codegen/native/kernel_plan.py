@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import field
 
@@ -13,7 +14,9 @@ from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.kernel_schedule import KernelSchedule, schedule_kernel
+from adjit.ir.types import is_float
 
+PRODUCTS = frozenset({"multiply", "square", "strong_multiply"})
 FREE_OPS = frozenset({"broadcast", "reshape", "constant", "iota"})
 LONGEST_WRITTEN_OUT = 640
 """Instructions of a row without loops; a longer one is a loop over its columns."""
@@ -24,7 +27,8 @@ MOST_VECTORS_WRITTEN_OUT = 8
 class LoopPlan:
     """The body of one loop over vectors.
 
-    `ops` in order; `leaves` are vectors that are loaded, `uniforms` numbers that all lanes share; `reductions` end in the loop.
+    `ops` in order; `leaves` are vectors that are loaded, `uniforms` numbers that all lanes share; `reductions` end in the loop. What
+    `products` make is only summed: a product and its sum are one instruction.
     """
 
     sinks: tuple[Value, ...]
@@ -32,6 +36,7 @@ class LoopPlan:
     leaves: tuple[Value, ...]
     uniforms: tuple[Value, ...]
     reductions: tuple[Op, ...]
+    products: dict[Value, Op]
     length: int
 
     def copies(self, vectors: int) -> int:
@@ -51,12 +56,13 @@ class Walk:
     fused: bool
     seen: set[Value] = field(default_factory=set)
 
-    def plan(self, sinks: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
+    def plan(self, stored: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
         producer = self.schedule.producer
         ops: set[Op] = set()
         leaves: list[Value] = []
         uniforms: list[Value] = []
-        sinks, reductions = tuple(sinks), tuple(reductions)
+        stored, reductions = tuple(stored), tuple(reductions)
+        sinks = tuple(dict.fromkeys([*(op.operands[0] for op in reductions), *stored]))
         front = list(reversed(sinks))
         while front:
             value = front.pop()
@@ -74,7 +80,20 @@ class Walk:
         ordered = tuple([op for op in self.schedule.region.ops if op in ops])
         length = len(leaves) + len(sinks) + sum(
             template_of(op, self.width, self.fused).lines for op in (*ordered, *reductions) if op.name not in FREE_OPS)
-        return LoopPlan(sinks, ordered, tuple(leaves), tuple(uniforms), reductions, length)
+        products = _only_summed(ordered, stored, reductions)
+        made = set(products.values())
+        return LoopPlan(tuple([value for value in sinks if value not in products]), tuple([op for op in ordered if op not in made]),
+                        tuple(leaves), tuple(uniforms), reductions, products, length)
+
+
+def _only_summed(ops: Iterable[Op], stored: Iterable[Value], reductions: Iterable[Op]) -> dict[Value, Op]:
+    """The products that nothing reads but one sum."""
+    uses = Counter(value for op in ops for value in op.operands)
+    uses.update(stored)
+    uses.update(op.operands[0] for op in reductions)
+    summed = {op.operands[0] for op in reductions if op.name == "reduce_sum"}
+    return {op.result: op for op in ops if op.name in PRODUCTS and is_float(op.result.type.dtype)
+            and op.result in summed and uses[op.result] == 1}
 
 
 MOST_PATTERN_COPIES = 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -11,7 +12,7 @@ from adjit.codegen.llvm_text import Typed
 from adjit.codegen.native.kernel_plan import LoopPlan, Walk
 from adjit.codegen.native.kernel_text import Index, KernelText
 from adjit.codegen.native.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
-from adjit.codegen.native.scalar_templates import template
+from adjit.codegen.native.scalar_templates import LEAST_QUOTIENT, template
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
@@ -20,7 +21,7 @@ from adjit.ir.kernel_schedule import KernelSchedule
 from adjit.ir.types import U32, U64, short_name
 
 WITH_SLOW_DIVISION = 64
-"""Bytes of the vectors that take so long to divide that two divisions in a loop hold it up; one is done while all else goes on."""
+"""Bytes of the vectors that take so long to divide that a division holds a loop up."""
 SHORTEST_WITH_INVERSES = 4
 """Vectors of a loop from which on a division is replaced by products with the inverse, which is a division itself."""
 
@@ -80,8 +81,8 @@ class KernelWriter:
         """Whether a value that some op computes is found in memory."""
         return False
 
-    def plan(self, sinks: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
-        return Walk(self.s, self.is_vector, self.is_loaded, self.lanes, self.text.target.fma).plan(sinks, reductions)
+    def plan(self, stored: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
+        return Walk(self.s, self.is_vector, self.is_loaded, self.lanes, self.text.target.fma).plan(stored, reductions)
 
     # -- names
 
@@ -173,38 +174,39 @@ class KernelWriter:
         if inverse is None:
             return None
         type, divisor = short_name(op.result.type.dtype), op.operands[1]
-        operands = [names[0], *(str(self.find((divisor, part))) for part in ("scale", "scaled", "inverse"))]
-        return self.text.put_in(template(f"{op.name}_by_number", (type,) * 4, "", self.lanes, self.text.target.fma), operands)
+        return self.text.put_in(template(f"{op.name}_by_number", (type,) * 4, "", self.lanes, self.text.target.fma),
+                                (names[0], names[1], inverse, str(self.find((divisor, "zero")))))
 
     def invert(self, op: Op) -> None:
-        """Make a number ready to be divided by many times; scaled, where it is so small that it has no inverse."""
+        """Make a number ready to be divided by many times; one that is very small or large, or negative, gets no inverse."""
         text, divisor = self.text, op.operands[1]
         if self.find((divisor, "inverse")) is not None:
             return
-        type, kind, width = text.element(divisor.type.dtype), short_name(divisor.type.dtype), divisor.type.dtype.itemsize * 8
-        name, small = self.scalar(divisor), {32: 2.0**-100, 64: 2.0**-900}[width]
-        size = text.call(type, f"llvm.fabs.{kind}", (type, name))
-        below = text.let(f"fcmp olt {type} {size}, {text.literal(small, divisor.type.dtype)}")
-        scale = text.let(f"select i1 {below}, {type} {text.literal(1 / small, divisor.type.dtype)}, "
-                         f"{type} {text.literal(1, divisor.type.dtype)}")
-        scaled = text.let(f"fmul {type} {name}, {scale}")
-        inverse = text.let(f"fdiv {type} {text.literal(1, divisor.type.dtype)}, {scaled}")
-        for part, number in (("scale", scale), ("scaled", scaled), ("inverse", inverse)):
-            self.scopes[-1][divisor, part] = text.splat(number, type)
+        dtype = divisor.type.dtype
+        type, name, least = text.element(dtype), self.scalar(divisor), LEAST_QUOTIENT[dtype.itemsize * 8] ** 2
+        large = text.let(f"fcmp oge {type} {name}, {text.literal(least, dtype)}")
+        small = text.let(f"fcmp ole {type} {name}, {text.literal(1 / least, dtype)}")
+        inverse = text.let(f"fdiv {type} {text.literal(1, dtype)}, {name}")
+        known = text.let(f"select i1 {text.let(f'and i1 {large}, {small}')}, {type} {inverse}, {type} {text.literal(math.nan, dtype)}")
+        self.scopes[-1][divisor, "inverse"] = text.splat(known, type)
+        self.scopes[-1][divisor, "zero"] = text.splat(text.let(f"fmul {type} {known}, {text.literal(0, dtype)}"), type)
 
-    def compute(self, plan: LoopPlan, position: Position) -> list[str]:
-        """The sinks of a loop at this position; all is read before anything is written."""
+    def compute(self, plan: LoopPlan, position: Position) -> dict[Value, tuple[str, ...]]:
+        """The sinks of a loop at this position, and the factors of what is only summed; all is read before anything is written."""
         for value in plan.leaves:
             self.vector(value, position)
         for op in plan.ops:
             self.vector(op.result, position)
-        return [self.vector(sink, position) for sink in plan.sinks]
+        names = {sink: (self.vector(sink, position),) for sink in plan.sinks}
+        factors = {value: (self.vector(op.operands[0], position), self.vector(op.operands[-1], position))
+                   for value, op in plan.products.items()}
+        return names | factors
 
     def prepare(self, plan: LoopPlan, length: int) -> None:
         """Before a loop over `length` elements: the numbers that it needs in all lanes of a vector, and the inverses of divisors."""
         self.spread(plan.uniforms)
         divisions = [op for op in plan.ops if op.name in ("divide", "strong_divide")]
-        slow = self.text.target.vector_bytes == WITH_SLOW_DIVISION and len(divisions) > 1
+        slow = self.text.target.vector_bytes == WITH_SLOW_DIVISION
         if slow and length >= SHORTEST_WITH_INVERSES * self.lanes:
             for op in divisions:
                 if not self.is_vector(op.operands[1]):
@@ -297,10 +299,14 @@ class KernelWriter:
     # -- reductions
 
     def neutral(self, op: Op) -> bool | int | float:
-        """What changes no element it is combined with: for float sums -0.0, which keeps the sign of zeros."""
+        """What changes no element it is combined with: for float sums -0.0, which keeps the sign of zeros.
+
+        For sums of products with cotangents, which are left out where they are zero, it is 0.0.
+        """
         dtype = op.result.type.dtype
         if op.name == "reduce_sum" and dtype.kind == "f":
-            return -0.0
+            maker = self.s.producer.get(op.operands[0])
+            return -0.0 if maker is None or maker.name != "strong_multiply" else 0.0
         assert op.definition.identity is not None
         number: bool | int | float = dtype.type(op.definition.identity(dtype)).item()
         return number
@@ -308,13 +314,20 @@ class KernelWriter:
     def start(self, op: Op, copies: int, width: int | None = None) -> list[str]:
         return [self.text.literal(self.neutral(op), op.result.type.dtype, width or self.lanes)] * copies
 
-    def step(self, op: Op, accumulator: str, element: str, position: Position) -> str:
-        """The accumulator with one more vector; lanes that do not exist add nothing."""
-        if position.count is not None:
-            type, mask = self.text.element(op.result.type.dtype, self.lanes), self.text.mask(position.count)
-            neutral = self.text.literal(self.neutral(op), op.result.type.dtype, self.lanes)
-            element = self.text.let(f"select {mask[0]} {mask[1]}, {type} {element}, {type} {neutral}")
-        return self.text.apply(op, (accumulator, element), self.lanes)
+    def step(self, op: Op, accumulator: str, elements: Sequence[str], position: Position) -> str:
+        """The accumulator with one more vector, or with the product of two; lanes that do not exist add nothing."""
+        together = self.combined(op, accumulator, elements)
+        if position.count is None:
+            return together
+        type, mask = self.text.element(op.result.type.dtype, self.lanes), self.text.mask(position.count)
+        return self.text.let(f"select {mask[0]} {mask[1]}, {type} {together}, {type} {accumulator}")
+
+    def combined(self, op: Op, accumulator: str, elements: Sequence[str]) -> str:
+        """The accumulator with one more vector, or with the product of two, which is rounded together with the sum."""
+        if len(elements) == 1:
+            return self.text.apply(op, (accumulator, *elements), self.lanes)
+        name, types = f"sum_with_{self.s.producer[op.operands[0]].name}", (short_name(op.result.type.dtype),) * 3
+        return self.text.put_in(template(name, types, "", self.lanes, self.text.target.fma), (accumulator, *elements))
 
     def total(self, op: Op, accumulators: Sequence[str]) -> str:
         """All lanes of all accumulators in one, as a tree."""

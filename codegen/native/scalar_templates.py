@@ -9,7 +9,6 @@ The derivative of a maximum depends on that: it goes to the elements that are eq
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import field
@@ -17,7 +16,7 @@ from functools import cache, partial
 
 from adjit.codegen.vector_math import arithmetic
 from adjit.codegen.vector_math.functions import BINARY, UNARY
-from adjit.codegen.vector_math.language import Value, convert, fma, select
+from adjit.codegen.vector_math.language import Value, convert, fma, rare, select
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
@@ -33,34 +32,49 @@ _LONGEST_INLINED = 160
 
 
 
+LEAST_QUOTIENT = {32: 2.0**-30, 64: 2.0**-300}
+"""Of divisors up to the square of its reciprocal, on both sides of 1: the dividend is large enough then for all bits of what is left."""
+
+
 def _larger(a: Value, b: Value) -> Value:
     """As `arithmetic.larger`, but that of two zeros it takes any: three instructions instead of six."""
     larger = select(a > b, a, b)
-    return select(a.differs(a), a, larger) if a.kind == "f" else larger
+    return select(a.equals(a), larger, a) if a.kind == "f" else larger
 
 
 def _smaller(a: Value, b: Value) -> Value:
     smaller = select(a < b, a, b)
-    return select(a.differs(a), a, smaller) if a.kind == "f" else smaller
+    return select(a.equals(a), smaller, a) if a.kind == "f" else smaller
 
 
-def quotient_by_number(a: Value, scale: Value, divisor: Value, inverse: Value) -> Value:
-    """`a / b` for `divisor = b scale` and `inverse = 1 / divisor`: a product, corrected by what it leaves, is the rounded quotient
-    (Markstein 1990). Where that is no number, infinite, or a zero with a sign, it is right already."""
-    a = a * scale
+def _sum_with_product(total: Value, a: Value, b: Value) -> Value:
+    """The sum with one more product."""
+    return fma(a, b, total)
+
+
+def _sum_with_strong_product(total: Value, cotangent: Value, local: Value) -> Value:
+    return select(cotangent.equals(0.0), total, fma(cotangent, local, total))
+
+
+def quotient_by_number(a: Value, divisor: Value, inverse: Value, zero: Value) -> Value:
+    """`a / divisor` for a positive divisor and `inverse = 1 / divisor`: a product, corrected by what it leaves, is the rounded quotient
+    (Markstein 1990), as long as nothing that is too small for it comes up; else it is divided, as it is where `inverse` and `zero` are
+    NaN."""
     q = a * inverse
-    rest = fma(-q, divisor, a)
-    return select((abs(q) < math.inf) & q.differs(0.0), fma(rest, inverse, q), q)
+    q = fma(-fma(q, divisor, -a), inverse, q)      # so that zeros keep their sign
+    (result,) = rare(~(abs(q) >= LEAST_QUOTIENT[a.bits]) & a.differs(zero), lambda: (a / divisor,), q)
+    return result
 
 
-def _strong_quotient_by_number(a: Value, scale: Value, divisor: Value, inverse: Value) -> Value:
-    return select(a.equals(0.0), 0.0, quotient_by_number(a, scale, divisor, inverse))
+def _strong_quotient_by_number(a: Value, divisor: Value, inverse: Value, zero: Value) -> Value:
+    return select(a.equals(0.0), 0.0, quotient_by_number(a, divisor, inverse, zero))
 
 
 _OTHERS: dict[str, Callable[..., Value]] = {
     "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": _larger, "reduce_min": _smaller,
     "reduce_and": arithmetic.logical_and, "reduce_or": arithmetic.logical_or, "maximum": _larger, "minimum": _smaller,
     "divide_by_number": quotient_by_number, "strong_divide_by_number": _strong_quotient_by_number,
+    "sum_with_multiply": _sum_with_product, "sum_with_square": _sum_with_product, "sum_with_strong_multiply": _sum_with_strong_product,
     "select": select, "stop_gradient": lambda x: x}
 """Definitions that are not in the tables of `codegen/vector_math/`, or are better for vectors that are written out."""
 
