@@ -30,7 +30,7 @@ SIZES = (100, 1_000, 10_000)
 STAGES = {
     "trace": ("trace",),
     "differentiate": ("differentiate", "remove_stop_gradients"),
-    "simplify": ("simplify", "eliminate_common_subexpressions", "simplify_again", "eliminate_dead_code"),
+    "simplify": ("simplify", "eliminate_common_subexpressions", "choose_layouts", "simplify_again", "eliminate_dead_code"),
     "save": ("choose_saved_values",),
     "fuse": ("fuse_kernels",),
     "schedule": ("schedule",),
