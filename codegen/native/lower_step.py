@@ -27,7 +27,8 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
     """What the op is lowered to: steps that run one after the other; none where there is nothing to do.
 
     `shared` has, for the number of each result that lies in the place of an operand, that operand's number. `lower_graph` lowers graphs
-    that the op owns. `pitches` has the operands of a product that are some columns of a matrix. Raises `UnsupportedError` for an op without machine code.
+    that the op owns. `pitches` has the operands of a product that are some columns of a matrix. Raises `UnsupportedError` for an op without
+    machine code.
     """
     if op.name == "reshape":
         return (lower_copy(op.result.type.nbytes),)

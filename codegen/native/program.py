@@ -21,7 +21,7 @@ from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.copies import lower_copy
 from adjit.codegen.native.forms import find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
-from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode, region_prefix
+from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
@@ -59,6 +59,7 @@ class _Steps:
     target: Target
     codes: dict[Hashable, tuple[StepCode, ...]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    regions: int = 0
 
     def lower(self, op: Op, shared: dict[int, int], pitches: Pitches) -> tuple[StepCode, ...]:
         key = meaning(op), tuple(shared.items()), tuple(pitches.items())
@@ -67,7 +68,8 @@ class _Steps:
         return self.codes[key]
 
     def lower_region(self, region: Graph, pitches: Pitches) -> ProgramCode:
-        return lower_program(region, self.target, region_prefix(region, pitches), pitches=pitches)
+        self.regions += 1
+        return lower_program(region, self.target, f"{self.prefix}region_{self.regions}_", pitches=pitches)
 
     def name(self, code: StepCode) -> str:
         found = self.names.get(code.text)

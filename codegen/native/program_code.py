@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from adjit.codegen.native.step_code import StepCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Slot
-from adjit.ir.printer import print_graph
 
 ENTRY = "adjit_run"
 
@@ -71,12 +70,4 @@ Pitches = Mapping[int, int]
 """For parameters, or operands, that are some columns of a matrix, by their numbers: elements from one of its rows to the next."""
 
 LowerGraph = Callable[[Graph, Pitches], ProgramCode]
-"""Lowers a planned graph that an op owns; its names begin with `region_prefix`."""
-
-
-def region_prefix(region: Graph, pitches: Pitches) -> str:
-    """What all names of a region's program begin with: equal for equal regions only."""
-    import hashlib  # loads OpenSSL: not at `import adjit`
-
-    text = print_graph(region, locations=False) + "".join(f"{param} by {pitch}\n" for param, pitch in pitches.items())
-    return f"region_{hashlib.sha256(text.encode()).hexdigest()[:16]}_"
+"""Lowers a planned graph that an op owns; its names are its own."""
