@@ -55,7 +55,8 @@ def _target() -> tuple[Any, Any]:
 
 
 def _flags() -> Any:
-    """No exceptions and no reference counts, so the object code needs nothing of Numba; pointers never overlap."""
+    """No exceptions and no reference counts, so the object code needs nothing of Numba; pointers never overlap; every op rounds on its
+    own, so that a value has the same bits in whichever kernel it is computed."""
     from numba.core import compiler
 
     flags = compiler.Flags()
@@ -64,6 +65,5 @@ def _flags() -> Any:
     flags.nrt = False
     flags.error_model = "numpy"
     flags.release_gil = True
-    flags.fastmath = {"contract"}
     flags.noalias = True
     return flags
