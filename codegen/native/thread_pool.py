@@ -24,6 +24,7 @@ done faster on two threads that were at work just before, work of 30 us on any (
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS
 
@@ -331,7 +332,7 @@ woken:
 }}
 
 ; Start threads until there are %wanted, or the system has none left; how many there are. Only within a launch.
-define internal i64 @hire(ptr %team, i64 %wanted) nounwind {{
+define internal i64 @hire(ptr %team, i64 %wanted) {GLUE} {{
 entry:
 {_fields("hired", "refused")}
   %thread = alloca i64
