@@ -19,6 +19,7 @@ from adjit.codegen.native.compile_program import compile_program_text, make_arti
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import Target, host_targets
 from adjit.ir.graph import Graph
+from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.executable import Interpretation
@@ -75,3 +76,13 @@ def test_workload(name: str, target: Target) -> None:
         single = reference.dtype == np.float32
         scale = 1 + np.max(np.abs(reference), initial=0)
         assert_allclose(alone, reference, rtol=0, atol=(2e-4 if single else 1e-9) * scale)
+
+
+def test_loops_and_divisions_of_layer_norm_and_softmax() -> None:
+    """One division an element, the one that is written down; all others are of numbers of the row."""
+    (op,) = [op for op in case("lnsm")[1].ops if op.name == "fused"]
+    schedule = schedule_kernel(op.regions[0], op.attrs["rows"], op.attrs["columns"])
+    made = [op.name for op in op.regions[0].ops if schedule.level[op.result] == "element"]
+    assert schedule.stages == 6
+    assert made.count("divide") + made.count("strong_divide") == 1
+    assert made.count("exp") == 1
