@@ -84,7 +84,7 @@ def test_the_code_is_the_same_in_parts(text: str, count: int) -> None:
 
 
 def test_llvm_sees_no_progression_in_loops(text: str) -> None:
-    loops = re.findall(r"= phi (?:i64|ptr) \[[^\]]*, %before\d+\], \[(%[\w.]+),", text)
+    loops = re.findall(r"(?:%i\d+ = phi i64|= phi ptr) \[[^\]]*, %before\d+\], \[(%[\w.]+),", text)
     assert loops
     assert set(loops) <= set(re.findall(r"(%[\w.]+) = freeze ", text))
 
