@@ -47,8 +47,12 @@ FAR = 2048
 A_PANELS = 3
 """Panels of B from which it pays to copy A, where that pays at all."""
 
-A_BYTES = 128 << 10
+A_BYTES = 512 << 10
 """Most of a copied block of A: it stays in the second cache."""
+
+A_NEAR = 1 << 20
+"""Most of the rows of A, read in place, that all panels of B transposed pass before the next rows; they stay in the second cache. Where
+panels are copied, this brings nothing: lines of B far apart are read again."""
 
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
@@ -121,6 +125,16 @@ class Plan:
             while chains * cells < LATENCY and all(length % (2 * chains) == 0 for length in self.parts):
                 chains *= 2
         return chains
+
+    @property
+    def together(self) -> int:
+        """Tiles that all panels pass before the next tiles: those that strips are copied for, or whose rows of A stay near."""
+        if self.a == "copied":
+            return max(map(len, self.blocks))
+        if self.b != "transposed":
+            return len(self.tiles)
+        tile = max(self.parts) * self.product.element_bytes * max(self.tiles)
+        return max(equal_parts(len(self.tiles), max(A_NEAR // max(tile, 1), 1)))
 
     @property
     def panel_columns(self) -> int:

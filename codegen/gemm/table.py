@@ -102,7 +102,7 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
         "tiles": len(plan.tiles), "large_tiles": kinds.large_tiles, "large_rows": kinds.tiles[0], "small_rows": kinds.tiles[1] or 0,
         "panels": len(plan.panels), "wide_panels": kinds.wide_panels, "whole_panels": kinds.whole_panels,
         "wide_columns": wide, "narrow_columns": narrow, "last_columns": last,
-        "together": max(map(len, plan.blocks)) if plan.a == "copied" else len(plan.tiles), "parts": len(plan.parts)}
+        "together": plan.together, "parts": len(plan.parts)}
     starts = [sum(plan.parts[:k]) for k in range(len(plan.parts))]
     words = [f"i64 {int(numbers[name])}" for name in NUMBERS]
     links = [f"ptr {'@' + pointers[name] if name in pointers else 'null'}" for name in POINTERS]
