@@ -44,7 +44,7 @@ BACKENDS = ["numba", *host_targets()]
 @pytest.mark.parametrize("budget", [None, 0])
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: getattr(backend, "name", backend))
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_is_computed_again_is_as_large_as_it_was(loss: Loss, backend: Any, budget: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_made_again_is_as_large_as_before(loss: Loss, backend: Any, budget: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if backend != "numba":
         monkeypatch.setenv("ADJIT_TARGET", backend.name)
     elif budget is not None:
