@@ -185,10 +185,10 @@ def test_nan_and_infinity(target: Target) -> None:
     a, b = (np.random.default_rng(i).standard_normal((20, 20)).astype("f4") for i in range(2))
     a[3, 5], b[7, 2], a[4, 4], b[4, 9] = np.nan, np.inf, np.inf, 0
     for transpose_a, transpose_b in ORIENTATIONS:
-        _, function = lowered(dense_product(20, 20, 20, "f32", transpose_a, transpose_b), target)
+        code, function = lowered(dense_product(20, 20, 20, "f32", transpose_a, transpose_b), target)
         left, right = np.ascontiguousarray(a.T) if transpose_a else a, np.ascontiguousarray(b.T) if transpose_b else b
         c = np.zeros((20, 20), "f4")
-        function(left.ctypes.data, right.ctypes.data, c.ctypes.data, 0, 1 << 40)
+        function(left.ctypes.data, right.ctypes.data, c.ctypes.data, 0, code.plan.tasks)
         with np.errstate(invalid="ignore"):
             expected = a @ b
         np.testing.assert_allclose(c, expected, rtol=1e-3, atol=1e-4)
@@ -218,7 +218,8 @@ def test_nothing_behind_the_operands_is_read(target: Target) -> None:
             rows, inner, columns = shape
             kept, (a, b, c) = zip(*(guarded(n, np.float32) for n in (rows * inner, inner * columns, rows * columns)), strict=True)
             a[:], b[:] = (np.random.default_rng(i).standard_normal(x.size) for i, x in enumerate((a, b)))
-            lowered(product, target)[1](a.ctypes.data, b.ctypes.data, c.ctypes.data, 0, 1 << 40)
+            code, function = lowered(product, target)
+            function(a.ctypes.data, b.ctypes.data, c.ctypes.data, 0, code.plan.tasks)
             left, right = a.reshape(inner, rows).T if transpose_a else a.reshape(rows, inner), b
             right = b.reshape(columns, inner).T if transpose_b else b.reshape(inner, columns)
             np.testing.assert_allclose(c.reshape(rows, columns), left.astype("f8") @ right, rtol=0, atol=tolerance(inner, "f32"))
