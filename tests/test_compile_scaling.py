@@ -129,7 +129,7 @@ def summed_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("name", STEPS)
 def test_fusion_computes_nothing_twice(name: str) -> None:
     graphs = stages(name, 2 * STEPS[name])
-    assert computing(graphs["fused"]) == computing(graphs["optimized"])
+    assert computing(graphs["fused"]) <= computing(graphs["optimized"])     # less where a kernel finds that two of its ops are one
 
 
 @pytest.mark.parametrize("name", STEPS)
