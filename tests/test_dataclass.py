@@ -75,8 +75,10 @@ class _Pair:
 
 def test_frozen_ones_are_copied_and_pickled():
     pair = _Pair(1, float("nan"))
-    assert copy.copy(pair).a == 1 and pickle.loads(pickle.dumps(_Pair(1, 2.0))) == _Pair(1, 2.0)
-    assert pair == pair and pair != _Pair(1, 3.0)
+    assert copy.copy(pair).a == 1
+    assert pickle.loads(pickle.dumps(_Pair(1, 2.0))) == _Pair(1, 2.0)
+    assert pair == pair
+    assert pair != _Pair(1, 3.0)
 
 
 def test_classes_with_one_field_and_with_none():
@@ -88,6 +90,9 @@ def test_classes_with_one_field_and_with_none():
     class Nothing:
         pass
 
-    assert One(3) == One(3) and hash(One(3)) == hash(One(3)) and One(3) != One(4) and Nothing() == Nothing()
+    assert One(3) == One(3)
+    assert hash(One(3)) == hash(One(3))
+    assert One(3) != One(4)
+    assert Nothing() == Nothing()
     nan = float("nan")
     assert One(nan) == One(nan)

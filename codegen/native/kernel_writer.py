@@ -197,9 +197,10 @@ class KernelWriter:
             self.vector(value, position)
         for op in plan.ops:
             self.vector(op.result, position)
-        names = {sink: (self.vector(sink, position),) for sink in plan.sinks}
-        factors = {value: (self.vector(op.operands[0], position), self.vector(op.operands[-1], position))
-                   for value, op in plan.products.items()}
+        names: dict[Value, tuple[str, ...]] = {sink: (self.vector(sink, position),) for sink in plan.sinks}
+        factors: dict[Value, tuple[str, ...]] = {
+            value: (self.vector(op.operands[0], position), self.vector(op.operands[-1], position))
+            for value, op in plan.products.items()}
         return names | factors
 
     def prepare(self, plan: LoopPlan, length: int) -> None:
