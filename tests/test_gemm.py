@@ -103,8 +103,8 @@ def test_sizes(target: Target, dtype: str, transpose_a: bool, transpose_b: bool)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
 def test_large_sizes(dtype: str, transpose_a: bool, transpose_b: bool) -> None:
-    """B is copied, k is cut, in parts that are chained (up to 819) and in parts that are added."""
-    for shape in (128, 784, 96), (65, 900, 50), (2, 1000, 70), (200, 300, 520):
+    """B is copied, k is cut, in parts that are chained (up to 1024) and in parts that are added."""
+    for shape in (128, 784, 96), (65, 1100, 50), (2, 1200, 70), (200, 300, 520):
         check(dense_product(*shape, dtype, transpose_a, transpose_b), host_targets()[0])
 
 
@@ -285,7 +285,7 @@ def twice(text: VectorText, vector: str) -> str:
 
 @on_every_target
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
-@pytest.mark.parametrize("shape", [(9, 12, 20), (3, 40, 1), (80, 300, 60), (70, 900, 40)])
+@pytest.mark.parametrize("shape", [(9, 12, 20), (3, 40, 1), (80, 300, 60), (70, 1100, 40)])
 def test_hooks(target: Target, transpose_a: bool, transpose_b: bool, shape: tuple[int, int, int]) -> None:
     require(target)
     rows, inner, columns = shape

@@ -29,13 +29,17 @@ from adjit.ir.dataclass import dataclass
 PART = 512
 """Length of the parts of k that are summed on their own; up to `WHOLE` it is one part."""
 
-WHOLE = 819
+WHOLE = 1024
 
 GRAIN = 16
 """Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
 
-CHAINED = 320
-"""Most of the parts of one chain, where tiles share a panel of B: it then stays in the first cache, or nearly so."""
+CHAINED = 208
+"""Most of the parts of one chain, where tiles share a panel of B: 40 kB of it, which stay in a first cache of 48 kB beside A."""
+
+LARGE = 1 << 20
+"""Bytes of C from which each part of a chain costs a pass through a farther cache: then parts are longer, but where A is transposed, whose
+elements come one row after the other from the second cache unless the part is short."""
 
 COPY_TILES = 8
 COPY_BYTES, COPY_BYTES_FAR = 24 << 10, 8 << 10
@@ -196,7 +200,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     elif len(tiles) >= COPY_TILES and panel_bytes >= (COPY_BYTES_FAR if p.row_b * p.element_bytes >= FAR else COPY_BYTES):
         b = "copied"
     chained = p.inner <= WHOLE
-    most = PART if not chained else CHAINED if len(tiles) > 1 else WHOLE
+    most = _longest_part(p, len(tiles)) if chained else PART
     parts = _parts(p.inner, most)
     axis = _axis(p, len(tiles), len(panels), b != "in place")
     together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
@@ -231,6 +235,13 @@ def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
     most = min((target.registers - spare - width) // width, 16)
     best = [8] * (most > 8) + list(range(most, most * 2 // 3, -1))
     return equal_parts(rows, next((r for r in best if rows % r == 0), min(most, 9)))
+
+
+def _longest_part(p: Product, tiles: int) -> int:
+    """Most of a part of a chain. Sums go on in C, so this changes no bits."""
+    if tiles <= 1:
+        return WHOLE
+    return CHAINED if p.transpose_a or p.rows * p.columns * p.element_bytes <= LARGE else PART
 
 
 def _parts(inner: int, most: int) -> tuple[int, ...]:
