@@ -119,6 +119,16 @@ def test_bits_do_not_depend_on_the_order_of_tasks(target: Target) -> None:
         np.testing.assert_array_equal(native(sample, definition, target), native(sample, definition, target, one_at_a_time=True))
 
 
+@pytest.mark.parametrize("target", TARGET_CASES)
+def test_gradients_in_kernels_share_what_turns_cotangents(target: Target) -> None:
+    """It knows no size, so that a program compiles it once."""
+    samples = [gradient_sample(normal(*images, dtype=F32), normal(*kernels, dtype=F32), PLAIN | attrs)
+               for images, kernels, attrs in map(CONVOLUTIONS.__getitem__, ("lenet", "second layer", "many taps, strides"))]
+    first, *others = [lower_op(sample_graph(ops.convolution_kernel_gradient, sample).ops[-1], {}, target)[0].shared for sample in samples]
+    assert len(first) == 1
+    assert all(other == first for other in others)
+
+
 POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "halves": ((3, 2, 28, 28), {}),
     "halves, odd": ((2, 29, 35), {}),

@@ -88,17 +88,17 @@ def _write_turn(text: VectorText, rows: int, width: int, prologue: Prologue | No
             if prologue is not None:
                 vectors = [prologue(text, vector) for vector in vectors]
             to = row_panel.bases(text.at(panel, row), width)
-            for k_in_block, turned_row in enumerate(_turned_block(text, vectors)[:width]):
+            for k_in_block, turned_row in enumerate(turned_block(text, vectors)[:width]):
                 text.store(turned_row, row_panel.row(to, k_in_block), lanes=at_once)
 
 
-def _turned_block(text: VectorText, rows: Sequence[str]) -> list[str]:
+def turned_block(text: VectorText, rows: Sequence[str]) -> list[str]:
     """For each lane, what the rows have there, from the first row to the last one.
 
     Squares that fit into a part of `PART` bytes are turned within it, then whole parts are moved: moving within is cheap.
     """
     lanes, part = text.lanes, PART // text.bytes
-    squares = [turned(text, list(rows[i:i + part]), part) for i in range(0, len(rows), part)]
+    squares = [_turned_squares(text, list(rows[i:i + part]), part) for i in range(0, len(rows), part)]
     vectors = []
     for alike in zip(*squares, strict=True):        # lane `part` times q + j of all rows is in part q of the j-th ones
         row = list(alike)
@@ -119,9 +119,8 @@ def _interleaved(first: int, lanes: int, size: int) -> list[int]:
     return [at + offset + lane for at in range(first, first + lanes // 2, size) for offset in (0, lanes) for lane in range(size)]
 
 
-def turned(text: VectorText, square: list[str], size: int | None = None) -> list[str]:
-    """The square transposed, by rounds of interleaving its halves; or squares of `size` rows beside each other."""
-    size = size or text.lanes
+def _turned_squares(text: VectorText, square: list[str], size: int) -> list[str]:
+    """Squares of `size` rows beside each other, transposed by rounds of interleaving their halves."""
     half = size // 2
     for _ in range(size.bit_length() - 1):
         square = [text.shuffle(square[i], square[i + half], [

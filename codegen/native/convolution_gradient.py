@@ -9,8 +9,10 @@ order at the end. How images are cut into parts follows from shapes alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
-from adjit.codegen.gemm.panels import turned
+from adjit.codegen.gemm.kernels import Kernel
+from adjit.codegen.gemm.panels import AT_ONCE, turned_block
 from adjit.codegen.gemm.plan import equal_parts, runs
 from adjit.codegen.native.convolution_panels import (
     LEAST_COLUMNS,
@@ -127,8 +129,6 @@ class _Writer:
         text, plan, g, block = self.text, self.plan, self.geometry, self.block
         s = g.sliding
         emit_staging(text, block)
-        if not self.few:
-            self.emit_turning()
         panel_size = max(plan.inputs) * s.sizes[0] * block.channel
         with text.step():
             x, ct, _, scratch = (text.place(number) for number in range(4))
@@ -176,15 +176,18 @@ class _Writer:
                 self.dots(panel, source, sums, rows, width, fresh, inputs)
             elif along == 1:
                 length = text.linear((rows, wide))
-                text.do(f"call void @step.turn(ptr {source}, ptr {cotangent}, i64 {columns}, i64 {length}, i64 {rest})")
+                self.turn(source, cotangent, columns, length, rest)
             else:
                 with text.loop(0, rows) as line:
                     done = text.let(f"mul i64 {text.let(f'mul i64 {line.counter}, {width}')}, {columns}")
-                    target = text.at(cotangent, done)
-                    text.do(f"call void @step.turn(ptr {text.at(source, (line.counter, wide))}, ptr {target}, i64 {columns}, "
-                            f"i64 {width}, i64 {rest})")
+                    self.turn(text.at(source, (line.counter, wide)), text.at(cotangent, done), columns, width, rest)
             if not self.few:
                 self.tiles(panel, cotangent, sums, rows, width, fresh, columns, inputs)
+
+    def turn(self, source: str, target: str, columns: int, length: str, rest: str) -> None:
+        """Windows of the cotangent that follow each other, so that outputs lie together."""
+        name = self.text.share(_turning(self.text.target, self.text.dtype))
+        self.text.do(f"call void @{name}(ptr {source}, ptr {target}, i64 {columns}, i64 {length}, i64 {rest}, i64 {self.geometry.places})")
 
     def tiles(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, columns: int, inputs: int) -> None:
         """All kernel elements of these channels by all vectors of these outputs."""
@@ -275,19 +278,35 @@ class _Writer:
         for value, place in zip(sums, places, strict=True):
             text.store(text.add(text.load(place), value), place)
 
-    def emit_turning(self) -> None:
-        """Writes the function that turns `length` windows of `columns` outputs, so that those of one window lie together; where there are
-        only `rest` + 1 outputs, the last is repeated."""
-        text, places = self.text, self.geometry.places
-        with text.function("step.turn", "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest"), \
-                text.loop(0, "%columns", text.lanes) as column:
-            sources = [text.at("%from", (text.smaller(text.linear(column.counter, lane), "%rest"), places)) for lane in range(text.lanes)]
+
+@cache
+def _turning(target: Target, dtype: str) -> Kernel:
+    """The function that turns `length` windows of `columns` outputs, which lie `apart` elements apart, so that those of one window lie
+    together; where there are only `rest` + 1 outputs, the last is repeated."""
+    text = PanelText(target, dtype)
+    name, at_once = f"adjit_turn_windows_{dtype}x{text.lanes}", min(text.lanes, AT_ONCE)
+    parameters = "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest, i64 %apart"
+    with text.function(name, parameters):
+        sources = text.let(f"alloca [{text.lanes} x ptr], align 64")
+        row = text.strides(text.let(f"mul i64 %columns, {text.bytes}"), text.lanes)
+        with text.loop(0, "%columns", text.lanes) as column:
+            with text.loop(0, text.lanes) as lane:
+                output = text.smaller(text.linear(column.counter, lane.counter), "%rest")
+                source = text.at("%from", text.let(f"mul nsw i64 {output}, %apart"))
+                text.do(f"store ptr {source}, ptr {text.let(f'getelementptr ptr, ptr {sources}, i64 {lane.counter}')}, align 8")
             with text.loop(0, "%length", text.lanes) as window:
                 mask = text.mask_below(text.linear("%length", (window.counter, -1)))
-                square = [text.masked_load(text.at(source, window.counter), mask) for source in sources]
-                for lane, vector in enumerate(turned(text, square)):
-                    index = text.let(f"mul i64 {text.linear(window.counter, lane)}, %columns")
-                    text.store(vector, text.at("%to", index, column.counter), aligned=True)
+                target_ = text.at("%to", text.let(f"mul i64 {window.counter}, %columns"), column.counter)
+                with text.loop(0, text.lanes, at_once) as group:
+                    own = text.let(f"getelementptr ptr, ptr {sources}, i64 {group.counter}")
+                    rows = []
+                    for index in range(at_once):
+                        source = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr {own}, i64 {index}')}, align 8")
+                        rows.append(text.masked_load(text.at(source, window.counter), mask))
+                    bases = row.bases(text.at(target_, group.counter), text.lanes)
+                    for number, vector in enumerate(turned_block(text, rows)):
+                        text.store(vector, row.row(bases, number), aligned=True, lanes=at_once)
+    return Kernel(name, text.functions[name], text.declarations)
 
 
 def _sum_of_parts(geometry: Geometry, parts: int, target: Target) -> StepCode:

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 
+from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.vectors import Term, VectorText
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Attributes
 from adjit.ir.ops.convolution import convolution_sliding
@@ -192,7 +194,11 @@ def choose_block(geometry: Geometry, channels: int, windows: int, tasks: int) ->
 
 
 class PanelText(VectorText):
-    """The text of a step over panels."""
+    """The text of a step over panels; `shared` has functions that others have too."""
+
+    def __init__(self, target: Target, dtype: str) -> None:
+        super().__init__(target, dtype)
+        self.shared: dict[str, str] = {}
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -205,7 +211,13 @@ class PanelText(VectorText):
 
     def code(self, tasks: int, work: float) -> StepCode:
         """The finished step."""
-        return StepCode("\n".join(self.functions.values()) + "\n", tasks, work, frozenset(self._declarations))
+        return StepCode("\n".join(self.functions.values()) + "\n", tasks, work, frozenset(self._declarations), self.shared)
+
+    def share(self, kernel: Kernel) -> str:
+        """The name of a function that convolutions share, which this step calls."""
+        self.shared[kernel.name] = kernel.text
+        self._declarations |= kernel.declarations
+        return kernel.name
 
     def place(self, number: int) -> str:
         """The pointer to operand, result or scratch number `number`."""
