@@ -14,6 +14,7 @@ from functools import cache
 from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.panels import AT_ONCE, turned_block
 from adjit.codegen.gemm.plan import equal_parts, runs
+from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.convolution_panels import (
     LEAST_COLUMNS,
     PANEL_BYTES,
@@ -130,7 +131,7 @@ class _Writer:
         s = g.sliding
         emit_staging(text, block)
         panel_size = max(plan.inputs) * s.sizes[0] * block.channel
-        with text.step():
+        with text.step(GLUE):
             x, ct, _, scratch = (text.place(number) for number in range(4))
             panel = text.array(panel_size + text.lanes)
             cotangent = "" if self.few else text.array((block.rows * block.columns + text.lanes) * max(plan.columns))

@@ -17,8 +17,10 @@ from dataclasses import replace
 from math import prod
 
 from adjit.codegen.gemm.kernels import Kernel
+from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.vectors import Term, VectorText
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.target import Target
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Attributes
@@ -201,11 +203,11 @@ class PanelText(VectorText):
         self.shared: dict[str, str] = {}
 
     @contextmanager
-    def step(self) -> Iterator[None]:
+    def step(self, attributes: str = "nounwind") -> Iterator[None]:
         """What is written inside is the body of `@step`."""
         outer, self._lines = self._lines, []
         yield
-        head = f"define internal i64 @step({SIGNATURE}) nounwind {{"
+        head = f"define internal i64 @step({SIGNATURE}) {attributes} {{"
         self.functions["step"] = "\n".join([head, "entry:", *self._lines, "  ret i64 0", "}"])
         self._lines = outer
 
