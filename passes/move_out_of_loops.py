@@ -254,7 +254,8 @@ class _Body:
             if not is_stacked(value):
                 rows.append(value)
 
-        sums = {i: parts for i in range(carries) if (parts := _added(body, i, first, maker, uses)) is not None} if length > 1 else {}
+        parts_of = {i: added_in_each_run(body, i, first, maker, uses) for i in range(carries)} if length > 1 else {}
+        sums = {i: part for i, part in parts_of.items() if part is not None}
         for i, part in sums.items():
             made = maker.get(part)
             if made is None or made.name != "matmul" or made.result.type.rank != 2 \
@@ -315,7 +316,7 @@ class _Body:
         return total if is_zero else ops.add(self.operands[carry], total)
 
 
-def _added(body: Graph, carry: int, first: int, maker: dict[Value, Op], uses: dict[Value, int]) -> Value | None:
+def added_in_each_run(body: Graph, carry: int, first: int, maker: dict[Value, Op], uses: dict[Value, int]) -> Value | None:
     """What is added to a carried value in each run, where that is all that happens to it."""
     param, result = body.params[carry], body.results[first + carry]
     op = maker.get(result)

@@ -43,13 +43,20 @@ class PanelCuts:
 
     def __init__(self, graph: Graph, axes: Axes, maker: Mapping[Value, Op]) -> None:
         self.axes = axes
-        self.ops = [cut_of(op, axes.get(op.results[0]) if op.results else None, tuple([maker.get(value) for value in op.operands]))
-                    for op in graph.ops]
+        self.ops = []
+        for op in graph.ops:
+            makers = tuple([maker.get(value) for value in op.operands])
+            if op in axes.loops:
+                self.ops.append(OpCut(op, axes.loops[op].needs, makers, axes.batch, axes.batch, 1))
+            else:
+                self.ops.append(cut_of(op, axes.get(op.results[0]) if op.results else None, makers, axes.batch))
 
 
-def cut_of(op: Op, axis: int | None, makers: tuple[Op | None, ...]) -> OpCut:
-    """The cut of an op along an axis of its result."""
-    needs = None if axis is None else operand_axes(op, axis)
+def cut_of(op: Op, axis: int | None, makers: tuple[Op | None, ...], batch: int = 0) -> OpCut:
+    """The cut of an op along an axis of its result, which may be several times a `batch`."""
+    needs = None if axis is None else operand_axes(op, axis, batch)
+    if axis is not None and needs is not None and batch:
+        return OpCut(op, needs, makers, batch, batch, free_length(op, axis))
     if axis is None or needs is None:
         return OpCut(op, None, makers, 1, 0, 1)
     cut = [(op.result.type, axis), *((value.type, place) for value, place in zip(op.operands, needs, strict=True) if place is not None)]

@@ -44,15 +44,43 @@ def _panel_shape(shape: Shape, axis: int, count: int) -> Shape:
     return (*shape[:axis], *part, *shape[axis + 1:])
 
 
-def operand_axes(op: Op, axis: int) -> Needs | None:
+def operand_axes(op: Op, axis: int, batch: int = 0) -> Needs | None:
     """Along which axes the operands have to be cut for a panel along `axis` of the op's result; None where more is needed than panels and
-    whole operands. The number of panels has to divide all of these axes."""
+    whole operands. The number of panels has to divide all of these axes.
+
+    Where a length of the `batch` is given, an axis may be several batches, one after the other, of each of which a panel has its part.
+    """
     if len(op.results) != 1 or op.result.type.rank <= axis:
         return None
+    if batch:
+        return _axes_of_batches(op, axis, batch)
     if op.definition.kind is Kind.ELEMENTWISE:
         return (axis,) * len(op.operands)
     rule = _RULES.get(op.name) or (_reduction if op.definition.kind is Kind.REDUCTION else None)
     return None if rule is None else rule(op, axis)
+
+
+def batches_before(type: TensorType, axis: int, batch: int) -> int:
+    """How many batches, along this axis and those before it, a value has next to each other; 0 where the axis is no number of batches.
+
+    >>> import numpy as np
+    >>> [batches_before(TensorType(np.dtype("f4"), shape), 0, 4) for shape in ((4, 3), (12, 3), (3, 4))]
+    [1, 3, 0]
+    """
+    return prod(type.shape[:axis]) * (type.shape[axis] // batch) if is_divisible(type, axis, batch) else 0
+
+
+def _axes_of_batches(op: Op, axis: int, batch: int) -> Needs | None:
+    before = batches_before(op.result.type, axis, batch)
+    if not before:
+        return None
+    if op.name == "reshape":
+        type = op.operands[0].type
+        return next(((place,) for place in range(type.rank) if batches_before(type, place, batch) == before), None)
+    needs, length = operand_axes(op, axis), op.result.type.shape[axis]
+    if needs is None or any(cut is not None and value.type.shape[cut] != length for value, cut in zip(op.operands, needs, strict=True)):
+        return None
+    return needs
 
 
 def free_length(op: Op, axis: int) -> int:

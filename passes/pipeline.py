@@ -90,7 +90,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 
 LOWER: tuple[Pass, ...] = (
-    Pass("split_into_panels", split_into_panels, Stage.OPTIMIZED, describe_panels),
+    Pass("split_into_panels", split_into_panels, Stage.OPTIMIZED, describe_panels, local=False),
     Pass("update_by_rows", update_by_rows, Stage.OPTIMIZED, describe_updates),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
     Pass("schedule", schedule, Stage.FUSED),

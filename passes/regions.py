@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from operator import is_
 
@@ -13,11 +13,12 @@ WITH_PROGRAMS = CONTROL_FLOW | {"panels"}
 """Ops whose regions are programs of their own: planned, and lowered, as the graph that they stand in."""
 
 
-def in_regions(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
-    """`graph` with `run` applied to the regions of its loops, branches and panels; the same object where that changes nothing."""
-    if not any(op.name in WITH_PROGRAMS for op in graph.ops):
+def in_regions(graph: Graph, run: Callable[[Graph], Graph], names: Collection[str] = WITH_PROGRAMS) -> Graph:
+    """`graph` with `run` applied to the regions of its ops of these `names`: loops, branches and panels; the same object where that
+    changes nothing."""
+    if not any(op.name in names for op in graph.ops):
         return graph
-    ops = [_in_op(op, run) if op.name in WITH_PROGRAMS else op for op in graph.ops]
+    ops = [_in_op(op, run) if op.name in names else op for op in graph.ops]
     return graph if all(map(is_, ops, graph.ops)) else graph.with_ops(ops)
 
 

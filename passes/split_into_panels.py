@@ -35,20 +35,22 @@ After:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, replace
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.ops import panels, reduce_sum
+from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.ir.types import TensorType
 from adjit.passes.made_again import made_again
 from adjit.passes.options import Options
-from adjit.passes.panel_axes import Axes, batch_axes
+from adjit.passes.panel_axes import Axes, batch_axes, loop_axes
 from adjit.passes.panel_cuts import OpCut, PanelCuts
 from adjit.passes.panel_region import PanelRegion
-from adjit.passes.panel_rules import Needs, is_divisible, is_dropped, is_free, summed_axes
+from adjit.passes.panel_rules import Needs, batches_before, is_divisible, is_dropped, is_free, summed_axes
+from adjit.passes.regions import in_regions
 
 MOST_PANELS = 64
 
@@ -60,13 +62,44 @@ FEWEST_PANELS = 2
 FEWEST_ROWS = 16
 """Rows of a product in a panel, below which its tiles wait for their operands."""
 
+RUN_BYTES = 1 << 15
+"""What a core moves while it would wait for the others between two runs of a loop."""
+
 FEWER_BYTES = 4
 """How many times smaller than the operands the parts of a product over the batch have to be, all together."""
 
 
 def split_into_panels(graph: Graph, options: Options) -> Graph:
     """Gather ops into `panels`; the same graph where that gains nothing, or where `options.cache_bytes` is None."""
-    return graph if options.cache_bytes is None else _split(graph, options.cache_bytes, 2)
+    return graph if options.cache_bytes is None else _split_regions(_split_loops(graph, options.cache_bytes), options.cache_bytes)
+
+
+def _split_regions(graph: Graph, cache_bytes: int) -> Graph:
+    """The graph, and the loops and branches that are not in panels, split."""
+    graph = in_regions(graph, lambda region: _split_regions(region, cache_bytes), CONTROL_FLOW)
+    return _split(graph, cache_bytes, 2)
+
+
+def _split_loops(graph: Graph, cache_bytes: int) -> Graph:
+    """The graph with loops that run panel by panel, with all of their runs, where these do not mix the examples of a batch."""
+    best: _Split | None = None
+    if not any(op.name == "scan" and _has_products(op) for op in graph.ops):
+        return graph
+    uses = _Uses(graph)
+    for axes in loop_axes(graph, FEWEST_PANELS * FEWEST_ROWS):
+        cuts = PanelCuts(graph, axes, uses.maker)
+        for count in range(FEWEST_PANELS, min(MOST_PANELS, axes.batch // FEWEST_ROWS) + 1):
+            split = _Split(uses, cuts, count, cache_bytes) if axes.batch % count == 0 else None
+            if split is not None and split.groups and (best is None or split.gain > best.gain):
+                best = split
+            if split is not None and split.fits:
+                break
+    return graph if best is None else best.rebuild()
+
+
+def _has_products(op: Op) -> bool:
+    """Whether an op is a product, or a loop with products."""
+    return op.definition.kind is Kind.CONTRACTION or (op.name == "scan" and any(map(_has_products, op.regions[0].ops)))
 
 
 def _split(graph: Graph, cache_bytes: int, least_rank: int) -> Graph:
@@ -189,7 +222,7 @@ class _Split:
                 self.needs[op] = needs
         for op in reversed(self.graph.ops):
             if op.role is not Role.PRIMAL and op in self.needs:     # where it is read: before, it would have to be kept until then
-                latest = min((self._wanted(reader, op.result) for reader in self.readers.get(op.result, ())), default=0)
+                latest = min((self._wanted(reader, value) for value in op.results for reader in self.readers.get(value, ())), default=0)
                 self.number[op] = max(self.number[op], latest)
         for op in self.graph.ops:
             if op in self.needs:
@@ -219,11 +252,13 @@ class _Split:
     def _has_panels(self, value: Value, maker: Op | None, axis: int) -> bool:
         if maker is not None and maker in self.needs:
             return self.axes[value] == axis
-        return axis == 0 or (maker is not None and is_free(maker, axis, self.count))
+        return axis == 0 or bool(self.axes.batch) or self._is_made_inside(value, axis)
 
     def _reach_memory(self, groups: Iterable[_Group]) -> bool:
         """Whether panels along another axis than the first would have to be read or written outside; then what reads or makes them has to
-        stay there."""
+        stay there. (What loops read and give there is copied.)"""
+        if self.axes.batch:
+            return False
         before = len(self.outside)
         for group in groups:
             for op in group.ops:
@@ -237,11 +272,13 @@ class _Split:
         """Leave out what has no connection with a product of the group: updates of parameters that happen to be as long."""
         near: set[Value] = set()
         touched = []
+        if self.axes.batch:
+            near.update(value for op in group.sums if op.definition.kind is Kind.CONTRACTION for value in op.operands)
         for op in group.ops:
             values = [*op.results, *(v for v, cut in zip(op.operands, group.needs[op], strict=True)
                                      if cut is not None and self.maker.get(v) in group.needs)]
             touched.append(values)
-            if op.definition.kind is Kind.CONTRACTION:
+            if _has_products(op):
                 near.update(values)
         for in_order in (touched, touched[::-1]) * 2:
             for values in in_order:
@@ -282,11 +319,14 @@ class _Split:
         return numbers.pop() if len(numbers) == 1 else None
 
     def _has_products(self, group: _Group) -> bool:
-        products = [op for op in group.ops if op.definition.kind is Kind.CONTRACTION]
-        return bool(products) and min(map(self._rows, products)) >= FEWEST_ROWS
+        products = [op for op in group.ops if _has_products(op)]
+        return bool(products) and min(map(self._rows, products)) >= FEWEST_ROWS and (
+            not self.axes.batch or any(op in self.axes.loops for op in products))
 
     def _rows(self, op: Op) -> int:
         """Rows of a product in a panel, or columns where these are divided."""
+        if self.axes.batch:
+            return self.axes.batch // self.count
         axis, shape = self.axes[op.result], op.result.type.shape
         return shape[axis] // self.count if axis >= len(shape) - 2 else shape[-2]
 
@@ -299,11 +339,21 @@ class _Split:
         group.peak = self._peak(group, stored)
         saved = 2.0 * sum(value.type.nbytes for value in stored if not self._is_wanted(value, group))
         saved -= 2.0 * self.count * sum(op.result.type.nbytes for op in group.sums if op.definition.kind is Kind.CONTRACTION)
-        whole = {value for op in group.ops for value, cut in zip(op.operands, group.needs[op], strict=True) if cut is None}
-        again = sum(value.type.nbytes for value in whole)
-        if again > self.cache_bytes / 2:
+        saved += float(RUN_BYTES) * sum(int(op.attrs["length"]) for op in group.ops if op in self.axes.loops)
+        carried = sum(op.results[index - op.attrs["carries"]].type.nbytes
+                      for op in group.ops if op in self.axes.loops for index in self.axes.loops[op].sums)
+        if carried > self.cache_bytes / 4:
+            return 0.0      # every run of every panel would read and write it all
+        whole: dict[Value, int] = {}       # and how often each panel reads it
+        for op in group.ops:
+            for value, cut in zip(op.operands, group.needs[op], strict=True):
+                if cut is None:
+                    whole[value] = max(whole.get(value, 0), op.attrs["length"] if op in self.axes.loops else 1)
+        saved -= 2.0 * sum(value.type.nbytes for value in self._copied(group))
+        again: int = sum(value.type.nbytes * times for value, times in whole.items())
+        if sum(value.type.nbytes for value in whole) > self.cache_bytes / 2:
             saved -= float(again) * (self.count - 1)
-        if saved < self.cache_bytes or group.peak > 2 * self.cache_bytes:
+        if saved < self.cache_bytes or group.peak + self._inside_loops(group) > 2 * self.cache_bytes:
             return 0.0      # so little stays in the cache anyway; so much does not
         return saved * min(1.0, self.cache_bytes / 2 / max(group.peak, 1))      # what does not fit beside the whole operands comes back
 
@@ -321,6 +371,25 @@ class _Split:
             peak = max(peak, alive)
             alive -= ending.get(index, 0)
         return peak
+
+    def _copied(self, group: _Group) -> set[Value]:
+        """What is brought into another order outside, as panels of it do not lie in one piece."""
+        if not self.axes.batch:
+            return set()
+        ends = {(value, self.axes[value]) for op in group.ops for value in op.results
+                if value in self.axes and self._is_wanted(value, group)}
+        ends.update((value, cut) for op in group.ops for value, cut in zip(op.operands, group.needs[op], strict=True)
+                    if cut is not None and self.maker.get(value) not in group.needs and not self._is_made_inside(value, cut))
+        return {value for value, axis in ends if batches_before(value.type, axis, self.axes.batch) > 1}
+
+    def _is_made_inside(self, value: Value, axis: int) -> bool:
+        return value in self.maker and is_free(self.maker[value], axis, self.count)
+
+    def _inside_loops(self, group: _Group) -> int:
+        """No more bytes than the bodies of loops take for one panel."""
+        return sum(value.type.nbytes // (self.count if value in self.axes.loops[op].body else 1)
+                   for op in group.ops if op in self.axes.loops
+                   for inner in op.regions[0].ops if inner.name not in _FREE for value in inner.results)
 
     def _is_wanted(self, value: Value, group: _Group) -> bool:
         """Whether anything outside of the group reads the value."""
@@ -346,25 +415,27 @@ class _Split:
     def _panels(self, group: _Group) -> list[Op]:
         """The op that runs the group, and those that add up the parts it leaves."""
         region = PanelRegion(self.axes, self.count, self.maker, {op: group.needs[op] for op in group.ops})
-        results = [value for op in group.ops for value in op.results if self._is_wanted(value, group)]
+        results = [value for op in group.ops for value in op.results if value in self.axes and self._is_wanted(value, group)]
         again = made_again(self.graph, results, self.maker, group.needs)
         results = [value for value in dict.fromkeys((*results, *again.small)) if value not in again.values]
         inner = [region.result(value) for value in results]
-        parts = []
-        for op in group.sums:
-            part = region.part(op)
+        given = [region.joined(value) for value in results]
+        parts, sums = [], [(op.result, region.part(op), op) for op in group.sums]
+        sums += [(value, part, self.maker[value]) for value, part in region.sums.items() if self._is_wanted(value, group)]
+        for _, part, _ in sums:
             parts.append(Value(TensorType(part.type.dtype, (self.count, *part.type.shape))))
             inner.append(part)
         graph = Graph("panel", tuple(region.params), tuple(region.ops), tuple(inner))
-        if group.peak > self.cache_bytes / 2:
+        if group.peak > self.cache_bytes / 2 and not self.axes.batch:
             graph = _split(graph, self.cache_bytes, 3)     # by the heads of an attention: rows alone would not make it much smaller
         last = group.ops[-1]
-        outer = (*results, *parts)
+        outer = (*(value for value, _ in given), *parts)
         attrs = {"count": self.count, "sliced": tuple(region.sliced), "shapes": tuple(value.type.shape for value in outer)}
-        made = [Op(panels, tuple(region.operands), outer, attrs, (graph,), last.loc, last.role)]
-        for op, part in zip(group.sums, parts, strict=True):
-            total = reduce_sum if op.definition.kind is Kind.CONTRACTION else op.definition
-            made.append(Op(total, (part,), op.results, {"axes": (0,)}, (), op.loc, op.role))
+        made = [*region.before, Op(panels, tuple(region.operands), outer, attrs, (graph,)), *(op for _, turned in given for op in turned)]
+        made = [replace(op, loc=last.loc, role=last.role) for op in made]
+        for (value, _, op), part in zip(sums, parts, strict=True):
+            total = op.definition if op.definition.kind is Kind.REDUCTION else reduce_sum
+            made.append(Op(total, (part,), (value,), {"axes": (0,)}, (), op.loc, op.role))
         return made + again.ops
 
 
