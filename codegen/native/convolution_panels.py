@@ -17,10 +17,8 @@ from dataclasses import replace
 from math import prod
 
 from adjit.codegen.gemm.kernels import Kernel
-from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.vectors import Term, VectorText
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
-from adjit.codegen.target import Target
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Attributes
