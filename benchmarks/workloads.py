@@ -153,9 +153,9 @@ def rnn(problem: Problem, backend: str) -> Workload:
     B, H = problem.data[0].shape[1], len(problem.named_params["2"])
 
     def loss(p: Any, x: Any, y: Any) -> Any:
-        h = aj.numpy.zeros((B, H), f32)
-        for row in x:
-            h = np.tanh(row @ p[0] + h @ p[1] + p[2])
+        def step(h: Any, row: Any) -> tuple[Any, None]:
+            return np.tanh(row @ p[0] + h @ p[1] + p[2]), None
+        h, _ = aj.scan(step, aj.numpy.zeros((B, H), f32), x)
         return np.mean((h @ p[3] - y) ** 2)
     return _sgd(loss, problem, backend)
 
