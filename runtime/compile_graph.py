@@ -14,7 +14,7 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime.backends import make_executable
 from adjit.runtime.collector import no_collection
-from adjit.runtime.native_code import native_target
+from adjit.runtime.native_code import begin_early, native_target
 from adjit.runtime.native_executable import NativeExecutable
 from adjit.runtime.warm_start import find_program, keep_program, program_key
 
@@ -85,6 +85,8 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             pipeline = DeferredPipeline(run_passes)
             executable = NativeExecutable(code, lambda: pipeline.final, threads)
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
+        if threads > 1:
+            begin_early(graph)
     result = run_passes()
     passed = time.perf_counter()
     made = make_executable(backend, result.graphs["optimized"], result.final, threads)

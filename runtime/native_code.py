@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
+from adjit.ir.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
 else:
     native = OnDemand("adjit.codegen.native.compile_program")
+
+LARGE = 1_000_000
+"""Operations of a graph from which some step of it is expected to be worth several threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,14 @@ def native_target() -> Target:
         names = ", ".join(t.name for t in host_targets()) or "none of them"
         raise ValueError(f"environment variable {settings.TARGET.variable}={name!r}: this processor has {names}")
     return target
+
+
+def begin_early(graph: Graph) -> None:
+    """Have another thread make the thread pool while the passes run over a traced graph, where it is so large that some step is expected
+    to use it: the pool takes LLVM as long as many a program, whose first call would wait for it.
+    """
+    if cost_of(graph).operations >= LARGE:
+        TEAM_CODE.start()
 
 
 def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1) -> NativeCode:

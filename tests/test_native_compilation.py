@@ -24,6 +24,7 @@ from adjit.codegen.native.module_parts import FUNCTION_LINES, PART_LINES, split_
 from adjit.codegen.object_code import emit_objects
 from adjit.codegen.target import TARGETS, Target, host_target, machine
 from adjit.ir.graph import Graph
+from adjit.runtime import compile_graph, native_code
 from adjit.runtime.kernel_cache import DiskCache
 from adjit.runtime.native_code import NativeCode, native_is_supported
 from adjit.runtime.native_executable import NativeExecutable
@@ -123,6 +124,21 @@ def test_the_thread_pool_is_compiled_where_a_program_uses_it() -> None:
         print(loaded_after(10), loaded_after(1_000_000))
     """
     assert run(script) == "False True"
+
+
+def test_the_thread_pool_of_a_large_graph_is_begun_before_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    run_passes = compile_graph.run_pipeline
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    monkeypatch.setattr(native_code.TEAM_CODE, "start", lambda: begun.append("pool"))
+    monkeypatch.setattr(compile_graph, "run_pipeline", lambda *args: begun.append("passes") or run_passes(*args))
+
+    def begun_first(size: int, threads: int) -> str:
+        begun.clear()
+        aj.compile(lambda x: np.sqrt(np.tanh(x)) * 2, backend="native", threads=threads)(np.ones(size))
+        return begun[0]
+
+    assert (begun_first(10, 2), begun_first(1_000_000, 1), begun_first(1_000_000, 2)) == ("passes", "passes", "pool")
 
 
 def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
