@@ -81,7 +81,7 @@ declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
-define i64 @{SYMBOL}(ptr %pool, ptr %step.now, ptr %places.now, i64 %tasks.now) nounwind {{
+define i64 @{SYMBOL}(ptr %pool, ptr %step.now, ptr %places.now, i64 %tasks.now) {GLUE} {{
 entry:
   %team.at = getelementptr i8, ptr %pool, i64 8
   %threads.at = getelementptr i8, ptr %pool, i64 16
