@@ -76,6 +76,6 @@ def _no_samples() -> Iterator[Sample]:
 panels: OpDefinition = define(
     "panels", Kind.REGION, regions=1, vjp=None, attributes={"count": int, "sliced": tuple, "shapes": tuple},
     doc="The region, run `count` times: on equal slices along the first axis of the operands that are `sliced` (on some columns of a "
-        "matrix where the region's parameter has all rows), and on the whole of the others. The results of the runs follow each other in memory, "
-        "in `shapes`.",
+        "matrix where the region's parameter has all rows), and on the whole of the others. The results of the runs follow each other in "
+        "memory, in `shapes`.",
     infer=_infer, evaluate=_evaluate, samples=_no_samples)
