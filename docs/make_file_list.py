@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
 MARK = "## Files\n"
-ROOMS = ("ir", "tracer", "passes", "codegen", "runtime", "api")
+ROOMS = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
 
 
 def first_sentence(path: Path) -> str:

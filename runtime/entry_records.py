@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from adjit.codegen.native import object_layout as layout
-from adjit.codegen.native.entry_records import FUNCTION, NODE, PROGRAM, Node, Record
+from adjit.codegen.native.entry import object_layout as layout
+from adjit.codegen.native.entry.records import FUNCTION, NODE, PROGRAM, Node, Record
 from adjit.eager.modes import modes, switched
 from adjit.tracer.scope import open_traces
 

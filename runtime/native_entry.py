@@ -11,15 +11,15 @@ import ctypes
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from adjit.codegen.native import object_layout
+from adjit.codegen.native.entry import object_layout
 from adjit.ir.on_demand import OnDemand
 from adjit.runtime.entry_records import FunctionRecord
 from adjit.runtime.prepared_code import PreparedCode, keep_forever
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import entry
+    from adjit.codegen.native.entry import compile_entry as entry
 else:
-    entry = OnDemand("adjit.codegen.native.entry")
+    entry = OnDemand("adjit.codegen.native.entry.compile_entry")
 
 _VECTORCALL, _RECORD, _BOUND = "_adjit_entry", "_adjit_record", "_adjit_bound"
 _HAS_VECTORCALL, _BASE_TYPE = 1 << 11, 1 << 10

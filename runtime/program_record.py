@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.native.artifact import Parameter
-from adjit.codegen.native.entry_records import GUARD, Guard, Node
+from adjit.codegen.native.entry.records import GUARD, Guard, Node
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.entry_records import Memory, ProgramRecord, UnsuitedError, record_words
 from adjit.runtime.native_executable import NativeExecutable

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from adjit.codegen.native import object_layout as layout
 from adjit.codegen.native.artifact import Parameter, Result
-from adjit.codegen.native.entry_records import RESULT, Handed, Node
+from adjit.codegen.native.entry import object_layout as layout
+from adjit.codegen.native.entry.records import RESULT, Handed, Node
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.entry_records import Memory, UnsuitedError, record_words

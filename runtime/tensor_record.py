@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.native.entry_records import CONTENT, LOOK, NUMBER, PLACE, TABLE
+from adjit.codegen.native.entry.records import CONTENT, LOOK, NUMBER, PLACE, TABLE
 from adjit.eager.capture import Number
 from adjit.runtime.entry_records import Memory, UnsuitedError, record_words
 from adjit.runtime.snapshot import Snapshot

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjit
-from adjit.codegen.native import object_layout
+from adjit.codegen.native.entry import object_layout
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.native_code import native_is_supported

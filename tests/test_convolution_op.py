@@ -12,8 +12,8 @@ from native_steps import TARGET_CASES, run_steps
 from op_cases import check_derivative, gradient_graph, sample_graph
 
 import adjit as aj
-from adjit.codegen.native import overlapping_windows
 from adjit.codegen.native.lower_op import lower_op
+from adjit.codegen.native.windows import overlapping as overlapping_windows
 from adjit.codegen.target import TARGETS, Target
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph

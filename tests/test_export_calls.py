@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.native import object_layout
+from adjit.codegen.native.entry import object_layout
 from adjit.codegen.object_image import link_image
 from adjit.runtime.exports.load import LoadedFunction
 from adjit.runtime.native_code import native_is_supported

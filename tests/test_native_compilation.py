@@ -188,7 +188,7 @@ def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread
     script = """
         import threading, time
         import numpy as np, adjit as aj
-        from adjit.codegen.native import entry
+        from adjit.codegen.native.entry import compile_entry as entry
         compile_entry, made_by = entry.compile_entry, []
         def noted(text):
             made_by.append(threading.get_ident())

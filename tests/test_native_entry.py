@@ -12,8 +12,8 @@ import pytest
 from native_calls import V, X, hot, needs_entry, runs_natively, transpose
 
 import adjit
-from adjit.codegen.native import object_layout
-from adjit.codegen.native.entry import compile_entry, entry_text
+from adjit.codegen.native.entry import object_layout
+from adjit.codegen.native.entry.compile_entry import compile_entry, entry_text
 from adjit.errors import AdjitError
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.entry_records import MOST_PROGRAMS

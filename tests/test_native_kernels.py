@@ -11,7 +11,7 @@ from native_steps import TARGET_CASES, run_steps
 from test_fuse_kernels import CASES as PROGRAMS
 from test_ops_kernels import CASES, kernel_of
 
-from adjit.codegen.native.fused import lower_fused
+from adjit.codegen.native.kernels.fused import lower_fused
 from adjit.codegen.target import Target
 from adjit.ir import kernel_schedule
 from adjit.ir.definition import OpDefinition, Sample

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from adjit.codegen.native.copies import DECLARATION
+from adjit.codegen.native.arrays.copies import DECLARATION
 from adjit.codegen.native.program_code import OP_SHIFT, LowerGraph, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText

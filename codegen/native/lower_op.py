@@ -19,20 +19,22 @@ Lowering = Callable[[Op, Mapping[int, int], Target], tuple[StepCode, ...]]
 
 LOWERINGS: dict[str, str] = {
     **dict.fromkeys(("reshape", "transpose", "broadcast", "slice", "flip", "pad", "concatenate", "constant", "update_slice"),
-                    "movement.lower_movement"),
-    "convolution": "convolution.lower_convolution",
-    "convolution_kernel_gradient": "convolution_gradient.lower_kernel_gradient",
-    **dict.fromkeys(("window_sum", "window_max", "window_max_scatter", "window_max_share", "window_max_take"), "windows.lower_windows"),
-    "iota": "creation.lower_iota",
-    "take": "indexing.lower_take",
-    "take_along_axis": "indexing.lower_take_along_axis",
-    **dict.fromkeys(("scatter_add", "scatter_set"), "indexing.lower_scatter"),
-    "scatter_add_along_axis": "indexing.lower_scatter_along_axis",
-    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"), "reductions.lower_reduction"),
-    **dict.fromkeys(("cumsum", "cumprod"), "scans.lower_cumulative"),
-    **dict.fromkeys(("argmax", "argmin"), "extremum_places.lower_extremum_place"),
-    "argsort": "sorting.lower_argsort",
-    "matmul": "plain_products.lower_plain_matmul",
+                    "arrays.movement.lower_movement"),
+    "convolution": "windows.convolution.lower_convolution",
+    "convolution_kernel_gradient": "windows.convolution_gradient.lower_kernel_gradient",
+    **dict.fromkeys(("window_sum", "window_max", "window_max_scatter", "window_max_share", "window_max_take"),
+                    "windows.pooling.lower_windows"),
+    "iota": "arrays.creation.lower_iota",
+    "take": "arrays.indexing.lower_take",
+    "take_along_axis": "arrays.indexing.lower_take_along_axis",
+    **dict.fromkeys(("scatter_add", "scatter_set"), "arrays.indexing.lower_scatter"),
+    "scatter_add_along_axis": "arrays.indexing.lower_scatter_along_axis",
+    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"),
+                    "arrays.reductions.lower_reduction"),
+    **dict.fromkeys(("cumsum", "cumprod"), "arrays.scans.lower_cumulative"),
+    **dict.fromkeys(("argmax", "argmin"), "arrays.extremum_places.lower_extremum_place"),
+    "argsort": "arrays.sorting.lower_argsort",
+    "matmul": "arrays.plain_products.lower_plain_matmul",
 }
 """Module and function by the name of the op; all elementwise ops are lowered alike."""
 
@@ -43,12 +45,12 @@ def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCod
     `shared` has, for the number of each result that lies in the place of an operand, that operand's number. Raises `UnsupportedError` for
     an op without machine code.
     """
-    place = "one_op_kernels.lower_elementwise" if op.definition.kind is Kind.ELEMENTWISE else LOWERINGS.get(op.name)
+    place = "kernels.one_op.lower_elementwise" if op.definition.kind is Kind.ELEMENTWISE else LOWERINGS.get(op.name)
     if place is None:
         raise UnsupportedError(f"{op.name}: there is no native code for it", op.loc, hint="use backend='numba'")
     return _lowering(place)(op, shared, target)
 
 
 def _lowering(place: str) -> Lowering:
-    module, _, function = place.partition(".")
+    module, _, function = place.rpartition(".")
     return cast(Lowering, getattr(import_module(f"adjit.codegen.native.{module}"), function))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from adjit.codegen.native.copies import lower_copy
+from adjit.codegen.native.arrays.copies import lower_copy
 from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.native.program_code import LowerGraph, Pitches
 from adjit.codegen.native.step_code import StepCode
@@ -15,10 +15,11 @@ from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import control_flow, fused, panels, products
+    from adjit.codegen.native import control_flow, panels, products
+    from adjit.codegen.native.kernels import fused
 else:
     control_flow = OnDemand("adjit.codegen.native.control_flow")
-    fused = OnDemand("adjit.codegen.native.fused")
+    fused = OnDemand("adjit.codegen.native.kernels.fused")
     panels = OnDemand("adjit.codegen.native.panels")
     products = OnDemand("adjit.codegen.native.products")
 

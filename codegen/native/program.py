@@ -18,7 +18,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import field, replace
 
 from adjit.codegen.llvm_text import GLUE
-from adjit.codegen.native.copies import lower_copy
+from adjit.codegen.native.arrays.copies import lower_copy
 from adjit.codegen.native.forms import find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from adjit.codegen.native.artifact import Parameter
-from adjit.codegen.native.entry_records import Node
+from adjit.codegen.native.entry.records import Node
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.entry_records import Memory, ProgramRecord, UnsuitedError
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from adjit.codegen.llvm_text import Typed
-from adjit.codegen.native.kernel_plan import LoopPlan, Walk
-from adjit.codegen.native.kernel_text import Index, KernelText
-from adjit.codegen.native.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
-from adjit.codegen.native.scalar_templates import LEAST_QUOTIENT, template
+from adjit.codegen.native.kernels.plan import LoopPlan, Walk
+from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
+from adjit.codegen.native.kernels.scalar_templates import LEAST_QUOTIENT, template
+from adjit.codegen.native.kernels.text import Index, KernelText
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value

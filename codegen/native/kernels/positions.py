@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjit.codegen.llvm_text import Typed
-from adjit.codegen.native.kernel_text import Index, KernelText
+from adjit.codegen.native.kernels.text import Index, KernelText
 from adjit.ir.dataclass import dataclass
 
 Term = tuple[int, int, int]

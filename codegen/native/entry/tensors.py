@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from adjit.codegen.native import object_layout as layout
-from adjit.codegen.native.entry_records import CONTENT, FUNCTION, LOOK, NODE, NUMBER, PLACE, PROGRAM, TABLE, Record
+from adjit.codegen.native.entry import object_layout as layout
+from adjit.codegen.native.entry.records import CONTENT, FUNCTION, LOOK, NODE, NUMBER, PLACE, PROGRAM, TABLE, Record
 from adjit.codegen.native.routine_text import RoutineText
 
 DECLARATIONS = """

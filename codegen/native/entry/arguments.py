@@ -5,9 +5,9 @@ Nothing here runs Python code or changes anything but the lists of parameters: t
 
 from __future__ import annotations
 
-from adjit.codegen.native import object_layout as layout
-from adjit.codegen.native.entry_records import FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
-from adjit.codegen.native.entry_tensors import LISTS, each
+from adjit.codegen.native.entry import object_layout as layout
+from adjit.codegen.native.entry.records import FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
+from adjit.codegen.native.entry.tensors import LISTS, each
 from adjit.codegen.native.routine_text import RoutineText
 
 DECLARATIONS = """

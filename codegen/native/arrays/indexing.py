@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from adjit.codegen.native.movement import copy_of
-from adjit.codegen.native.moves import lower_moves
+from adjit.codegen.native.arrays.movement import copy_of
+from adjit.codegen.native.arrays.moves import lower_moves
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, share_rounds
 from adjit.codegen.target import Target

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from adjit.codegen.llvm_text import LLVMText, Loop, Typed
-from adjit.codegen.native.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
+from adjit.codegen.native.kernels.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
 from adjit.codegen.native.step_code import SIGNATURE
 from adjit.codegen.target import Target
 from adjit.codegen.vector_math.llvm_printer import element_literal, llvm_type

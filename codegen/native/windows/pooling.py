@@ -1,4 +1,4 @@
-"""Pooling as native steps: vectors of neighbouring windows; where these overlap, one axis after the other (`overlapping_windows.py`).
+"""Pooling as native steps: vectors of neighbouring windows; where these overlap, one axis after the other (`overlapping.py`).
 
 A task has some planes.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
-from adjit.codegen.native.convolution_panels import NEAR, PanelText
-from adjit.codegen.native.overlapping_windows import OverlappingWindows, choose_block
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.window_vectors import UNROLLED, Element, Number, Place, WindowWriter
+from adjit.codegen.native.windows.convolution_panels import NEAR, PanelText
+from adjit.codegen.native.windows.overlapping import OverlappingWindows, choose_block
+from adjit.codegen.native.windows.vectors import UNROLLED, Element, Number, Place, WindowWriter
 from adjit.codegen.target import Target
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op

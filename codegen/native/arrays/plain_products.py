@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from adjit.codegen.native.moves import Axis, Move, lower_moves
+from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText, element_type, power_of_two_below, share_rounds
 from adjit.codegen.target import Target

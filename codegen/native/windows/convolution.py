@@ -15,7 +15,8 @@ from math import prod
 
 from adjit.codegen.gemm.plan import PART, equal_parts, row_tiles, runs
 from adjit.codegen.llvm_text import GLUE
-from adjit.codegen.native.convolution_panels import (
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.windows.convolution_panels import (
     PANEL_BYTES,
     STAGE,
     Block,
@@ -27,7 +28,6 @@ from adjit.codegen.native.convolution_panels import (
     spread_phases,
     zeros,
 )
-from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op

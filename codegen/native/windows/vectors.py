@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from adjit.codegen.native.convolution_panels import NEAR, PanelText
+from adjit.codegen.native.windows.convolution_panels import NEAR, PanelText
 from adjit.ir.dataclass import dataclass
 from adjit.ir.ops.sliding import Sliding
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
-from adjit.codegen.native.kernel_plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, LoopPlan, pattern_copies
-from adjit.codegen.native.kernel_writer import Accumulators, KernelWriter, Position
+from adjit.codegen.native.kernels.plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, LoopPlan, pattern_copies
+from adjit.codegen.native.kernels.writer import Accumulators, KernelWriter, Position
 from adjit.codegen.target import Target
 from adjit.ir.graph import Value
 from adjit.ir.kernel_schedule import KernelSchedule

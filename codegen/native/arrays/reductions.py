@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from adjit.codegen.native.arrays.movement import copy_of
+from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
 from adjit.codegen.native.combining import Combination
-from adjit.codegen.native.movement import copy_of
-from adjit.codegen.native.moves import Axis, Move, lower_moves
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_bits, power_of_two_below, share_rounds
 from adjit.codegen.target import Target

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adjit.codegen.native.kernel_blocks import BlockWriter
-from adjit.codegen.native.kernel_elements import ElementsWriter, is_elementwise
-from adjit.codegen.native.kernel_finish import FinishWriter, late_results
-from adjit.codegen.native.kernel_plan import choose_lanes, flattened, shortened
-from adjit.codegen.native.kernel_writer import KernelWriter
+from adjit.codegen.native.kernels.blocks import BlockWriter
+from adjit.codegen.native.kernels.elements import ElementsWriter, is_elementwise
+from adjit.codegen.native.kernels.finish import FinishWriter, late_results
+from adjit.codegen.native.kernels.plan import choose_lanes, flattened, shortened
+from adjit.codegen.native.kernels.writer import KernelWriter
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op

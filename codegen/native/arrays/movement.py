@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from adjit.codegen.native.moves import Axis, Move, lower_moves
+from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import element_bits, strides_of
 from adjit.codegen.target import Target

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 
-from adjit.codegen.native.kernel_blocks import BlockWriter
-from adjit.codegen.native.kernel_finish import late_results
-from adjit.codegen.native.kernel_writer import Position
+from adjit.codegen.native.kernels.blocks import BlockWriter
+from adjit.codegen.native.kernels.finish import late_results
+from adjit.codegen.native.kernels.writer import Position
 from adjit.codegen.target import Target
 from adjit.ir.kernel_schedule import KernelSchedule
 

@@ -9,7 +9,7 @@ from dataclasses import field
 
 import numpy as np
 
-from adjit.codegen.native.scalar_templates import template_of
+from adjit.codegen.native.kernels.scalar_templates import template_of
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from adjit.codegen.native import object_layout as layout
-from adjit.codegen.native.entry_records import FUNCTION, NODE, PROGRAM, RESULT, Handed, Node
+from adjit.codegen.native.entry import object_layout as layout
+from adjit.codegen.native.entry.records import FUNCTION, NODE, PROGRAM, RESULT, Handed, Node
 from adjit.codegen.native.routine_text import RoutineText
 
 RESULT_BYTES = len(RESULT) * 8

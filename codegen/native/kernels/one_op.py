@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adjit.codegen.native.fused import lower_fused
+from adjit.codegen.native.kernels.fused import lower_fused
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from adjit.codegen.native.kernel_blocks import BlockWriter, Body
-from adjit.codegen.native.kernel_writer import Accumulators, Position
+from adjit.codegen.native.kernels.blocks import BlockWriter, Body
+from adjit.codegen.native.kernels.writer import Accumulators, Position
 from adjit.ir.graph import Value
 from adjit.ir.kernel_schedule import KernelSchedule
 

@@ -15,7 +15,8 @@ from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.panels import AT_ONCE, turned_block
 from adjit.codegen.gemm.plan import equal_parts, runs
 from adjit.codegen.llvm_text import GLUE
-from adjit.codegen.native.convolution_panels import (
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.windows.convolution_panels import (
     LEAST_COLUMNS,
     PANEL_BYTES,
     STAGE,
@@ -27,7 +28,6 @@ from adjit.codegen.native.convolution_panels import (
     geometry_of,
     zeros,
 )
-from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op

@@ -3,7 +3,7 @@
     object = compile_entry(entry_text(field))   # `field`: where in callable objects the address of the FUNCTION record is, then that of
                                                 # what they are bound to
 
-It goes through the programs of the function (`entry_records.py`), the one used last first. Where the arguments are what a program was
+It goes through the programs of the function (`records.py`), the one used last first. Where the arguments are what a program was
 compiled for, it runs that; whatever else they are, it calls the function's slow path in Python with the same arguments, and has changed
 nothing by then. No program has code of its own here: what differs between them is in the records.
 """
@@ -11,9 +11,12 @@ nothing by then. No program has code of its own here: what differs between them 
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.native import entry_arguments, entry_blocks, entry_results, entry_tensors
-from adjit.codegen.native import object_layout as layout
-from adjit.codegen.native.entry_records import FUNCTION, PROGRAM
+from adjit.codegen.native.entry import arguments as entry_arguments
+from adjit.codegen.native.entry import blocks as entry_blocks
+from adjit.codegen.native.entry import object_layout as layout
+from adjit.codegen.native.entry import results as entry_results
+from adjit.codegen.native.entry import tensors as entry_tensors
+from adjit.codegen.native.entry.records import FUNCTION, PROGRAM
 from adjit.codegen.native.routine_text import RoutineText
 from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS

@@ -1,0 +1,1 @@
+"""Steps of ops that stand alone: movement, indexing, reductions, scans, sorting."""

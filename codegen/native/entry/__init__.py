@@ -1,0 +1,1 @@
+"""The native entry: machine code that Python calls in place of a compiled function."""

@@ -1,0 +1,1 @@
+"""Kernels: elementwise ops, reductions and rows of them, computed in one go in explicit vectors."""
