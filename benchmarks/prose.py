@@ -42,6 +42,10 @@ kernels and the threads that it takes by itself. {system}."""
 
 DTYPES = "float32, but for `logreg` and `gmm`, which are float64 in every library."
 
+SUBNORMALS = """Subnormal numbers, which training makes in squares of small gradients and where gradients vanish, take processors up to a
+hundred times longer. JAX always takes them for zeros; here PyTorch (`torch.set_flush_denormal(True)`) and adjit's training steps
+(`flush_subnormals=True`) do so too. The others, and adjit's steps in eager mode, compute them."""
+
 LOAD = """Load: other processes, or other machines on the same host, took {median} of all cores in the median round and {most} in the
 worst."""
 

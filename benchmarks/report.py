@@ -244,6 +244,8 @@ def _fairness(results: Results) -> Iterator[str]:
     if mkl is not None:
         lines.append(prose.PRODUCTS.format(source="MKL, which is linked into it" if mkl else "the BLAS that it was built with"))
     lines += [prose.VARIABLES.format(system=results.content["machine"]["system"]), prose.DTYPES]
+    if libraries.get("adjit", {}).get("facts", {}).get("flushing"):
+        lines.append(prose.SUBNORMALS)
     load = _loads(results)
     if load:
         lines.append(prose.LOAD.format(median=percent(statistics.median(load)), most=percent(max(load))))

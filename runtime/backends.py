@@ -20,15 +20,15 @@ else:
     kernels = OnDemand("adjit.runtime.kernels")
 
 
-def native_executable(planned: Graph, target: Target, threads: int = 1) -> NativeExecutable:
+def native_executable(planned: Graph, target: Target, threads: int = 1, flush_subnormals: bool = False) -> NativeExecutable:
     """A planned graph as machine code for a target."""
-    return NativeExecutable(obtain_program(planned, target, threads=threads), lambda: planned, threads)
+    return NativeExecutable(obtain_program(planned, target, False, threads, flush_subnormals), lambda: planned, threads)
 
 
-def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int) -> AnyExecutable:
+def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int, flush_subnormals: bool = False) -> AnyExecutable:
     """What runs the graph; `optimized` is the graph before fusion. Raises `UnsupportedError` where the backend has no code for an op."""
     if backend == "interpret":
         return other.Interpretation(optimized, planned)
     if backend == "native":
-        return native_executable(planned, native_target(), threads)
+        return native_executable(planned, native_target(), threads, flush_subnormals)
     return other.Executable(planned, kernels.compile_kernels(planned), threads)

@@ -28,16 +28,17 @@ class Choices:
     backend: str = "numba"
     threads: int | None = None
     memory_budget: int | float | None = None
+    flush_subnormals: bool = False
 
     @property
     def options(self) -> Options:
         """What the passes are told."""
         native = self.backend == "native"
-        return Options(self.memory_budget, native, own_cache_bytes() if native else None)
+        return Options(self.memory_budget, native, own_cache_bytes() if native else None, self.flush_subnormals and native)
 
 
 def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
-                 memory_budget: int | float | None) -> Choices:
+                 memory_budget: int | float | None, flush_subnormals: bool) -> Choices:
     """The choices for `fun`; raises `ValueError`, `TypeError` or `UnsupportedError` that says which option is wrong, and why."""
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
     if static_names & donated_names:
@@ -45,7 +46,9 @@ def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend:
     _check_device(device)
     _check_threads(threads)
     _check_budget(memory_budget)
-    return Choices(static_names, donated_names, _choose_backend(backend), threads, memory_budget)
+    if flush_subnormals and backend in ("numba", "interpret"):
+        raise UnsupportedError(f"backend {backend!r} cannot flush subnormal numbers to zero", hint="use backend='native', or 'auto'")
+    return Choices(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals))
 
 
 def function_name(fun: Callable[..., Any]) -> str:

@@ -89,7 +89,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             begin_early(graph)
     result = run_passes()
     passed = time.perf_counter()
-    made = make_executable(backend, result.graphs["optimized"], result.final, threads)
+    made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)

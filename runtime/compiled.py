@@ -271,16 +271,19 @@ def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 @overload
 def compile(fun: Callable[..., Any], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ...) -> CompiledFunction: ...
+            threads: int | None = ..., memory_budget: int | float | None = ...,
+            flush_subnormals: bool = ...) -> CompiledFunction: ...
 
 
 @overload
 def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ...) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+            threads: int | None = ..., memory_budget: int | float | None = ...,
+            flush_subnormals: bool = ...) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
-            device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None) -> Any:
+            device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
+            flush_subnormals: bool = False) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
     Arrays, NumPy scalars, floats and complex numbers among the arguments are traced; a bool, int, str, None, enum, callable or
@@ -293,9 +296,14 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     time). `threads` is the most threads a kernel is split over; the result does not depend on it. `memory_budget` is what the
     forward half may keep for the backward half: bytes (int) or a fraction of what keeping everything would take (float).
 
+    With `flush_subnormals`, numbers too small for a full mantissa (below 1.2e-38 in float32, 2.3e-308 in float64) are 0, as operands and as
+    results: processors take them a hundred times longer than others, and training makes many, in squares of small gradients and in
+    gradients that vanish. Only this function's own arithmetic is concerned: the caller's, and NumPy's, is as before. The native backend
+    can; where "auto" is another one the option has no effect. A compiled function that is called within another is part of that one.
+
     Raises `ValueError` or `TypeError` for arguments that make no sense, `UnsupportedError` for a backend or device that is not
-    there yet. The call raises `DonationError` before anything is touched where a donated buffer cannot be taken, and
-    `MemoryError`, with nothing changed, where memory is short.
+    there yet, or that cannot do what is asked. The call raises `DonationError` before anything is touched where a donated buffer
+    cannot be taken, and `MemoryError`, with nothing changed, where memory is short.
 
     >>> import numpy as np
     >>> @compile
@@ -308,14 +316,15 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     """
     if fun is None:
         return functools.partial(
-            compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget)
+            compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget,
+            flush_subnormals=flush_subnormals)
     if isinstance(fun, (staticmethod, classmethod)):
         raise TypeError(f"compile cannot decorate a {type(fun).__name__}: put @{type(fun).__name__} above @compile")
     if not callable(fun):
         raise TypeError(f"compile takes a function, got {fun!r}")
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
-    return make_compiled(fun, make_choices(fun, static, donate, backend, device, threads, memory_budget))
+    return make_compiled(fun, make_choices(fun, static, donate, backend, device, threads, memory_budget, flush_subnormals))
 
 
 def make_compiled(fun: Callable[..., Any], choices: Choices) -> CompiledFunction:

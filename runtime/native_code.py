@@ -64,12 +64,13 @@ def begin_early(graph: Graph) -> None:
         TEAM_CODE.start()
 
 
-def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1) -> NativeCode:
+def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1,
+                   flush_subnormals: bool = False) -> NativeCode:
     """The code of a planned graph, made on up to so many threads; raises `UnsupportedError` where an op has none.
 
     Code of equal text is loaded once in a process, whatever the functions are that it was made for.
     """
-    code = native.lower_program(planned, target, timed=timed)
+    code = native.lower_program(planned, target, timed=timed, flush_subnormals=flush_subnormals)
     text = code.text
     if threads > 1 and any(call.parallel for call in code.calls):
         TEAM_CODE.start()

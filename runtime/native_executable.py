@@ -73,7 +73,8 @@ class NativeExecutable:
     @cached_property
     def program(self) -> ProgramCode:
         """The program as text, made anew where it is asked for."""
-        return native.lower_program(self.layout.graph, TARGETS[self.code.artifact.target])
+        artifact = self.code.artifact
+        return native.lower_program(self.layout.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
@@ -90,7 +91,8 @@ class NativeExecutable:
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
         """As `run`; and when each op ran."""
         if self._timed is None:
-            self._timed = obtain_program(self.layout.graph, TARGETS[self.code.artifact.target], True, self.threads)
+            artifact = self.code.artifact
+            self._timed = obtain_program(self.layout.graph, TARGETS[artifact.target], True, self.threads, artifact.flush_subnormals)
         ops = self.layout.ops
         frame, pool = self._take(), self.pool
         results = self._enter(frame, arrays, leaves)

@@ -44,6 +44,8 @@ def describe_code(executable: NativeExecutable) -> list[str]:
         f"machine code for {artifact.target}: {format_bytes(code.loaded.nbytes)}, {code.origin}",
         f"{artifact.calls} calls of {artifact.functions} functions, estimated {artifact.work / 1e3:.1f} us on one thread",
         f"{cost.operations:.3g} floating-point operations, {format_bytes(cost.nbytes)} read and written"]
+    if artifact.flush_subnormals:
+        lines.append("subnormal numbers are zeros to it")
     if names:
         lines.append(f"steps{'':{width - 3}}  {'used':>4}  {'tasks':>7}  {'estimated us':>12}")
     for function, name in names.items():

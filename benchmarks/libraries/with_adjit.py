@@ -25,7 +25,7 @@ def library() -> Library:
         def total(*arrays: Any) -> Any:
             return sum(arrays[1:], arrays[0] * 2)
         return lambda: total(*arrays)
-    return Library(versions, settings.THREADS.get(), open_task, small_sum, {"allocations": allocations})
+    return Library(versions, settings.THREADS.get(), open_task, small_sum, {"allocations": allocations, "flushing": True})
 
 
 def open_task(problem: Problem) -> Task:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import with_adjit_eager
 from tasks import Library
 
@@ -9,4 +11,4 @@ import adjit as aj
 
 
 def library() -> Library:
-    return with_adjit_eager.library(aj.compile)
+    return with_adjit_eager.library(partial(aj.compile, flush_subnormals=True))

@@ -16,6 +16,8 @@ Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def library(compiler: Compiler = lambda function: function) -> Library:
+    torch.set_flush_denormal(True)      # before it has threads: they take it over from this one
+
     def small_sum(arrays: list[np.ndarray]) -> Callable[[], Any]:
         @compiler
         def total(*arrays: Any) -> Any:

@@ -47,7 +47,8 @@ class CProgram:
     """A program for C: the prefix of its names, what it is in words, its arrays, its working memory, the levels there is code for.
 
     `constants` are arrays that are part of the library; `order` says of each parameter of `adjit_run` which input it is, or, below 0,
-    which constant (-1 is the first). `stack_bytes` are what a run takes of its caller's stack.
+    which constant (-1 is the first). `stack_bytes` are what a run takes of its caller's stack. `flush_subnormals` says whether subnormal
+    numbers are zeros to it.
     """
 
     prefix: str
@@ -60,6 +61,7 @@ class CProgram:
     constants: tuple[bytes, ...] = ()
     order: tuple[int, ...] = ()
     stack_bytes: int = 0
+    flush_subnormals: bool = False
 
 
 def identifiers(names: Iterable[str]) -> list[str]:

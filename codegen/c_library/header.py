@@ -53,7 +53,8 @@ def _usage(program: CProgram) -> list[str]:
               for array in program.outputs]
     return [*lines, "",
             "   The library allocates nothing, keeps nothing between runs, starts no threads, and calls nothing but memcpy and memset.",
-            f"   A run takes about {program.prefix.upper()}_STACK_BYTES of the stack of its thread."]
+            f"   A run takes about {program.prefix.upper()}_STACK_BYTES of the stack of its thread.",
+            *(["   To a run subnormal numbers are zeros; its thread's control word is as before."] if program.flush_subnormals else [])]
 
 
 def _levels(program: CProgram) -> list[str]:

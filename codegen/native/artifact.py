@@ -61,6 +61,7 @@ class Artifact:
     """What is known of a compiled program besides its code. `checks` is by the number of the op that `adjit_run` returns.
 
     `work` is estimated nanoseconds on one thread, `calls` and `functions` are numbers of calls of steps and of different steps.
+    `flush_subnormals` says whether subnormal numbers are zeros to it.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Artifact:
     work: float
     calls: int
     functions: int
+    flush_subnormals: bool = False
     version: str = VERSION
 
     def as_json(self) -> str:

@@ -23,6 +23,7 @@ from adjit.codegen.native.forms import find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode
 from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.subnormals import BODY, flushing_entry
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op, Slot, meaning
@@ -105,12 +106,14 @@ def _with_table(call: Call, function: str, place: int) -> Call:
     return replace(call, function=function, places=places)
 
 
-def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, pitches: Pitches | None = None) -> ProgramCode:
+def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, pitches: Pitches | None = None,
+                  flush_subnormals: bool = False) -> ProgramCode:
     """The program of a planned graph. All its names begin with `prefix`; where there is one, as in a step that runs a graph of its own,
     the entry is internal. `pitches` has the parameters that are some columns of a matrix, which only products read.
 
     A `timed` program takes one argument more, a pointer to two int64 for each op that does something, and leaves there what the
-    processor's clock said before and after it. Raises `UnsupportedError` for an op without machine code.
+    processor's clock said before and after it. With `flush_subnormals`, the processor takes subnormal numbers for zeros during the run.
+    Raises `UnsupportedError` for an op without machine code.
     """
     layout = Layout(planned)
     steps = _Steps(prefix, target)
@@ -125,10 +128,17 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
         declarations.add("declare i64 @llvm.readcyclecounter()")
     entry = prefix + ENTRY
     functions, calls = steps.finish(calls)
-    functions = [*functions, *_emit_calls(entry, calls, timed, "internal " if prefix else "")]
+    linkage = "internal " if prefix else ""
+    parameters, arguments = (f"{PARAMETERS}, ptr noalias %clock", f"{ARGUMENTS}, ptr %clock") if timed else (PARAMETERS, ARGUMENTS)
+    if flush_subnormals:
+        text, declared = flushing_entry(entry, target, parameters, arguments, linkage)
+        functions.append(text)
+        declarations |= declared
+    body, linkage = (f"{entry}.{BODY}", "internal ") if flush_subnormals else (entry, linkage)
+    functions = [*functions, *_emit_calls(body, calls, timed, parameters, arguments, linkage)]
     if any(call.parallel for call in calls):
         shared["adjit.launch"] = _LAUNCH
-    return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls))
+    return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls), flush_subnormals)
 
 
 def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps, pitches: Pitches) -> list[Call]:
@@ -152,11 +162,8 @@ def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:
     return calls
 
 
-def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, linkage: str) -> list[str]:
+def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: str, linkage: str) -> list[str]:
     """The entry, and the functions that it is cut into where there are many calls."""
-    parameters, arguments = PARAMETERS, ARGUMENTS
-    if timed:
-        parameters, arguments = f"{parameters}, ptr noalias %clock", f"{arguments}, ptr %clock"
     if len(calls) <= CALLS:
         return [_function(entry, calls, timed, parameters, linkage)]
     parts = [calls[start:start + CALLS] for start in range(0, len(calls), CALLS)]

@@ -40,7 +40,8 @@ class Call:
 class ProgramCode:
     """The text of a program, in parts that can become part of another one's.
 
-    `functions` has everything of its own, `shared` and `declarations` what other steps may bring along too.
+    `functions` has everything of its own, `shared` and `declarations` what other steps may bring along too. `flush_subnormals` says
+    whether subnormal numbers are zeros to it.
     """
 
     entry: str
@@ -48,6 +49,7 @@ class ProgramCode:
     shared: dict[str, str]
     declarations: frozenset[str]
     calls: tuple[Call, ...]
+    flush_subnormals: bool = False
 
     @property
     def work(self) -> float:

@@ -19,6 +19,7 @@ from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.object_image import link_image
 from adjit.codegen.target import Target
 from adjit.ir.errors import ExportError, UnsupportedError
+from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, write_archive
 from adjit.runtime.exports.interface import Interface, array_of, describe_program
@@ -68,20 +69,21 @@ def export_program(program: Program, signature: CallSignature, arrays: Sequence[
     tensors |= {name: by_name[name] for name in given}
     parts = {PROGRAM: print_graph(program.planned).encode()}
     for level, level_target in chosen.items():
-        parts[CODE.format(level)] = _code(program, level_target)
+        parts[CODE.format(level)] = _code(program.planned, level_target, artifact.flush_subnormals)
     parts[TENSORS] = write_tensors(tensors)
     first = next(iter(chosen.values()))
-    described = make_artifact(program.planned, lower_program(program.planned, first), first)
+    described = make_artifact(program.planned, lower_program(program.planned, first, flush_subnormals=artifact.flush_subnormals), first)
     write_archive(place, _manifest(program, described, interface, given, list(chosen)), parts)
     return [place]
 
 
-def _code(program: Program, target: Target) -> bytes:
+def _code(planned: Graph, target: Target, flush_subnormals: bool) -> bytes:
     """The object code for one level, which says itself whether a processor runs it."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_asmparser()      # for the instruction that asks the processor
-    code = compile_program_text(f"{lower_program(program.planned, target).text}\n{runs_text(target)}", target).object_code
+    text = lower_program(planned, target, flush_subnormals=flush_subnormals).text
+    code = compile_program_text(f"{text}\n{runs_text(target)}", target).object_code
     link_image(code, (ENTRY, RUNS))         # as `load` will do
     return code
 

@@ -50,7 +50,8 @@ def c_program(stem: str, artifact: Artifact, interface: Interface, constants: Ma
                      for name, identifier, result in zip(interface.results, identifiers(interface.results), artifact.results, strict=True)]
     return CProgram(
         prefix_of(stem), f"{artifact.name}, compiled by adjit {artifact.version}", tuple(input_arrays), tuple(output_arrays),
-        artifact.arena_bytes, artifact.alignment, tuple(levels), tuple(array.tobytes() for array in constants.values()), tuple(taken))
+        artifact.arena_bytes, artifact.alignment, tuple(levels), tuple(array.tobytes() for array in constants.values()), tuple(taken),
+        flush_subnormals=artifact.flush_subnormals)
 
 
 def write_library(path: Path, planned: Graph, program: CProgram, levels: Mapping[str, Target]) -> list[Path]:

@@ -165,7 +165,7 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
                 loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
                 return level, NativeCode(loaded, artifact, f"from {place.name}", "")
     target = native_target()
-    text = native.lower_program(parser.parse(parts[PROGRAM].decode()), target).text
+    text = native.lower_program(parser.parse(parts[PROGRAM].decode()), target, flush_subnormals=artifact.flush_subnormals).text
     return target.name, NativeCode(load_code(native.compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
 
 

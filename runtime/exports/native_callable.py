@@ -94,7 +94,7 @@ def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signa
     objective = _objective(interface, arrays, artifact.arena_bytes, [result.dtype for result in artifact.results],
                            [tuple(result.shape) for result in artifact.results])
     target = TARGETS[artifact.target]
-    text = callable_text(lower_program(program.planned, target), objective)
+    text = callable_text(lower_program(program.planned, target, flush_subnormals=artifact.flush_subnormals), objective)
     key = sha256(json.dumps([*compiler(), "callable", target.name, text]).encode())
     loaded, _ = obtain_code(key, lambda: CompiledObject(compile_program_text(text, target).object_code, SYMBOL))
     return NativeCallable(artifact.name, objective.count, loaded)
