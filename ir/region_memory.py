@@ -1,11 +1,11 @@
-"""The regions of planned loops and branches: where they have their working memory, within the scratch memory of the op, and their ops."""
+"""The regions of planned ops: where they have their working memory, within the scratch memory of the op or on the stack, and their ops."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from adjit.ir.graph import Graph, Op, Slot
-from adjit.ir.layout import Handing, Layout, aligned
+from adjit.ir.layout import Handing, Layout, aligned, arena_bytes
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 Places = tuple[int | None, ...]
@@ -39,6 +39,12 @@ def _takes(region: Graph, param: int, result: int) -> bool:
 def scratch_bytes(op: Op) -> int:
     """How much scratch memory a planned loop or branch needs."""
     return region_memory(op.regions)[1]
+
+
+def stack_bytes(graph: Graph) -> int:
+    """The most bytes that `panels` of a planned graph, and panels within them, take of the stack of a thread."""
+    return max((stack_bytes(region) + (arena_bytes(region) if op.name == "panels" else 0) for op in graph.ops for region in op.regions),
+               default=0)
 
 
 def nested_ops(op: Op) -> Iterator[tuple[Op, Layout]]:

@@ -53,6 +53,7 @@ class _Chain:
         self.params, self.maker, self.group, self.result = set(graph.params), maker, group, result
         self.found: dict[Value, Op] = {}        # in the order in which they run
         self.small: list[Value] = []
+        self.looked_at = 0
 
     def reach(self, value: Value) -> bool:
         """Whether the value can be made; adds the ops for it."""
@@ -62,7 +63,8 @@ class _Chain:
         if op in self.group and value.type.nbytes * SMALLER <= self.result.type.nbytes and op.definition.kind is not Kind.CREATION:
             self.small.append(value)
             return True
-        if not (op.definition.kind is Kind.ELEMENTWISE or op.name in ("broadcast", "reshape", "constant")) or len(self.found) >= MOST_OPS:
+        self.looked_at += 1
+        if not (op.definition.kind is Kind.ELEMENTWISE or op.name in ("broadcast", "reshape", "constant")) or self.looked_at > MOST_OPS:
             return False
         if not all(self.reach(operand) for operand in op.operands):
             return False

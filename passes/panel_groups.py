@@ -148,25 +148,33 @@ class PanelGroups:
 
     def _drop_strangers(self, group: Group) -> None:
         """Leave out what has no connection with a product of the group: updates of parameters that happen to be as long."""
-        near: set[Value] = set()
-        touched = []
+        touching: dict[Value, list[Op]] = {}
+        waiting: list[Value] = []
         if self.axes.batch:
-            near.update(value for op in group.sums if op.definition.kind is Kind.CONTRACTION for value in op.operands)
+            waiting += (value for op in group.sums if op.definition.kind is Kind.CONTRACTION for value in op.operands)
         for op in group.ops:
-            values = [*op.results, *(v for v, cut in zip(op.operands, group.needs[op], strict=True)
-                                     if cut is not None and self.maker.get(v) in group.needs)]
-            touched.append(values)
+            touched = self._panels_of(op, group)
+            for value in touched:
+                touching.setdefault(value, []).append(op)
             if has_products(op):
-                near.update(values)
-        for in_order in (touched, touched[::-1]) * 2:
-            for values in in_order:
-                if not near.isdisjoint(values):
-                    near.update(values)
+                waiting += touched
+        near: set[Value] = set()
+        while waiting:
+            value = waiting.pop()
+            if value not in near:
+                near.add(value)
+                for op in touching.pop(value, ()):
+                    waiting += self._panels_of(op, group)
         kept = [op for op in group.ops if not near.isdisjoint(op.results)]
         for op in set(group.ops) - set(kept):
             del self.needs[op], group.needs[op]
         group.ops = kept
         group.sums = [op for op in group.sums if all(self.maker.get(v) in group.needs or v not in self.maker for v in op.operands)]
+
+    def _panels_of(self, op: Op, group: Group) -> list[Value]:
+        """Of which values, made in the group, an op makes or reads panels."""
+        return [*op.results, *(value for value, cut in zip(op.operands, group.needs[op], strict=True)
+                               if cut is not None and self.maker.get(value) in group.needs)]
 
     def _wanted(self, reader: Op, value: Value) -> int:
         """The last group that can make `value` for `reader`."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
+from adjit.ir.region_memory import stack_bytes
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.choose_layouts import choose_layouts
@@ -25,6 +26,13 @@ from adjit.passes.simplify import simplify
 from adjit.passes.simplify_loops import simplify_loops
 from adjit.passes.split_into_panels import describe_panels, split_into_panels
 from adjit.passes.update_by_rows import describe_updates, update_by_rows
+
+STACK_BYTES = 1 << 22
+"""What panels may take of the stack of a thread, which has 8 MiB where nobody chose another size. (What they take is known when memory is
+planned; before, the cost model counts only what surely lies in memory.)"""
+
+SMALLER_PANELS = 4
+"""How many times less cache panels are made for, where they take too much of the stack."""
 
 Transform = Callable[[Graph, Options], Graph]
 
@@ -119,8 +127,19 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     """Run `passes` in order over a graph that has come as far as `stage`.
 
     `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass);
-    `on_pass(name, graph)` is called with the graph that was given ("traced") and after each pass.
+    `on_pass(name, graph)` is called with the graph that was given ("traced") and after each pass. Where panels turn out to take more of the
+    stack than there is, all passes run again for a smaller cache, and at last without panels.
     """
+    result = _run(graph, options, verify, on_pass, passes, stage)
+    for smaller in (options.cache_bytes // SMALLER_PANELS, None) if options.cache_bytes is not None else ():
+        if stack_bytes(result.final) <= STACK_BYTES:
+            break
+        result = _run(graph, replace(options, cache_bytes=smaller), verify, on_pass, passes, stage)
+    return result
+
+
+def _run(graph: Graph, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass],
+         stage: Stage) -> PipelineResult:
     graphs = {Stage.TRACED.name.lower(): graph}
     records: list[PassRecord] = []
     if verify:

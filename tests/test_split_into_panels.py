@@ -14,11 +14,12 @@ from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
+from adjit.ir.region_memory import stack_bytes
 from adjit.ir.verifier import Stage, verify
 from adjit.passes import made_again
 from adjit.passes.choose_saved_values import saved_values
 from adjit.passes.options import Options
-from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
+from adjit.passes.pipeline import LOWER, PIPELINE, STACK_BYTES, run_pipeline
 from adjit.passes.split_into_panels import split_into_panels
 from adjit.runtime import choices
 from adjit.runtime.compiled import compile
@@ -194,3 +195,35 @@ def test_panels_run_natively(name: str, target: str, monkeypatch: pytest.MonkeyP
     for one, two, wanted in zip(*found, expected, strict=True):
         assert one.tobytes() == two.tobytes()
         np.testing.assert_allclose(one, wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_all_that_is_connected_stays_together() -> None:
+    """Sums that are connected with the product through one another only, first backwards, then forwards, and again."""
+    def zigzag(x, w, *others):
+        links = [np.tanh(x @ w) @ w, *map(np.sin, others)]
+        sums = {k: links[k] + links[k + 1] for k in (1, 3, 5, 7, 0, 2, 4, 6)}
+        return [np.exp(sums[k]) for k in sorted(sums)]
+
+    arrays = [normal(512, 64), normal(64, 64), *(normal(512, 64) for _ in range(8))]
+    before = run_pipeline(trace_function(zigzag, arrays, {}).graph, Options(), verify=False, passes=BEFORE).final
+    after = split_into_panels(before, Options(cache_bytes=1 << 16))
+    verify(after, Stage.OPTIMIZED, after="split_into_panels")
+    assert panels_of(after)
+    for expected, got in zip(interpret(before, arrays), interpret(after, arrays), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("steps", "fits"), [(20, True), (100, False), (400, False)])
+def test_panels_fit_the_stack(steps: int, fits: bool) -> None:
+    """What elementwise steps keep for the backward half lies on the stack: panels are smaller for it, and there are none where that does
+    not help."""
+    def deep(x, w):
+        hidden = x @ w
+        for _ in range(steps):
+            hidden = np.sin(hidden) + hidden * 0.01
+        return np.sum(np.tanh(hidden @ w.T) @ w * hidden)
+
+    graph = trace_function(value_and_grad(deep, (0, 1)), (np.zeros((2048, 64), "f4"), np.zeros((64, 256), "f4")), {}).graph
+    planned = run_pipeline(graph, Options(cache_bytes=1 << 21), verify=False).final
+    assert stack_bytes(planned) <= STACK_BYTES
+    assert bool(panels_of(planned)) == fits
