@@ -38,21 +38,22 @@ def emit_objects(texts: Sequence[str], target: Target, verify: bool = False, thr
             except IndexError:      # another thread took it
                 return
             try:
-                objects[place] = emit_object(texts[place], target, verify)
+                objects[place] = _emit(texts[place], target, verify)
             except BaseException as error:
                 errors.append(error)
 
     helpers = []
-    try:
-        for number in range(1, min(threads, len(texts))):
-            helper = threading.Thread(target=work, name=f"adjit compiler {number}")
-            helper.start()
-            helpers.append(helper)
-    except RuntimeError:        # the system has no thread to give, or the interpreter ends
-        pass
-    work()
-    for helper in helpers:
-        helper.join()
+    with no_fork():         # for all of the threads: one that asked for itself would wait for a fork that waits for this one
+        try:
+            for number in range(1, min(threads, len(texts))):
+                helper = threading.Thread(target=work, name=f"adjit compiler {number}")
+                helper.start()
+                helpers.append(helper)
+        except RuntimeError:        # the system has no thread to give, or the interpreter ends
+            pass
+        work()
+        for helper in helpers:
+            helper.join()
     if errors:
         raise errors[0]
     return objects
@@ -60,32 +61,36 @@ def emit_objects(texts: Sequence[str], target: Target, verify: bool = False, thr
 
 def emit_object(text: str, target: Target, verify: bool = False, promote: bool = False) -> bytes:
     """The object code of one module; as `emit_objects`. To `promote` it is to put variables that lie on the stack into registers."""
+    with no_fork():
+        return _emit(text, target, verify, promote)
+
+
+def _emit(text: str, target: Target, verify: bool, promote: bool = False) -> bytes:
     from llvmlite.binding import ModuleRef, create_context, ffi
 
     parse, emit = _unlocked("LLVMPY_ParseAssembly"), _unlocked("LLVMPY_TargetMachineEmitToMemory")
     free = _machines.setdefault(target, [])
-    with no_fork():
-        try:
-            machine = free.pop()
-        except IndexError:
-            machine = make_machine(target)
-        context = create_context()      # its own, for it never forgets a number
-        with ffi.OutputString() as message:
-            source = f'target triple = "{machine.triple}"\n{text}'.encode()
-            with ModuleRef(parse(context, source, message), context) as module:
-                if message:
-                    raise RuntimeError(f"LLVM does not understand a module: {message}")
-                if verify:
-                    module.verify()
-                if promote:
-                    _promote(module, machine)
-                with ffi.OutputString() as problem:
-                    buffer = emit(machine, module, 1, problem)
-                    if not buffer:
-                        raise RuntimeError(f"LLVM emits no code for a module: {problem}")
-        code = ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
-        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
-        free.append(machine)
+    try:
+        machine = free.pop()
+    except IndexError:
+        machine = make_machine(target)
+    context = create_context()      # its own, for it never forgets a number
+    with ffi.OutputString() as message:
+        source = f'target triple = "{machine.triple}"\n{text}'.encode()
+        with ModuleRef(parse(context, source, message), context) as module:
+            if message:
+                raise RuntimeError(f"LLVM does not understand a module: {message}")
+            if verify:
+                module.verify()
+            if promote:
+                _promote(module, machine)
+            with ffi.OutputString() as problem:
+                buffer = emit(machine, module, 1, problem)
+                if not buffer:
+                    raise RuntimeError(f"LLVM emits no code for a module: {problem}")
+    code = ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+    free.append(machine)
     return code
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen import object_code
+from adjit.codegen import forks, object_code
 from adjit.codegen.forks import no_fork
 from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
@@ -143,8 +143,8 @@ def test_the_thread_pool_of_a_large_graph_is_begun_before_the_passes(monkeypatch
 
 def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     emitted_by = []
-    emit = object_code.emit_object
-    monkeypatch.setattr(object_code, "emit_object", lambda *args: emitted_by.append(threading.get_ident()) or emit(*args))
+    emit = object_code._emit
+    monkeypatch.setattr(object_code, "_emit", lambda *args: emitted_by.append(threading.get_ident()) or emit(*args))
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
     gradient = aj.grad(loss, (0, 1))
     aj.compile(gradient, backend="native", threads=1)(*[array + 1 for array in ARRAYS])
@@ -255,6 +255,25 @@ def test_forks_wait_for_threads_in_llvm(busy: threading.Event) -> None:
     os.waitpid(child, 0)
     timer.join()
     assert waited >= 0.2
+
+
+def test_a_fork_waits_for_all_parts_of_a_module() -> None:
+    """Threads that help with a compilation begin after the fork has begun to wait for it: they must not wait for the fork in turn."""
+    left_inside: list[int] = []
+
+    def fork() -> None:
+        forks._guard.before_fork()
+        left_inside.append(len(forks._guard.inside))
+        forks._guard.after_in_parent()
+
+    thread = threading.Thread(target=fork)
+    with no_fork():
+        thread.start()
+        while not forks._guard.forking:
+            time.sleep(0.001)
+        emit_objects([f"define i64 @f{k}() {{\n  ret i64 0\n}}" for k in range(8)], TARGETS["sse2"], threads=2)
+    thread.join()
+    assert left_inside == [0]
 
 
 def test_children_forked_while_others_compile_can_compile() -> None:
