@@ -3,8 +3,9 @@
     python benchmarks/vector_math.py                 all functions, a table
     python benchmarks/vector_math.py exp lgamma      some
 
-Both sides write into an array that is there, and fit the caches. Calls alternate and the least time of each counts, so that other
-work on the machine disturbs both alike. A ratio above 1: ours is faster.
+Both sides read and write the same arrays, which fit the first cache or the second, with usual arguments and with such as come from far
+apart. What a call of a single vector takes is taken off. Calls alternate and the least time of each counts, so that other work on the
+machine disturbs both alike. A ratio above 1: ours is faster.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type
 
-SIZE = 1 << 14
+CACHES = {"L1": 1 << 14, "L2": 1 << 18}
+"""Bytes of an array."""
 BITS = 512 if llvm.get_host_cpu_features().get("avx512f") else 256
 DTYPES = {"f32": np.float32, "f64": np.float64}
 
@@ -37,6 +39,16 @@ RANGES = {
     "arctanh": (-0.99, 0.99), "sigmoid": (-10, 10), "erf": (-4, 4), "erfc": (-4, 8), "erfcx": (-4, 8), "erfinv": (-0.999, 0.999),
     "lgamma": (0.1, 20), "digamma": (0.1, 20), "trigamma": (0.1, 20), "i0e": (-20, 20), "i1e": (-20, 20), "arctan2": (-5, 5),
     "hypot": (-5, 5), "power": (0.1, 10), "logaddexp": (-10, 10),
+}
+# Where others come from: uniform, or of all exponents between.
+WIDE = RANGES | {
+    "exp": (-87, 88), "exp2": (-125, 127), "expm1": (-87, 88), "sin": (-1000, 1000), "cos": (-1000, 1000), "tan": (-1000, 1000),
+    "sinh": (-88, 88), "cosh": (-88, 88), "tanh": (-30, 30), "sigmoid": (-80, 80), "logaddexp": (-80, 80), "erfc": (-9, 9),
+}
+LOGARITHMIC = {
+    "log": (1e-37, 1e37), "log2": (1e-37, 1e37), "log10": (1e-37, 1e37), "log1p": (1e-37, 1e37), "cbrt": (1e-37, 1e37),
+    "arcsin": (1e-37, 1), "arccos": (1e-37, 1), "arctan": (1e-37, 1e37), "arcsinh": (1e-37, 1e37), "arccosh": (1, 1e37),
+    "arctanh": (1e-37, 1), "arctan2": (1e-18, 1e18), "hypot": (1e-37, 1e37), "power": (1e-6, 1e6),
 }
 # Of the others NumPy's function of that name is.
 RIVALS: dict[str, Callable[..., Any]] = {
@@ -56,7 +68,7 @@ def kernel_text(name: str, dtype: str, bits: int, fused: bool) -> str:
     """The function as a loop of whole vectors, which is what kernels of machine code consist of."""
     definition, arity = (UNARY | BINARY)[name], 2 if name in PAIRED else 1
     element, width = llvm_type(dtype), bits // int(dtype[1:])
-    printer = LLVMPrinter(fused, width)
+    printer = LLVMPrinter(fused, width, scaling=bits == 512)
     result = definition(*(Value(printer, f"%x{i}", dtype) for i in range(arity)))
     vector, last = printer.type_text(dtype), printer.lines
     labels = [line[:-1] for line in last if line.startswith("join")]
@@ -88,37 +100,64 @@ def kernel(name: str, dtype: str, bits: int, fused: bool) -> Callable[..., Calla
 
 
 def least_nanoseconds(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """The least time of each call an element, taken in turns."""
+    """The least time of each call, taken in turns."""
     best = [float("inf")] * len(calls)
     for _, (index, call) in itertools.product(range(rounds), enumerate(calls)):
         begin = time.perf_counter_ns()
         call()
         best[index] = min(best[index], time.perf_counter_ns() - begin)
-    return [nanoseconds / SIZE for nanoseconds in best]
+    return best
 
 
-def measured(name: str, dtype: str, bits: int, rounds: int) -> tuple[float, float]:
+def arguments(name: str, dtype: str, size: int, wide: bool) -> list[np.ndarray]:
+    random, logarithmic = np.random.default_rng(0), wide and name in LOGARITHMIC
+    low, high = LOGARITHMIC[name] if logarithmic else (WIDE if wide else RANGES)[name]
+    ends = np.log((low, high)) if logarithmic else (low, high)
+    arrays = [random.uniform(*ends, size) for _ in range(2 if name in PAIRED else 1)]
+    if logarithmic:
+        arrays = [np.exp(array) for array in arrays]
+    if name == "power":   # powers of all sizes that there are
+        arrays[1] = random.uniform(-80, 80, size) / np.log(arrays[0]) if wide else random.uniform(-10, 10, size)
+    return [array.astype(DTYPES[dtype]) for array in arrays]
+
+
+def room(count: int, size: int, dtype: str) -> list[np.ndarray]:
+    """Arrays in one piece of memory: aligned, and no two of them at the same place of a page, which some processors take for the same."""
+    step = size + 1216 // (int(dtype[1:]) // 8)
+    memory = np.zeros(count * step + 64, DTYPES[dtype])
+    start = -memory.ctypes.data % 64 // memory.itemsize
+    return [memory[start + i * step:][:size] for i in range(count)]
+
+
+def measured(name: str, dtype: str, bits: int, rounds: int, cache: str, wide: bool) -> tuple[float, float]:
     """Nanoseconds an element: ours, and NumPy's or SciPy's."""
-    low, high = RANGES[name]
-    random = np.random.default_rng(0)
-    arrays = [random.uniform(low, high, SIZE).astype(DTYPES[dtype]) for _ in range(2 if name in PAIRED else 1)]
-    ours, out, theirs = kernel(name, dtype, bits, processor_has_fma()), *(np.empty_like(arrays[0]) for _ in range(2))
-    function = RIVALS.get(name) or getattr(np, name)
-    mine, other = least_nanoseconds([ours(out, *arrays), lambda: function(*arrays, out=theirs)], rounds)
-    return mine, other
+    size = CACHES[cache] // (int(dtype[1:]) // 8)
+    out, *arrays = room(3 if name in PAIRED else 2, size, dtype)
+    for array, values in zip(arrays, arguments(name, dtype, size, wide), strict=True):
+        array[:] = values
+    ours, theirs = kernel(name, dtype, bits, processor_has_fma()), RIVALS.get(name) or getattr(np, name)
+    few = bits // int(dtype[1:])
+    vector, *vectors = (array[:few] for array in (out, *arrays))
+    mine, other, *little = least_nanoseconds([
+        ours(out, *arrays), lambda: theirs(*arrays, out=out), ours(vector, *vectors), lambda: theirs(*vectors, out=vector)], rounds)
+    return (mine - little[0]) / (size - few), (other - little[1]) / (size - few)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="functions; all by default")
-    parser.add_argument("--rounds", type=int, default=200, help="calls of each, of which the fastest counts")
+    parser.add_argument("--rounds", type=int, default=100, help="calls of each, of which the fastest counts")
     parser.add_argument("--bits", type=int, default=BITS, help="size of a vector")
+    parser.add_argument("--dtypes", nargs="+", default=[*DTYPES], choices=[*DTYPES])
     options = parser.parse_args()
     initialize()
-    print("| function | dtype | ns an element | NumPy, SciPy | ratio |\n|---|---|---|---|---|")
-    for name, dtype in itertools.product(options.names or RANGES, DTYPES):
-        ours, theirs = measured(name, dtype, options.bits, options.rounds)
-        print(f"| {name} | {dtype} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.2f} |", flush=True)
+    cases = [*itertools.product(CACHES, (False, True))]
+    print("| function | dtype | ns an element | NumPy, SciPy |", *(f"{cache}{', wide' * wide} |" for cache, wide in cases))
+    print("|" + "---|" * (4 + len(cases)))
+    for name, dtype in itertools.product(options.names or RANGES, options.dtypes):
+        times = [measured(name, dtype, options.bits, options.rounds, *case) for case in cases]
+        ratios = (f"{theirs / ours:.2f} |" for ours, theirs in times)
+        print(f"| {name} | {dtype} | {times[0][0]:.3f} | {times[0][1]:.3f} |", *ratios, flush=True)
 
 
 if __name__ == "__main__":

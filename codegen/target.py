@@ -33,6 +33,11 @@ class Target:
         return "generic" if self.triple.startswith("aarch64") else "x86-64"
 
     @property
+    def scales(self) -> bool:
+        """Whether one instruction multiplies by a power of two, also where that is no normal number."""
+        return "avx512f" in self.features
+
+    @property
     def feature_text(self) -> str:
         """The features as LLVM takes them: `+avx2,+fma`."""
         return ",".join(f"+{feature}" for feature in self.features)

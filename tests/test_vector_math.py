@@ -16,7 +16,7 @@ from accuracy import LONG, double_points, edges, errors_in_ulps, point_pairs, si
 from adjit.codegen.scalar_functions import native_helpers, processor_has_fma, vector_bits
 from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import FORMATS, Value
-from adjit.codegen.vector_math.llvm_printer import LLVMPrinter, print_function
+from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type, print_function
 from adjit.ir import special_functions
 
 DTYPES = {"f32": np.float32, "f64": np.float64}
@@ -75,23 +75,9 @@ class Loop:
         arity = 1 if name in UNARY else 2
         function, _ = print_function("function", (UNARY | BINARY)[name], [type] * arity, fused, vector_bits())
         element = {"f32": "float", "f64": "double"}[type]
-        loads = "".join(
-            f"  %p{i} = getelementptr {element}, ptr %a{i}, i64 %i\n  %x{i} = load {element}, ptr %p{i}\n" for i in range(arity))
-        text = f"""{function}
-define void @loop(i64 %n, ptr %out{''.join(f', ptr %a{i}' for i in range(arity))}) {{
-entry:
-  br label %body
-body:
-  %i = phi i64 [0, %entry], [%next, %body]
-{loads}  %y = call {element} @function({', '.join(f'{element} %x{i}' for i in range(arity))})
-  %p = getelementptr {element}, ptr %out, i64 %i
-  store {element} %y, ptr %p
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %body, label %end
-end:
-  ret void
-}}"""
+        self.link(name, f"{function}\n{loop_text(element, element, arity, 1)}", arity)
+
+    def link(self, name: str, text: str, arity: int) -> None:
         machine = native_machine()
         self.jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
         module = llvm.parse_assembly(text)
@@ -103,6 +89,39 @@ end:
         out = np.empty_like(arrays[0])
         self.run(out.size, *(a.ctypes.data for a in (out, *arrays)))
         return out
+
+
+class VectorLoop(Loop):
+    """A function over arrays of whole vectors of so many bits, printed as kernels of native programs have it."""
+
+    def __init__(self, name: str, type: str, bits: int, scaling: bool) -> None:
+        arity = 1 if name in UNARY else 2
+        printer = LLVMPrinter(True, bits // FORMATS[int(type[1:])].bits, scaling)
+        result = (UNARY | BINARY)[name](*(Value(printer, f"%x{i}", type) for i in range(arity)))
+        vector = printer.type_text(type)
+        parameters = ", ".join(f"{vector} %x{i}" for i in range(arity))
+        self.link(name, "\n".join([
+            *sorted(printer.declarations), *printer.tables.values(), f"define {vector} @function({parameters}) {{", "body:", *printer.lines,
+            f"  ret {vector} {result.name}", "}", loop_text(llvm_type(type), vector, arity, printer.width), UNLIKELY]), arity)
+
+
+def loop_text(element: str, vector: str, arity: int, width: int) -> str:
+    loads = "".join(f"  %p{i} = getelementptr {element}, ptr %a{i}, i64 %i\n  %x{i} = load {vector}, ptr %p{i}, align 4\n"
+                    for i in range(arity))
+    return f"""define void @loop(i64 %n, ptr %out{''.join(f', ptr %a{i}' for i in range(arity))}) {{
+entry:
+  br label %body
+body:
+  %i = phi i64 [0, %entry], [%next, %body]
+{loads}  %y = call {vector} @function({', '.join(f'{vector} %x{i}' for i in range(arity))})
+  %p = getelementptr {element}, ptr %out, i64 %i
+  store {vector} %y, ptr %p, align 4
+  %next = add i64 %i, {width}
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %body, label %end
+end:
+  ret void
+}}"""
 
 
 def beside_cancellation(name: str, arguments: Sequence[np.ndarray], exact: np.ndarray) -> np.ndarray | None:
@@ -192,6 +211,24 @@ def test_kernels_give_the_same_bits(type: str) -> None:
         np.testing.assert_array_equal(np.isnan(row), np.isnan(alone), name)
         number = ~np.isnan(row)
         np.testing.assert_array_equal(row[number].view(f"i{x.itemsize}"), alone[number].view(f"i{x.itemsize}"), name)
+
+
+@pytest.mark.skipif(not llvm.get_host_cpu_features().get("avx512f", False), reason="no AVX-512 here")
+@pytest.mark.parametrize("type", DTYPES)
+@pytest.mark.parametrize("name", [*RANGES, *PAIRED])
+def test_instructions_of_avx512_give_the_same_bits(name: str, type: str) -> None:
+    """As those of AVX2, for vectors of all sizes."""
+    if name in UNARY:
+        arrays = (single_points(1_000_003) if type == "f32" else double_points(*RANGES[name], 2_000),)
+    else:
+        arrays = point_pairs(DTYPES[type], 2_000, name == "power")
+    whole = arrays[0].size // 16 * 16
+    arrays = tuple(array[:whole] for array in arrays)
+    expected = VectorLoop(name, type, 256, scaling=False)(*arrays)
+    for bits in (128, 256, 512):
+        computed = VectorLoop(name, type, bits, scaling=True)(*arrays)
+        same = (computed.view(f"i{computed.itemsize}") == expected.view(f"i{computed.itemsize}")) | np.isnan(computed) & np.isnan(expected)
+        assert same.all(), (bits, [a[~same][:3] for a in arrays])
 
 
 @pytest.mark.parametrize("type", DTYPES)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjit.codegen.vector_math.coefficients import COEFFICIENTS
-from adjit.codegen.vector_math.language import Number, Value, fma, like, select, to_bits, to_float
+from adjit.codegen.vector_math.language import Number, Value, fma, like, scale, select, to_bits, to_float
 
 Pair = tuple[Value, Value]
+Whole = tuple[Value, Value]
+"""A whole number n, as a float and as the low bits of an integer: see `nearest`."""
 
 
 def polynomial(x: Value, name: str) -> Value:
@@ -126,7 +128,7 @@ def quotient(n: Value, n_low: Value | None, d: Value, d_low: Value) -> Value:
     return fma(fma(-q, d_low, rest if n_low is None else rest + n_low), r, q)
 
 
-def nearest(x: Value, factor: float = 1.0) -> Pair:
+def nearest(x: Value, factor: float = 1.0) -> Whole:
     """n = x factor rounded to a whole number, and `code`, an integer whose low bits are those of n + 2 bias.
 
     Adding 1.5 2^mantissa rounds, and leaves the integer in the low bits: no conversion is needed, which for NaN and large
@@ -138,17 +140,35 @@ def nearest(x: Value, factor: float = 1.0) -> Pair:
     return t - magic, to_bits(t)
 
 
-def power_of_two(code: Value, shift: int = 0) -> Value:
+def power_of_two(whole: Whole, shift: int = 0) -> Value:
     """2^(n + shift), a normal number."""
-    f = code.format
-    return to_float((code + (shift - f.bias)) << f.mantissa)
+    n, code = whole
+    if n.emitter.scales(n.type):
+        return scale(2.0**shift, n)
+    return to_float((code + (shift - n.format.bias)) << n.format.mantissa)
 
 
-def two_powers(code: Value) -> Pair:
+def _two_powers(code: Value) -> Pair:
     """Two powers of two whose product is 2^n, also where that is no normal number."""
     f = code.format
     half = code >> 1
     return to_float(half << f.mantissa), to_float((code - half) << f.mantissa)
+
+
+def times_power_of_two(y: Value, whole: Whole) -> Value:
+    """2^n y for y next to 1, rounded where it is subnormal only: whichever way, the same bits."""
+    if y.emitter.scales(y.type):
+        return scale(y, whole[0])
+    a, b = _two_powers(whole[1])
+    return y * a * b
+
+
+def power_times_one_plus(q: Value, whole: Whole) -> Value:
+    """2^n (1 + q), for 1 + q next to 1."""
+    if q.emitter.scales(q.type):
+        return scale(q + 1.0, whole[0])
+    a, b = _two_powers(whole[1])
+    return fma(q, a, a) * b
 
 
 def is_tiny(x: Value) -> Value:

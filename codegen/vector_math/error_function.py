@@ -17,7 +17,7 @@ from adjit.codegen.vector_math.building_blocks import (
     polynomial,
     power_of_two,
     split_polynomial,
-    two_powers,
+    times_power_of_two,
     two_product,
 )
 from adjit.codegen.vector_math.exponential import EXP_RANGE, exp_of_reduced, expm1_of_reduced, reduce_ln2
@@ -32,8 +32,8 @@ _ERFCX_ASYMPTOTIC = 2.0**28   # from here on it is 1 / (sqrt(pi) x)
 def erf(x: Value) -> Value:
     a = abs(x)
     near = fma(x, polynomial(a * a, "ERF"), x)
-    code, r = reduce_ln2(polynomial(at_most(a, _ERF_MOST[x.bits]) - 1.0, "ERF_TAIL"))
-    s = power_of_two(code)
+    whole, r = reduce_ln2(polynomial(at_most(a, _ERF_MOST[x.bits]) - 1.0, "ERF_TAIL"))
+    s = power_of_two(whole)
     far = 1.0 - fma(s, expm1_of_reduced(r), s)
     return select(a < 1.0, near, copysign(far, x))
 
@@ -64,10 +64,9 @@ def _erfc(x: Value) -> Value:
     a = at_most(abs(x), _ERFC_MOST[x.bits])
     g, g_low = _scaled_erfc(a)
     square, square_low = two_product(a, a)
-    code, r = reduce_ln2(-square)
+    whole, r = reduce_ln2(-square)
     e = expm1_of_reduced(r - square_low)
-    first, second = two_powers(code)
-    far = (g + fma(g, e, fma(g_low, e, g_low))) * first * second
+    far = times_power_of_two(g + fma(g, e, fma(g_low, e, g_low)), whole)
     return select(abs(x) < 0.5, _erfc_near_zero(x), select(x < 0.0, 2.0 - far, far))
 
 
@@ -79,8 +78,8 @@ def erfcx(x: Value) -> Value:
     far = select(x > _ERFCX_ASYMPTOTIC, (1.0 / math.sqrt(math.pi)) / x, g + g_low)
     square, square_low = two_product(x, x)
     inside = square < EXP_RANGE[x.bits][1]
-    code, r = reduce_ln2(at_most(square, EXP_RANGE[x.bits][1]))
-    power = exp_of_reduced(code, r + select(inside, square_low, 0.0))
+    whole, r = reduce_ln2(at_most(square, EXP_RANGE[x.bits][1]))
+    power = exp_of_reduced(whole, r + select(inside, square_low, 0.0))
     below = select(x < 0.0, (power - far) + power, far)
     return select(abs(x) < 0.5, power * _erfc_near_zero(x), below)
 

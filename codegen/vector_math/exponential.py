@@ -1,14 +1,25 @@
 """exp, exp2, expm1.
 
 x = n ln2 + r and e^x = 2^n (1 + (r + r^2 P(r))): Cody and Waite's reduction in two constants, the high one so short that its
-product with n is exact (Muller, Elementary Functions). Where 2^n itself is no normal number it is applied in two steps.
+product with n is exact (Muller, Elementary Functions). Where 2^n itself is no normal number it is applied in two steps, or by the
+instruction that some processors have for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from adjit.codegen.vector_math.building_blocks import Pair, at_least, at_most, is_tiny, nearest, polynomial, power_of_two, two_powers
+from adjit.codegen.vector_math.building_blocks import (
+    Whole,
+    at_least,
+    at_most,
+    is_tiny,
+    nearest,
+    polynomial,
+    power_of_two,
+    power_times_one_plus,
+    times_power_of_two,
+)
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
 from adjit.codegen.vector_math.language import Value, fma, select
 
@@ -18,11 +29,11 @@ _EXP2_RANGE = {32: (-151.0, 129.0), 64: (-1076.0, 1025.0)}
 _EXPM1_LEAST = {32: -18.0, 64: -39.0}
 
 
-def reduce_ln2(x: Value) -> Pair:
-    """The code of n (see `nearest`) and r, with x = n ln2 + r."""
+def reduce_ln2(x: Value) -> tuple[Whole, Value]:
+    """n and r, with x = n ln2 + r."""
     high, low = short_pair(LN2, x)
-    n, code = nearest(x, float(LOG2_E))
-    return code, fma(n, -low, fma(n, -high, x))
+    whole = n, _ = nearest(x, float(LOG2_E))
+    return whole, fma(n, -low, fma(n, -high, x))
 
 
 def expm1_of_reduced(r: Value) -> Value:
@@ -30,10 +41,9 @@ def expm1_of_reduced(r: Value) -> Value:
     return fma(r * r, polynomial(r, "EXP"), r)
 
 
-def exp_of_reduced(code: Value, r: Value) -> Value:
+def exp_of_reduced(whole: Whole, r: Value) -> Value:
     """2^n e^r."""
-    a, b = two_powers(code)
-    return fma(expm1_of_reduced(r), a, a) * b
+    return power_times_one_plus(expm1_of_reduced(r), whole)
 
 
 def zero_below(x: Value, least: float, function: Callable[[Value], Value]) -> Value:
@@ -59,15 +69,14 @@ def exp2(x: Value) -> Value:
     low, high = _EXP2_RANGE[x.bits]
 
     def power(x: Value) -> Value:
-        n, code = nearest(x)
+        whole = n, _ = nearest(x)
         r = x - n
-        a, b = two_powers(code)
-        return fma(r * polynomial(r, "EXP2"), a, a) * b
+        return times_power_of_two(fma(r, polynomial(r, "EXP2"), 1.0), whole)
     return zero_below(x, low, lambda x: power(at_most(x, high)))
 
 
 def expm1(x: Value) -> Value:
-    code, r = reduce_ln2(at_most(at_least(x, _EXPM1_LEAST[x.bits]), EXP_RANGE[x.bits][1]))
-    s = power_of_two(code, -1)   # half of it: the largest power is no number
+    whole, r = reduce_ln2(at_most(at_least(x, _EXPM1_LEAST[x.bits]), EXP_RANGE[x.bits][1]))
+    s = power_of_two(whole, -1)   # half of it: the largest power is no number
     y = fma(s, expm1_of_reduced(r), s - 0.5)
     return select(is_tiny(x), x, y + y)

@@ -21,11 +21,12 @@ _TANH_MOST = {32: 9.5, 64: 20.0}
 def _parts(a: Value) -> tuple[Value, Value, Value, Value]:
     """For a = n ln2 + r, a >= 0: a quarter of 2^n and of 2^-n, cosh(r) - 1 and sinh(r)."""
     f = a.format
-    code, r = reduce_ln2(at_most(a, _SINH_MOST[a.bits]))
+    whole, r = reduce_ln2(at_most(a, _SINH_MOST[a.bits]))
+    _, code = whole
     z = r * r
     far = bits_of(1.5 * f.unit + 2 * f.bias + f.digits + 4, f.bits)   # from here on 2^-n does not matter
     down = to_float((3 * f.bias - 2 - select(code > far, far, code)) << f.mantissa)
-    return power_of_two(code, -2), down, z * polynomial(z, "COSH"), fma(r * z, polynomial(z, "SINH"), r)
+    return power_of_two(whole, -2), down, z * polynomial(z, "COSH"), fma(r * z, polynomial(z, "SINH"), r)
 
 
 def sinh(x: Value) -> Value:
@@ -44,8 +45,8 @@ def cosh(x: Value) -> Value:
 def _exp_plus_one(x: Value) -> Value:
     """e^x + 1 for 0 <= x <= 40. float32: 2^(x log2 e), where that one rounding does not matter, and no exponent comes near the ends."""
     if x.bits == 64:
-        code, r = reduce_ln2(x)
-        s = power_of_two(code)
+        whole, r = reduce_ln2(x)
+        s = power_of_two(whole)
         return fma(s, expm1_of_reduced(r), s) + 1.0
     f, factor = x.format, float(LOG2_E)
     magic = 1.5 * f.unit + f.bias

@@ -87,6 +87,10 @@ class Emitter(ABC):
             return number
         return Value(self, self.literal(number, type), type)
 
+    def scales(self, type: str) -> bool:
+        """Whether the target has an instruction for `scale` on values of this type."""
+        return False
+
     def emit(self, code: str, type: str, *arguments: Value) -> Value:
         key = (code, type, *(a.name for a in arguments))
         if key not in self.known:
@@ -192,6 +196,11 @@ def fma(a: Value, b: Value | Number, c: Value | Number) -> Value:
     """a b + c, rounded once; twice where the target has no such instruction."""
     b, c = like(a, b), like(a, c)
     return a.emitter.emit("fma", a.type, a, b, c) if a.emitter.fused else a * b + c
+
+
+def scale(x: Value | Number, n: Value) -> Value:
+    """x 2^n for a whole n, rounded once; only where the emitter `scales`."""
+    return n.emitter.emit("scale", n.type, like(n, x), n)
 
 
 def sqrt(x: Value) -> Value: return x.emitter.emit("sqrt", x.type, x)

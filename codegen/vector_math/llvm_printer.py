@@ -42,11 +42,11 @@ def llvm_type(type: str) -> str:
 
 
 class LLVMPrinter(Emitter):
-    """The text of one function body, `width` elements at a time (1: scalars)."""
+    """The text of one function body, `width` elements at a time (1: scalars); `scaling`: for a processor with AVX-512's `scalef`."""
 
-    def __init__(self, fused: bool, width: int = 1) -> None:
+    def __init__(self, fused: bool, width: int = 1, scaling: bool = False) -> None:
         super().__init__(fused)
-        self.width = width
+        self.width, self.scaling = width, scaling
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.tables: dict[str, str] = {}
@@ -56,6 +56,9 @@ class LLVMPrinter(Emitter):
 
     def type_text(self, type: str) -> str:
         return llvm_type(type) if self.width == 1 else f"<{self.width} x {llvm_type(type)}>"
+
+    def scales(self, type: str) -> bool:
+        return self.scaling and self.width * int(type[1:]) in (128, 256, 512)
 
     def literal(self, number: Number, type: str) -> str:
         text = element_literal(number, type)
@@ -77,6 +80,8 @@ class LLVMPrinter(Emitter):
         if code == "negate":
             negation = f"fneg {source}" if first.kind == "f" else f"sub {source} {self.literal(0, first.type)},"
             return self._assign(f"{negation} {names[0]}")
+        if code == "scale":
+            return self._scale(type, arguments)
         return self._call(f"llvm.{_FLOAT_INTRINSICS[code]}.{self._suffix(type)}", self.type_text(type), arguments)
 
     def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -135,6 +140,14 @@ class LLVMPrinter(Emitter):
         else:
             code = "sext" if x.kind == "i" else "zext"
         return self._assign(f"{code} {source} {x.name} to {target}")
+
+    def _scale(self, type: str, arguments: tuple[Value, ...]) -> str:
+        bits = self.width * int(type[1:])
+        vector, rounding = self.type_text(type), ", i32 4" if bits == 512 else ""      # 4: as everywhere else
+        intrinsic, lanes = f"@llvm.x86.avx512.mask.scalef.p{'s' if type == 'f32' else 'd'}.{bits}", f"i{max(self.width, 8)}"
+        self.declarations.add(f"declare {vector} {intrinsic}({vector}, {vector}, {vector}, {lanes}{rounding.removesuffix(' 4')})")
+        x, n = (argument.name for argument in arguments)
+        return self._assign(f"call {vector} {intrinsic}({vector} {x}, {vector} {n}, {vector} zeroinitializer, {lanes} -1{rounding})")
 
     def _suffix(self, type: str) -> str:
         name = type if type[0] == "f" else llvm_type(type)

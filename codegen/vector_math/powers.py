@@ -23,7 +23,7 @@ from adjit.codegen.vector_math.building_blocks import (
     plus_product,
     polynomial,
     power_of_two,
-    two_powers,
+    times_power_of_two,
     two_product,
 )
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, log_of_ratio, short_pair
@@ -143,12 +143,11 @@ def _log_pair(x: Value) -> Pair:
 def _exp_of_pair(x: Value, x_low: Value) -> Value:
     """e^(x + x_low), nearly rounded once: so that x^1 is x."""
     high, low = short_pair(LN2, x)
-    n, code = nearest(x, float(LOG2_E))
+    whole = n, _ = nearest(x, float(LOG2_E))
     r, r_low = fast_two_sum(fma(n, -high, x), fma(n, -low, x_low))
     one, rest = fast_two_sum(1.0, r)
     q = (r * r) * polynomial(r, "EXP")
-    a, b = two_powers(code)
-    return (one + (rest + (q + r_low))) * a * b
+    return times_power_of_two(one + (rest + (q + r_low)), whole)
 
 
 def _power_of_positive(a: Value, y: Value) -> Value:
@@ -165,9 +164,9 @@ def _power_in_double(a: Value, y: Value) -> Value:
     k, f = convert(k, "f64"), convert(m - 1.0, "f64")
     p = convert(y, "f64") * fma(f, polynomial(f, "POW_LOG2"), k)
     p = at_most(at_least(p, -200.0), 200.0)
-    n, code = nearest(p)
-    r, scale = p - n, power_of_two(code)
-    return convert(fma(r * polynomial(r, "POW_EXP2"), scale, scale), "f32")
+    whole = n, _ = nearest(p)
+    r, s = p - n, power_of_two(whole)
+    return convert(fma(r * polynomial(r, "POW_EXP2"), s, s), "f32")
 
 
 def power(x: Value, y: Value) -> Value:

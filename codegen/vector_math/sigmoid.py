@@ -11,10 +11,10 @@ from adjit.codegen.vector_math.logarithmic import log1p_of_unit
 
 
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + e^-x), as a quotient with its rest: right down to the subnormal results."""
+    """1 / (1 + e^-x), as a quotient with its rest: right down to the subnormal results. A rest that does not matter might be subnormal."""
     e = exp_of_minus_abs(x)
     d, d_low = fast_two_sum(1.0, e)
-    return quotient(select(x < 0.0, e, 1.0), None, d, d_low)
+    return quotient(select(x < 0.0, e, 1.0), None, d, select(e < 2.0 ** -(x.format.digits + 6), 0.0, d_low))
 
 
 def logaddexp(x: Value, y: Value) -> Value:
@@ -25,7 +25,7 @@ def logaddexp(x: Value, y: Value) -> Value:
     least = EXP_RANGE[x.bits][0]
     d_low = select(d < -least, d_low, 0.0)   # beyond, it does not matter
     d = select(x.equals(y), 0.0, d)          # of equal infinities, too
-    code, r = reduce_ln2(at_least(-d, least))
-    a, b = log1p_of_unit(exp_of_reduced(code, r - d_low))
+    whole, r = reduce_ln2(at_least(-d, least))
+    a, b = log1p_of_unit(exp_of_reduced(whole, r - d_low))
     s, s_low = two_sum(high, a)
     return s + (select(abs(s) < math.inf, s_low, 0.0) + b)

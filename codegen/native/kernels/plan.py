@@ -53,7 +53,7 @@ class Walk:
     is_vector: Callable[[Value], bool]
     is_loaded: Callable[[Value], bool]
     width: int
-    fused: bool
+    target: Target
     seen: set[Value] = field(default_factory=set)
 
     def plan(self, stored: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
@@ -79,7 +79,7 @@ class Walk:
                 front.extend(reversed(op.operands))
         ordered = tuple([op for op in self.schedule.region.ops if op in ops])
         length = len(leaves) + len(sinks) + sum(
-            template_of(op, self.width, self.fused).lines for op in (*ordered, *reductions) if op.name not in FREE_OPS)
+            template_of(op, self.width, self.target).lines for op in (*ordered, *reductions) if op.name not in FREE_OPS)
         products = _only_summed(ordered, stored, reductions)
         made = set(products.values())
         return LoopPlan(tuple([value for value in sinks if value not in products]), tuple([op for op in ordered if op not in made]),

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import field
 from functools import cache, partial
 
+from adjit.codegen.target import Target
 from adjit.codegen.vector_math import arithmetic
 from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value, convert, fma, rare, select
@@ -91,20 +92,20 @@ class Template:
     shared: dict[str, str] = field(default_factory=dict)
 
 
-def template_of(op: Op, width: int, fused: bool) -> Template:
+def template_of(op: Op, width: int, target: Target) -> Template:
     """The template of an elementwise op, or of the step that takes one more element into a reduction (operands: so far, the element)."""
     if op.definition.kind is Kind.REDUCTION:
-        return template(op.name, (short_name(op.result.type.dtype),) * 2, "", width, fused)
-    target = short_name(op.result.type.dtype) if op.name == "convert" else ""
-    return template(op.name, tuple([short_name(value.type.dtype) for value in op.operands]), target, width, fused)
+        return template(op.name, (short_name(op.result.type.dtype),) * 2, "", width, target)
+    converted = short_name(op.result.type.dtype) if op.name == "convert" else ""
+    return template(op.name, tuple([short_name(value.type.dtype) for value in op.operands]), converted, width, target)
 
 
 @cache
-def template(name: str, types: tuple[str, ...], target: str, width: int, fused: bool) -> Template:
-    """The template of the op with this name on operands of these dtypes; `target`: of a conversion."""
-    printer = LLVMPrinter(fused, width)
+def template(name: str, types: tuple[str, ...], converted: str, width: int, target: Target) -> Template:
+    """The template of the op with this name on operands of these dtypes; `converted`: the dtype that a conversion gives."""
+    printer = LLVMPrinter(target.fma, width, target.scales)
     values = [Value(printer, f"%x{i}", type) for i, type in enumerate(types)]
-    result = _definition(name, target)(*values)
+    result = _definition(name, converted)(*values)
     if len(printer.lines) > _LONGEST_INLINED:
         return _call(name, types, result, printer)
     text = "\n".join(printer.lines)
@@ -116,9 +117,9 @@ def template(name: str, types: tuple[str, ...], target: str, width: int, fused: 
                     frozenset(printer.declarations), shared)
 
 
-def _definition(name: str, target: str) -> Callable[..., Value]:
+def _definition(name: str, converted: str) -> Callable[..., Value]:
     if name == "convert":
-        return partial(convert, type=target)
+        return partial(convert, type=converted)
     return _OTHERS.get(name) or UNARY.get(name) or BINARY[name]
 
 

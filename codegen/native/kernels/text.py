@@ -162,7 +162,7 @@ class KernelText(LLVMText):
 
     def apply(self, op: Op, operands: Sequence[str], width: int) -> str:
         """What an elementwise op, or one step of a reduction, makes of these."""
-        return self.put_in(template_of(op, width, self.target.fma), operands)
+        return self.put_in(template_of(op, width, self.target), operands)
 
     def put_in(self, template: Template, operands: Sequence[str]) -> str:
         text, result, number = template.text, template.result, str(self.fresh())

@@ -82,7 +82,7 @@ class KernelWriter:
         return False
 
     def plan(self, stored: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
-        return Walk(self.s, self.is_vector, self.is_loaded, self.lanes, self.text.target.fma).plan(stored, reductions)
+        return Walk(self.s, self.is_vector, self.is_loaded, self.lanes, self.text.target).plan(stored, reductions)
 
     # -- names
 
@@ -121,7 +121,7 @@ class KernelWriter:
 
     def converted(self, name: str, source: str, value: Value, width: int) -> str:
         target = short_name(value.type.dtype)
-        return self.text.put_in(template("convert", (source,), target, width, self.text.target.fma), (name,))
+        return self.text.put_in(template("convert", (source,), target, width, self.text.target), (name,))
 
     def scalar_position(self, value: Value) -> Index:
         """The flat index of a parameter's element for the row."""
@@ -174,7 +174,7 @@ class KernelWriter:
         if inverse is None:
             return None
         type, divisor = short_name(op.result.type.dtype), op.operands[1]
-        return self.text.put_in(template(f"{op.name}_by_number", (type,) * 4, "", self.lanes, self.text.target.fma),
+        return self.text.put_in(template(f"{op.name}_by_number", (type,) * 4, "", self.lanes, self.text.target),
                                 (names[0], names[1], inverse, str(self.find((divisor, "zero")))))
 
     def invert(self, op: Op) -> None:
@@ -328,7 +328,7 @@ class KernelWriter:
         if len(elements) == 1:
             return self.text.apply(op, (accumulator, *elements), self.lanes)
         name, types = f"sum_with_{self.s.producer[op.operands[0]].name}", (short_name(op.result.type.dtype),) * 3
-        return self.text.put_in(template(name, types, "", self.lanes, self.text.target.fma), (accumulator, *elements))
+        return self.text.put_in(template(name, types, "", self.lanes, self.text.target), (accumulator, *elements))
 
     def total(self, op: Op, accumulators: Sequence[str]) -> str:
         """All lanes of all accumulators in one, as a tree."""
