@@ -30,8 +30,9 @@ def match_donations(graph: Graph) -> Donations:
 
     Updated parameters take the last results. What a donated one takes is a result of its type that is made by an op; preferably one
     that is computed from that parameter element by element, since it can be written in place (`p - rate * g` takes the place of `p`).
-    Parameters with the fewest such results choose first, so that Adam's moments do not take the buffer of the weights. What is left is
-    matched in order.
+    Parameters with the fewest such results choose first, and the result that is computed from the fewest: Adam's moments do not take the
+    buffer of the weights, which follow from all of them, even where a penalty on the weights makes the moments follow from the weights.
+    What is left is matched in order.
     """
     params, outputs = set(graph.params), set(graph.results)
     writable = {index: value for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
@@ -44,7 +45,8 @@ def match_donations(graph: Graph) -> Donations:
         if value not in params:
             results.setdefault(value.type, []).append(value)
     fitting = {index: results.get(value.type, []) for index, value in donated.items()}
-    derived = {index: [value for value in values if sources.get(value, 0) >> index & 1] for index, values in fitting.items()}
+    few_first = {index: sorted(values, key=lambda value: sources.get(value, 0).bit_count()) for index, values in fitting.items()}
+    derived = {index: [value for value in values if sources.get(value, 0) >> index & 1] for index, values in few_first.items()}
     taken = set(matches.values())
     for wishes in (derived, fitting):
         for index in sorted(donated, key=lambda index: len(wishes[index])):

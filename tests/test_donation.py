@@ -15,6 +15,7 @@ from adjit.ir.errors import DonationError
 from adjit.nn.functional import cross_entropy
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.transforms import value_and_grad
+from adjit.tracer.trees import flatten
 
 
 def update(params, state, x, rate):
@@ -59,6 +60,25 @@ def test_the_results_are_the_arrays_passed(backend: str, donate: tuple) -> None:
     assert step.cache_info().traces == 1
     assert state["t"].shape == ()
     assert state["t"] == 3
+
+
+OPTIMIZERS = {"adam": optim.adam(1e-3), "adamw": optim.adamw(1e-3), "momentum": optim.sgd(0.1, momentum=0.9)}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_each_result_takes_the_buffer_of_its_own_argument(optimizer: Any) -> None:
+    """With a penalty on the weights, all new values follow from the weights element by element: moments do not take their buffer."""
+    def step(params: Any, state: Any, x: np.ndarray) -> Any:
+        grads = value_and_grad(lambda w: np.mean(np.tanh(x @ w["a"]) @ w["b"]) + sum(np.sum(p * p) for p in w.values()))(params)[1]
+        return optimizer.update(params, grads, state)
+
+    params, x = {"a": np.ones((4, 4)), "b": np.ones((4, 4))}, np.ones((3, 4))
+    state = optimizer.init(params)
+    compiled = compile(step, donate=("params", "state"), backend="interpret")
+    params, state = compiled(params, state, x)      # at its first step, momentum has no state
+    new_params, new_state = compiled(params, state, x)
+    passed, returned = (flatten(tree)[0] for tree in ((params, state), (new_params, new_state)))
+    assert [id(leaf) for leaf in returned if np.ndim(leaf)] == [id(leaf) for leaf in passed if np.ndim(leaf)]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
