@@ -18,6 +18,7 @@ from adjit.codegen.target import TARGETS, Target
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import OpDefinition, Sample
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.evaluator import evaluate
 from adjit.ir.ops.convolution import kernel_gradient
 from adjit.ir.ops.sliding import Sliding
@@ -93,6 +94,8 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "zeros between, phases without elements": ((1, 3, 4, 5), (4, 3, 1, 1), {"interior": (1, 2), "low": (1, -1), "high": (1, 2)}),
     "zeros between, many taps": ((1, 2, 5, 4), (3, 2, 7, 9), {"interior": (0, 1), "low": (5, 5), "high": (6, 5)}),
     "1 x 1": ((2, 24, 10, 10), (40, 24, 1, 1), {}),
+    "long filters": ((2, 1, 1, 700), (1, 1, 1, 300), {}),
+    "long filters, strides, several outputs": ((1, 2, 2, 420), (20, 2, 2, 101), {"stride": (1, 3), "dilation": (1, 2)}),
 }
 
 
@@ -127,6 +130,25 @@ def test_gradients_in_kernels_share_what_turns_cotangents(target: Target) -> Non
     first, *others = [lower_op(sample_graph(ops.convolution_kernel_gradient, sample).ops[-1], {}, target)[0].shared for sample in samples]
     assert len(first) == 1
     assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("outputs", [1, 20])
+def test_long_filters_are_not_written_out(outputs: int) -> None:
+    """Functions for some of their elements serve all others that lie alike."""
+    sample = gradient_sample(normal(1, 1, 1, 3000, dtype=F32), normal(outputs, 1, 1, 1001, dtype=F32), PLAIN)
+    step, _ = lower_op(sample_graph(ops.convolution_kernel_gradient, sample).ops[-1], {}, TARGETS["avx512"])
+    assert step.text.count("\ndefine ") <= 8
+
+
+@pytest.mark.parametrize("gradient", [False, True], ids=["images", "kernels"])
+def test_windows_that_reach_too_far_are_refused(gradient: bool) -> None:
+    """What one row of them reads lies on the stack."""
+    def distant(x: np.ndarray, w: np.ndarray) -> Any:
+        return np.sum(aj.nn.functional.conv2d(x, w, dilation=1200) ** 2)
+
+    compiled = aj.compile(aj.grad(distant, 1) if gradient else distant, backend="native")
+    with pytest.raises(UnsupportedError, match=r"convolution.* reach over \S+ MiB"):
+        compiled(np.ones((1, 1, 2600, 2600), F32), np.ones((1, 1, 3, 3), F32))
 
 
 POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {

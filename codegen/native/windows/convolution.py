@@ -15,7 +15,7 @@ from math import prod
 
 from adjit.codegen.gemm.plan import PART, equal_parts, row_tiles, runs
 from adjit.codegen.llvm_text import GLUE
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_code import StepCode, check_stack
 from adjit.codegen.native.windows.convolution_panels import (
     PANEL_BYTES,
     STAGE,
@@ -134,7 +134,9 @@ def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tupl
     if not w.type.size:
         return (zeros(text, 2, op.result.type.size),)
     plan = plan_convolution(geometry, target)
-    _Writer(text, plan).write()
+    writer = _Writer(text, plan)
+    check_stack(op, writer.elements)
+    writer.write()
     work = geometry.products / text.lanes * NANOSECONDS_A_VECTOR + op.result.type.nbytes / 8
     return (text.code(plan.tasks, work),)
 
@@ -167,6 +169,7 @@ class _Writer:
         self.sums_image = len(plan.phases) * self.sums_phase
         self.panel_size = plan.stage * self.geometry.sliding.sizes[0] * self.block.channel
         self.slack = self.tile_span + text.lanes + self.block.channel
+        self.elements = self.panel_size + self.slack + plan.images * self.sums_image + text.lanes
         self.image = self.geometry.sliding.lengths[0] * self.geometry.plane
 
     def write(self) -> None:

@@ -15,7 +15,7 @@ from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.panels import AT_ONCE, turned_block
 from adjit.codegen.gemm.plan import equal_parts, runs
 from adjit.codegen.llvm_text import GLUE
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_code import StepCode, check_stack
 from adjit.codegen.native.windows.convolution_panels import (
     LEAST_COLUMNS,
     PANEL_BYTES,
@@ -108,7 +108,9 @@ def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> 
         return (zeros(text, 2, op.result.type.size),)
     parts, _ = sum_parts(x.type, ct.type, sizes, op.attrs["groups"])
     plan = plan_gradient(geometry, parts, target)
-    _Writer(text, plan).write()
+    writer = _Writer(text, plan)
+    check_stack(op, writer.panel + writer.cotangent)
+    writer.write()
     work = geometry.products / text.lanes * NANOSECONDS_A_VECTOR + ct.type.nbytes / 8
     return text.code(plan.tasks, work), _sum_of_parts(geometry, parts, target)
 
@@ -125,16 +127,19 @@ class _Writer:
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.row = row_of(self.geometry)
         self.few = self.geometry.outputs * FEW <= text.lanes
+        self.offsets = self.block.offsets
+        self.names: dict[tuple[int, ...], str] = {}     # by how far apart kernel elements lie
+        self.panel = max(plan.inputs) * self.geometry.sliding.sizes[0] * self.block.channel + text.lanes
+        self.cotangent = 0 if self.few else (self.block.rows * self.block.columns + text.lanes) * max(plan.columns)
 
     def write(self) -> None:
         text, plan, g, block = self.text, self.plan, self.geometry, self.block
         s = g.sliding
         emit_staging(text, block)
-        panel_size = max(plan.inputs) * s.sizes[0] * block.channel
         with text.step(GLUE):
             x, ct, _, scratch = (text.place(number) for number in range(4))
-            panel = text.array(panel_size + text.lanes)
-            cotangent = "" if self.few else text.array((block.rows * block.columns + text.lanes) * max(plan.columns))
+            panel = text.array(self.panel)
+            cotangent = "" if self.few else text.array(self.cotangent)
             with text.loop("%low", "%high", empty=True) as task:
                 part, group, columns, inputs = text.split(task.counter, g.groups, len(plan.columns), len(plan.inputs))
                 bounds = [text.let(f"udiv i64 {text.linear((at, g.images))}, {plan.parts}") for at in (part, text.linear(part, 1))]
@@ -203,7 +208,7 @@ class _Writer:
                             column = text.linear((across.counter, vectors * text.lanes), vector * text.lanes)
                             target = text.at(sums, (plane, g.taps * self.row), first * self.row, column)
                             name = self.tile(channels, first, last, vectors, columns)
-                            text.do(f"call void @{name}(ptr {text.at(panel, (plane, self.block.channel))}, "
+                            text.do(f"call void @{name}(ptr {text.at(panel, (plane, self.block.channel), self.offsets[first])}, "
                                     f"ptr {text.at(cotangent, column)}, ptr {target}, i64 {rows}, i64 {width}, i1 {fresh})")
 
     def dots(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, inputs: int) -> None:
@@ -213,16 +218,20 @@ class _Writer:
             for start in range(0, g.taps, DOTS):
                 name = self.dot(start, min(start + DOTS, g.taps))
                 target = text.at(sums, (plane.counter, g.taps * self.row), start * self.row, output.counter)
-                text.do(f"call void @{name}(ptr {text.at(panel, (plane.counter, self.block.channel))}, "
+                text.do(f"call void @{name}(ptr {text.at(panel, (plane.counter, self.block.channel), self.offsets[start])}, "
                         f"ptr {text.at(cotangent, (output.counter, g.places))}, ptr {target}, i64 {rows}, i64 {width}, i1 {fresh})")
 
+    def apart(self, first: int, last: int) -> tuple[int, ...]:
+        """How far kernel elements lie behind the first of them."""
+        return tuple(offset - self.offsets[first] for offset in self.offsets[first:last])
+
     def dot(self, first: int, last: int) -> str:
-        """The name of the function that sums the products for some kernel elements of one plane."""
-        name, text = f"step.dot_{first}", self.text
+        """The name of the function that sums the products for some kernel elements of one plane; one for all that lie alike."""
+        offsets, text = self.apart(first, last), self.text
+        name = self.names.setdefault(offsets, f"step.dot_{len(self.names)}")
         if name in text.functions:
             return name
         text.functions[name] = ""
-        offsets = self.block.offsets[first:last]
         with text.function(name, "ptr noalias %panel, ptr noalias %cotangent, ptr noalias %sums, i64 %rows, i64 %width, i1 %fresh"):
             with text.loop(0, "%rows", 1, [(text.vector, "zeroinitializer")] * len(offsets)) as line:
                 source = text.at("%panel", (line.counter, self.block.width))
@@ -244,12 +253,13 @@ class _Writer:
         return name
 
     def tile(self, channels: int, first: int, last: int, vectors: int, columns: int) -> str:
-        """The name of the function of a tile: sums over the windows of a block."""
-        name, text = f"step.tile_{channels}_{first}_{last}_{vectors}_{columns}", self.text
+        """The name of the function of a tile: sums over the windows of a block; one for all that lie alike."""
+        offsets, text = self.apart(first, last), self.text
+        name = f"step.tile_{channels}_{self.names.setdefault(offsets, str(len(self.names)))}_{vectors}_{columns}"
         if name in text.functions:
             return name
         text.functions[name] = ""
-        places = [channel * self.block.channel + offset for channel in range(channels) for offset in self.block.offsets[first:last]]
+        places = [channel * self.block.channel + offset for channel in range(channels) for offset in offsets]
         rows = [channel * self.geometry.taps + tap for channel in range(channels) for tap in range(last - first)]
         cells = [(i, j) for i in range(len(places)) for j in range(vectors)]
         with text.function(name, "ptr noalias %panel, ptr noalias %cotangent, ptr noalias %sums, i64 %rows, i64 %width, i1 %fresh"):

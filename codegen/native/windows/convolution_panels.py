@@ -164,9 +164,10 @@ class Block:
     @property
     def offsets(self) -> list[int]:
         """Where the elements of a kernel's plane lie for the first window."""
-        s, phases = self.geometry.sliding, self.phases
-        return [phases.index((i * s.dilation[1] % s.stride[1], j * s.dilation[2] % s.stride[2])) * self.plane
-                + self._shift(1, i) * self.width + self._shift(2, j) for i in range(s.sizes[1]) for j in range(s.sizes[2])]
+        s, plane, width = self.geometry.sliding, self.plane, self.width
+        number = {phase: index for index, phase in enumerate(self.phases)}
+        return [number[i * s.dilation[1] % s.stride[1], j * s.dilation[2] % s.stride[2]] * plane
+                + self._shift(1, i) * width + self._shift(2, j) for i in range(s.sizes[1]) for j in range(s.sizes[2])]
 
     def _shift(self, axis: int, element: int) -> int:
         return element * self.geometry.sliding.dilation[axis] // self.geometry.sliding.stride[axis]
