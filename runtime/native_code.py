@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 else:
     native = OnDemand("adjit.codegen.native.compile_program")
 
-LARGE = 1_000_000
-"""Operations of a graph from which some step of it is expected to be worth several threads."""
+LONG_NANOSECONDS = 15e6
+"""Estimated work from which the first call of a program waits for the thread pool, which takes LLVM as long as a small program does."""
+
+LARGE = 1_000_000_000
+"""Operations of a graph that is certain to be as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,8 @@ def native_target() -> Target:
 
 
 def begin_early(graph: Graph) -> None:
-    """Have another thread make the thread pool while the passes run over a traced graph, where it is so large that some step is expected
-    to use it: the pool takes LLVM as long as many a program, whose first call would wait for it.
+    """Have another thread make the thread pool while the passes run over a traced graph, where it is so large that its first call will
+    wait for the pool.
     """
     if cost_of(graph).operations >= LARGE:
         TEAM_CODE.start()
@@ -72,7 +75,7 @@ def obtain_program(planned: Graph, target: Target, timed: bool = False, threads:
     """
     code = native.lower_program(planned, target, timed=timed, flush_subnormals=flush_subnormals)
     text = code.text
-    if threads > 1 and any(call.parallel for call in code.calls):
+    if threads > 1 and code.work >= LONG_NANOSECONDS:
         TEAM_CODE.start()
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
     loaded, origin = obtain_code(key, lambda: native.compile_program_text(text, target, settings.VERIFY.get(), threads))

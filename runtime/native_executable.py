@@ -22,8 +22,8 @@ from adjit.ir.layout import Layout
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
-from adjit.runtime.native_code import NativeCode, native, obtain_program
-from adjit.runtime.native_threads import Pool, pool_for
+from adjit.runtime.native_code import LONG_NANOSECONDS, NativeCode, native, obtain_program
+from adjit.runtime.native_threads import Pool, pool_at_hand, pool_for
 
 if TYPE_CHECKING:
     from adjit.runtime.executable import Times
@@ -53,6 +53,7 @@ class NativeExecutable:
         artifact = code.artifact
         self.short = artifact.work < SHORT_NANOSECONDS
         self._team = threads if artifact.work >= PARALLEL_NANOSECONDS else 1       # where no step is worth it, no pool is made
+        self._long, self._is_new = artifact.work >= LONG_NANOSECONDS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
         self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
@@ -64,6 +65,17 @@ class NativeExecutable:
     def pool(self) -> Pool | None:
         """The threads that the program may use; None where it runs on the calling one alone."""
         return pool_for(self._team)
+
+    def pool_of_call(self) -> Pool | None:
+        """The threads of the next call. A short program waits for none: its first call is alone, and from the second on they are made."""
+        if self._long:
+            return self.pool
+        first, self._is_new = self._is_new, False
+        return pool_at_hand(self._team, make=not first)
+
+    def is_alone(self) -> bool:
+        """Whether the threads that the program may use are still being made."""
+        return self._team > 1 and pool_at_hand(self._team) is None
 
     @cached_property
     def layout(self) -> Layout:
@@ -84,7 +96,7 @@ class NativeExecutable:
         """
         frame = self._take()
         results = self._enter(frame, arrays, leaves)
-        pool = self.pool
+        pool = self.pool_of_call()
         status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
         return self._finish(frame, results, status)
 

@@ -1,6 +1,7 @@
 """The team of threads of this process, and what native programs are handed to reach it.
 
     pool = pool_for(threads)        # None: the program runs on the calling thread alone
+    pool = pool_at_hand(threads)    # the same without waiting for LLVM
     run(params, results, arena, pool.address if pool else 0)
 """
 
@@ -65,6 +66,15 @@ def pool_for(threads: int) -> Pool | None:
         return None
     found = _pools.get(threads)
     return found if found is not None else _pools.setdefault(threads, make_pool(_TEAM, threads))
+
+
+def pool_at_hand(threads: int, make: bool = True) -> Pool | None:
+    """The pool if it is there; else None, and another thread is to `make` it: for a program that is done alone before LLVM is."""
+    if threads < 2 or TEAM_CODE.loaded is not None:
+        return pool_for(threads)
+    if make:
+        TEAM_CODE.start()
+    return None
 
 
 TEAM_CODE = PreparedCode(pool_text, compile_pool)

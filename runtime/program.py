@@ -98,8 +98,10 @@ class Program:
         return self.used if self.record is None else max(self.used, self.record.stamp)
 
     def recorded(self) -> ProgramRecord | None:
-        """The record for the native entry, made when it is first asked for; None where all calls go through Python."""
+        """The record for the native entry, made when it is first asked for and all is there; None where calls go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
+            if self.executable.is_alone():
+                return None
             self.record = records.make_program_record(self, self.trace, self.executable, self.tensors)
         self.is_recorded = True
         return self.record

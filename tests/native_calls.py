@@ -14,6 +14,7 @@ from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.native_code import native_is_supported
 from adjit.runtime.native_entry import callable_type, entry_is_ready
+from adjit.runtime.native_threads import TEAM_CODE
 
 needs_entry = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 
@@ -22,7 +23,8 @@ V = np.arange(3.0)
 
 if object_layout.known():
     for kind in (CompiledFunction, BoundCompiledFunction):
-        entry_is_ready(callable_type(kind), 1)      # else it comes some calls later
+        entry_is_ready(callable_type(kind), 1)      # else it comes some calls later, as do the threads
+    TEAM_CODE.get()
 
 
 def hot(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledFunction:

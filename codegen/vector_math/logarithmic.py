@@ -8,7 +8,6 @@ the rounding error of 1 + t is never needed.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from adjit.codegen.vector_math.building_blocks import Pair, plus_product, polynomial, split_polynomial, two_product
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, LOG10_2, LOG10_E, pair, short_pair
@@ -59,7 +58,7 @@ def log(x: Value) -> Value:
     return assemble_log(k, m - 1.0)
 
 
-def _log_to_base(x: Value, log_of_e: Fraction, log_of_2: tuple[float, float]) -> Value:
+def _log_to_base(x: Value, log_of_e: str, log_of_2: tuple[float, float]) -> Value:
     """k log_b(2) + log(m) log_b(e), the large parts first: for k = -1 they cancel, exactly."""
     k, m = split_exponent(x)
     f = m - 1.0

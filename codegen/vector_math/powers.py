@@ -26,7 +26,7 @@ from adjit.codegen.vector_math.building_blocks import (
     times_power_of_two,
     two_product,
 )
-from adjit.codegen.vector_math.constants import LN2, LOG2_E, log_of_ratio, short_pair
+from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
 from adjit.codegen.vector_math.exponential import EXP_RANGE
 from adjit.codegen.vector_math.language import (
     Value,
@@ -98,6 +98,16 @@ _GRID = 2**42
 """What the large parts of logarithms are whole multiples of one over: so short that k ln2 and their sum are exact."""
 
 
+def _log_of_ratio(a: int, b: int) -> Fraction:
+    """log(a / b) to 150 bits, for numbers that are near each other: 2 arctanh((a - b) / (a + b))."""
+    one, difference, total = 1 << 160, a - b, a + b
+    power, result, k = one * difference // total, 0, 1
+    while power not in (0, -1):
+        result += power // k
+        power, k = power * difference**2 // total**2, k + 2
+    return Fraction(2 * result, one)
+
+
 @cache
 def _log_tables() -> tuple[tuple[float, ...], ...]:
     """For each part of [2^-1/2, 2^1/2) an r near the inverse of its middle, a whole multiple of 1/128; -log r in two parts."""
@@ -105,7 +115,7 @@ def _log_tables() -> tuple[tuple[float, ...], ...]:
     for i in range(1 << _CELLS):
         ends = (float_of(_BASE + (j << (52 - _CELLS)), 64) for j in (i, i + 1))
         inverse = round(2 * 128 / sum(ends))
-        log = log_of_ratio(128, inverse)
+        log = _log_of_ratio(128, inverse)
         high = Fraction(round(log * _GRID), _GRID)
         inverses.append(inverse / 128)
         logs.append(float(high))
@@ -131,12 +141,13 @@ def _log_pair(x: Value) -> Pair:
     cell = (shifted >> (f.mantissa - _CELLS)) & ((1 << _CELLS) - 1)
     names = ("power_inverse", "power_log", "power_log_rest")
     r, log, rest = (x.emitter.lookup(name, table, cell, x.type) for name, table in zip(names, _log_tables(), strict=True))
-    ln2 = Fraction(round(LN2 * _GRID), _GRID)
+    exact = Fraction(LN2)
+    ln2 = Fraction(round(exact * _GRID), _GRID)
     t = plus_product(like(x, -1.0), m, r)
     a, a_low = fast_two_sum(fma(k, float(ln2), log), t)
     square, square_low = two_product(t, t * -0.5)
     high, high_low = fast_two_sum(a, square)
-    low = (fma(k, float(LN2 - ln2), rest) + a_low) + (square_low + high_low)
+    low = (fma(k, float(exact - ln2), rest) + a_low) + (square_low + high_low)
     return high, fma(t * square, polynomial(t, "POW_LOG"), low)
 
 

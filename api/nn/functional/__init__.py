@@ -4,51 +4,56 @@ Written in plain NumPy over traced arrays: they take traced and plain arrays ali
 Names, arguments and defaults are those of `torch.nn.functional`; `axis` is NumPy's name for what it calls `dim`.
 """
 
-from adjit.nn.functional.activations import (
-    elu,
-    gelu,
-    hardtanh,
-    leaky_relu,
-    log_softmax,
-    logsigmoid,
-    relu,
-    relu6,
-    selu,
-    silu,
-    softmax,
-    softplus,
-    softsign,
-    tanh,
-)
-from adjit.nn.functional.attention import scaled_dot_product_attention
-from adjit.nn.functional.convolution import conv1d, conv2d, pad, unfold
-from adjit.nn.functional.distances import (
-    cosine_similarity,
-    gaussian_nll_loss,
-    margin_ranking_loss,
-    pairwise_distance,
-    triplet_margin_loss,
-)
-from adjit.nn.functional.dropout import dropout
-from adjit.nn.functional.gated_activations import glu, hardsigmoid, hardswish, mish, prelu, rms_norm
-from adjit.nn.functional.linear import embedding, linear, one_hot
-from adjit.nn.functional.losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    smooth_l1_loss,
-)
-from adjit.nn.functional.normalization import batch_norm, batch_norm_with_statistics, group_norm, layer_norm, normalize
-from adjit.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
-from adjit.nn.functional.pooling_1d import avg_pool1d, max_pool1d
-from adjit.nn.functional.resizing import interpolate
-from adjit.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from adjit.tracer.functions.composites import logsumexp, sigmoid
+
+if TYPE_CHECKING:
+    from adjit.nn.functional.activations import (
+        elu,
+        gelu,
+        hardtanh,
+        leaky_relu,
+        log_softmax,
+        logsigmoid,
+        relu,
+        relu6,
+        selu,
+        silu,
+        softmax,
+        softplus,
+        softsign,
+        tanh,
+    )
+    from adjit.nn.functional.attention import scaled_dot_product_attention
+    from adjit.nn.functional.convolution import conv1d, conv2d, pad, unfold
+    from adjit.nn.functional.distances import (
+        cosine_similarity,
+        gaussian_nll_loss,
+        margin_ranking_loss,
+        pairwise_distance,
+        triplet_margin_loss,
+    )
+    from adjit.nn.functional.gated_activations import glu, hardsigmoid, hardswish, mish, prelu, rms_norm
+    from adjit.nn.functional.losses import (
+        binary_cross_entropy,
+        binary_cross_entropy_with_logits,
+        cross_entropy,
+        huber_loss,
+        kl_div,
+        l1_loss,
+        mse_loss,
+        nll_loss,
+        smooth_l1_loss,
+    )
+    from adjit.nn.functional.normalization import batch_norm, batch_norm_with_statistics, group_norm, layer_norm, normalize
+    from adjit.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+    from adjit.nn.functional.pooling_1d import avg_pool1d, max_pool1d
+    from adjit.nn.functional.random_zeros import dropout
+    from adjit.nn.functional.resizing import interpolate
+    from adjit.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
+    from adjit.nn.functional.weight_products import embedding, linear, one_hot
 
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "batch_norm", "batch_norm_with_statistics", "binary_cross_entropy",
@@ -59,3 +64,32 @@ __all__ = [
     "prelu", "relu", "relu6", "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax",
     "softplus", "softsign", "tanh", "triplet_margin_loss", "unfold",
 ]
+
+_MODULES = {
+    "activations": "elu gelu hardtanh leaky_relu log_softmax logsigmoid relu relu6 selu silu softmax softplus softsign tanh",
+    "attention": "scaled_dot_product_attention",
+    "convolution": "conv1d conv2d pad unfold",
+    "distances": "cosine_similarity gaussian_nll_loss margin_ranking_loss pairwise_distance triplet_margin_loss",
+    "gated_activations": "glu hardsigmoid hardswish mish prelu rms_norm",
+    "losses": "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss "
+              "smooth_l1_loss",
+    "normalization": "batch_norm batch_norm_with_statistics group_norm layer_norm normalize",
+    "pooling": "adaptive_avg_pool2d avg_pool2d max_pool2d",
+    "pooling_1d": "avg_pool1d max_pool1d",
+    "random_zeros": "dropout",
+    "resizing": "interpolate",
+    "transposed_convolution": "conv_transpose1d conv_transpose2d",
+    "weight_products": "embedding linear one_hot",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """A function is imported where it is first used: most programs need a few of them."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'adjit.nn.functional' has no attribute {name!r}")
+    return globals().setdefault(name, getattr(import_module(f"adjit.nn.functional.{_MODULE_OF[name]}"), name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,7 +7,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
-from adjit.nn.functional.dropout import drop, new_key
+from adjit.nn.functional.random_zeros import drop, new_key
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import iota

@@ -11,7 +11,7 @@ from adjit.eager.checks import check_range, checked, known
 from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.activations import log_softmax, logsigmoid
 from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, refuse_shape
-from adjit.nn.functional.linear import is_label
+from adjit.nn.functional.weight_products import is_label
 from adjit.tracer.array import as_traced
 from adjit.tracer.entry import entry_point
 from adjit.tracer.source import find_user_location
