@@ -9,6 +9,7 @@ from operator import or_
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, updated_results
+from adjit.ir.ops.control_flow import CONTROL_FLOW
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import ALIASES, in_place_operands
 
@@ -119,7 +120,8 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
 
 
 def may_fail(graph: Graph) -> list[int]:
-    """The ops that may raise while the program runs, by number: those that are the first to check certain indices.
+    """The ops that may raise while the program runs, by number: those that are the first to check certain indices, and loops and branches
+    that check any.
 
     Nothing is written into a donated buffer before them: a program that fails leaves its arguments as they were. (What a loop carries is
     the loop's own, and may be lost.)
@@ -136,6 +138,8 @@ def may_fail(graph: Graph) -> list[int]:
             if check not in checked:
                 checked.add(check)
                 found.append(number)
+        elif op.name in CONTROL_FLOW and any(map(may_fail, op.regions)):
+            found.append(number)
     return found
 
 

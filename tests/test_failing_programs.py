@@ -100,6 +100,28 @@ def test_a_donated_argument_keeps_its_content(backend: str) -> None:
     np.testing.assert_allclose(results[0], w - 0.1 * (0.9 * m + w))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["scan", "while_loop", "cond"])
+def test_a_donated_argument_keeps_its_content_where_a_loop_fails(kind: str, backend: str) -> None:
+    def look_up(table: np.ndarray, places: np.ndarray) -> Any:
+        if kind == "scan":
+            return aj.scan(lambda total, place: (total + np.take(table, place), None), 0.0, places)[0]
+        if kind == "cond":
+            return aj.cond(places[0] >= 0, lambda: np.take(table, places[1]), lambda: table[0])
+        return aj.while_loop(lambda state: state[0] < 2,
+                             lambda state: (state[0] + 1, state[1] + np.take(table, places[state[0]])), (0, 0.0))[1]
+
+    compiled = aj.compile(lambda w, places, table: (np.tanh(w), look_up(table, places)), donate="w", backend=backend)
+    w, table = np.arange(8.0), np.arange(8.0)
+    compiled(w.copy(), np.array([1, 2]), table)
+    given = w.copy()
+    with pytest.raises(IndexError):
+        compiled(given, np.array([1, 8]), table)
+    np.testing.assert_array_equal(given, w)
+    result, _ = compiled(given, np.array([1, 2]), table)
+    np.testing.assert_allclose(result, np.tanh(w))
+
+
 def test_the_indices_of_a_gradient_are_checked_once() -> None:
     """The gradient of a lookup fails where the lookup does: updates may run before it, and stay in place."""
     model = nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 16), nn.Linear(16, 16))
