@@ -15,6 +15,7 @@ import pytest
 from native_calls import V, X, hot, needs_entry, runs_natively, transpose
 
 import adjit
+from adjit.codegen.native.entry.blocks import HUGE_BYTES
 from adjit.runtime.record_fields import BLOCK_BYTES
 
 pytestmark = needs_entry
@@ -67,6 +68,23 @@ def test_large_results_lie_in_blocks_that_are_used_again() -> None:
     for _ in range(20):
         places.add(function(x).ctypes.data)
     assert places == {place}
+
+
+@pytest.mark.skipif(not os.path.exists("/sys/kernel/mm/transparent_hugepage/enabled"), reason="the system has no huge pages to give")
+@pytest.mark.parametrize(("nbytes", "asks"), [(HUGE_BYTES, True), (HUGE_BYTES // 2, False)])
+def test_large_blocks_ask_for_huge_pages(nbytes: int, asks: bool) -> None:
+    x = np.ones((64, nbytes // 8 // 64))
+    place = hot(transpose, x)(x).ctypes.data
+    mapping = ""
+    with open("/proc/self/smaps") as maps:
+        for line in maps:
+            start, dash, rest = line.partition("-")
+            if dash and " " in rest and ":" not in start:
+                mapping = line if int(start, 16) <= place < int(rest.split()[0], 16) else ""
+            elif mapping and line.startswith("VmFlags:"):
+                assert (" hg" in line) == asks
+                return
+    pytest.fail("no mapping has the result")
 
 
 def test_the_pool_gives_back_what_is_too_much() -> None:

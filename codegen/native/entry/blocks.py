@@ -18,8 +18,13 @@ KEPT_BYTES = 256 << 20
 MAPPED_BYTES = 1 << 18
 """Size from which blocks are the system's own pages, which go back to it when they are freed."""
 
+HUGE_BYTES = 4 << 20
+"""Size from which blocks ask for huge pages: products read columns, each row of them on another page, of which the processor knows the
+addresses of few."""
+
 HEAD = 64
 _READ_WRITE, _PRIVATE_ANONYMOUS, _FAILED = 3, 0x22, "inttoptr (i64 -1 to ptr)"
+_HUGE_PAGES = 14
 _CLASSES = 256
 _CLASS, _BYTES, _NEXT = 0, 8, 16
 CAPSULE = "adjit.block"
@@ -33,6 +38,7 @@ declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
+declare i32 @madvise(ptr, i64, i32)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.umax.i64(i64, i64)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
@@ -56,6 +62,8 @@ def _write_system(text: RoutineText) -> None:
         with text.when(text.compare("ult", "%size", MAPPED_BYTES)):
             text.give(f"ptr {text.call('ptr', '@aligned_alloc', f'i64 {HEAD}', f'i64 {whole}')}")
         pages = text.call("ptr", "@mmap", "ptr null", f"i64 {whole}", f"i32 {_READ_WRITE}", f"i32 {_PRIVATE_ANONYMOUS}", "i32 -1", "i64 0")
+        with text.when(text.compare("uge", "%size", HUGE_BYTES)):
+            text.call("i32", "@madvise", f"ptr {pages}", f"i64 {whole}", f"i32 {_HUGE_PAGES}")      # a wish: it may fail
         failed = text.same(pages, _FAILED)
         text.give(f"ptr {text.let(f'select i1 {failed}, ptr null, ptr {pages}')}")
     with text.routine("void", "release", "ptr %block"):
