@@ -37,13 +37,25 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a planned value lies: byte `offset` of the arena, or the buffer of parameter or result number `offset`."""
+    """Where a planned value lies: byte `offset` of the arena, or byte `start` of the buffer of parameter or result number `offset`."""
 
     space: str
     offset: int
+    start: int = 0
 
     def __str__(self) -> str:
-        return f"{self.space}+{self.offset}"
+        return f"{self.space}+{self.offset}" + (f":{self.start}" if self.start else "")
+
+    @property
+    def base(self) -> Slot:
+        """The whole buffer that the place is in; in the arena, the place itself."""
+        return Slot(self.space, self.offset) if self.start else self
+
+    def behind(self, nbytes: int) -> Slot:
+        """The place that many bytes further."""
+        if not nbytes:
+            return self
+        return Slot("arena", self.offset + nbytes) if self.space == "arena" else Slot(self.space, self.offset, self.start + nbytes)
 
 
 SLOT_SPACES = ("arena", "param", "result")

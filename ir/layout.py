@@ -1,13 +1,14 @@
 """Where every value of a planned graph lies, and from where its results are handed out.
 
-A *place* is a slot: an offset of the arena, the buffer of a parameter, or the buffer of a result. A *register* is a place
-seen as a tensor type; values with the same place and type share one (a reshape gives a second register to the same place).
+A *place* is a slot: an offset of the arena, or of the buffer of a parameter or a result. A *register* is a place seen as a tensor type;
+values with the same place and type share one (a reshape gives a second register to the same place).
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
+from adjit.ir.aliases import alias_start
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
 from adjit.ir.types import TensorType
@@ -61,7 +62,7 @@ class Layout:
         self.buffers: dict[Slot, TensorType] = {Slot("param", i): value.type for i, value in enumerate(graph.params)}
         for place in self.places.values():
             if place.space == "result":
-                self.buffers[place] = graph.results[place.offset].type
+                self.buffers[place.base] = graph.results[place.offset].type
         self.registers: dict[tuple[Slot, TensorType], int] = {}
         for register in (*self.buffers.items(), *((place, value.type) for value, place in self.places.items())):
             self.registers.setdefault(register, len(self.registers))
@@ -73,10 +74,11 @@ class Layout:
 
     def is_fixed(self, place: Slot) -> bool:
         """Whether the place is the same memory in every call of a frame: the arena, and 0-d results, which leave as scalars."""
-        return place.space == "arena" or (place.space == "result" and self.buffers[place].rank == 0)
+        return place.space == "arena" or (place.space == "result" and self.buffers[place.base].rank == 0)
 
     def _is_alias(self, op: Op) -> bool:
-        return op.name == "reshape" and self.places[op.operands[0]] == op.slots[0]
+        start = alias_start(op)
+        return start is not None and self.places[op.operands[0]].behind(start) == op.slots[0]
 
     def _homes(self) -> tuple[Home, ...]:
         homes: list[Home] = []

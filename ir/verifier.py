@@ -10,8 +10,8 @@ V7  Planned: nothing is used after `free`; nothing is freed twice; neither param
     every value in the arena that is no result of the graph is freed, together with its aliases, or written over in place.
 V8  Planned: every result has a slot. An op writes no memory that it reads or that is used later, but where a result takes the
     very place of an operand that it may be written over (`in_place_operands`); only parameters that are donated are written.
-    A reshape in its operand's place writes nothing. Each result of the graph ends alone in its own `result` buffer, or in a
-    donated parameter.
+    A reshape in its operand's place, and a slice in its part of it, write nothing. Each result of the graph ends alone in its own
+    `result` buffer, or in a donated parameter.
 
 All violations are collected; the error names the pass, shows each on its op, and gives the user's line.
 """
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from adjit.ir.aliases import alias_start
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.errors import AdjitError, VerificationError
@@ -196,10 +197,11 @@ class _MemoryCheck:
         written: list[Place] = []
         new: list[tuple[Value, Place]] = []
         for position, (slot, size) in enumerate(zip(op.slots, sizes, strict=True)):
-            place = Place("arena", slot.offset, slot.offset + size) if slot.space == "arena" else Place(str(slot), 0, size)
+            begin = slot.offset if slot.space == "arena" else slot.start
+            place = Place("arena" if slot.space == "arena" else str(slot.base), begin, begin + size)
             if position < len(op.results):
                 new.append((op.results[position], place))
-            if op.name in ALIASES and place == self.place.get(op.operands[0]):
+            if self.is_alias(op, place):
                 continue
             self.target(op, slot, size)
             if any(place.overlaps(other) for other in written):
@@ -209,6 +211,12 @@ class _MemoryCheck:
         for value, place in new:
             self.hold(value, place)
 
+    def is_alias(self, op: Op, place: Place) -> bool:
+        """Whether the op leaves its result where it already lies, in the memory of its operand."""
+        start = alias_start(op)
+        operand = None if start is None else self.place.get(op.operands[0])
+        return operand is not None and start is not None and (place.memory, place.begin) == (operand.memory, operand.begin + start)
+
     def target(self, op: Op, slot: Slot, size: int) -> None:
         """Whether `size` bytes may be written to `slot` at all."""
         owners = {"param": self.graph.params, "result": self.graph.results}.get(slot.space)
@@ -216,7 +224,7 @@ class _MemoryCheck:
             if slot.space != "arena":
                 self.found.append((op, "V8 unknown memory space"))
             return
-        if slot.offset >= len(owners) or owners[slot.offset].type.nbytes != size:
+        if slot.offset >= len(owners) or slot.start or owners[slot.offset].type.nbytes != size:
             self.found.append((op, f"V8 {slot} does not hold {size} bytes"))
         elif slot.space == "param" and self.graph.param_roles[slot.offset] not in WRITABLE_ROLES:
             self.found.append((op, f"V8 a parameter that is not donated is written: {owners[slot.offset]!r}"))
@@ -230,7 +238,8 @@ class _MemoryCheck:
         for value, occupied in list(self.held.get(place.memory, {}).items()):
             if not occupied.overlaps(place):
                 continue
-            if not (in_place and occupied == place) and (value in op.operands or place.memory == "arena"):
+            expected = in_place and place.begin <= occupied.begin and occupied.end <= place.end
+            if not expected and (value in op.operands or place.memory == "arena"):
                 self.found.append((op, f"V8 {slot} overlaps a live value: {value!r}"))
             self.lost.add(value)
             del self.held[place.memory][value]

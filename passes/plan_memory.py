@@ -20,8 +20,9 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
     """Set the slots of every op and insert `free` after the last use of what lies in the arena.
 
     Results of the graph are written where they are to end: in the buffer of a donated parameter, else in a fresh one
-    (`result+INDEX`). A result may take the memory of an operand that dies there, a reshape is an alias of its operand. All else lies in
-    one arena. Regions of loops and branches are planned too, with an arena of their own in the scratch memory of the op.
+    (`result+INDEX`). A result may take the memory of an operand that dies there, a reshape is an alias of its operand, and so is a
+    contiguous slice where that keeps nothing longer. All else lies in one arena. Regions of loops and branches are planned too, with an
+    arena of their own in the scratch memory of the op.
 
     A donated buffer is written when nothing reads its old content any more; a result that is made earlier is made in the
     arena and copied: a `reshape` whose slot differs from its operand's is a copy.
@@ -54,7 +55,7 @@ def _plan(graph: Graph, donations: Donations | None) -> Graph:
     ends: dict[int, list[Value]] = {}
     for buffer in sharing.buffers:
         slot = buffer.slot or Slot("arena", next(places))
-        slots.update((value, slot) for content in buffer.contents for value in content.values)
+        slots.update((value, slot.behind(content.start(value))) for content in buffer.contents for value in content.values)
         if buffer.slot is None:
             ends.setdefault(buffer.last, []).extend(buffer.contents[-1].values)
     planned: list[Op] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 
+from adjit.ir.aliases import alias_start
 from adjit.ir.graph import Graph, Value
 from adjit.ir.verifier import ALIASES
 from adjit.passes.donation import Donations, match_donations, reads_before_writes
@@ -121,7 +122,7 @@ class _Memory:
         outside = set(graph.params) | set(graph.results)
         self.size = dict.fromkeys(graph.params, 0)
         for op in graph.ops:
-            alias = op.name in ALIASES
+            alias = op.name in ALIASES or (alias_start(op) is not None and self.size.get(self.root[op.operands[0]]) == 0)
             for value in op.results:
                 self.root[value] = self.root[op.operands[0]] if alias else value
                 self.size[value] = 0 if alias or value in outside else value.type.nbytes

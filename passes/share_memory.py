@@ -1,25 +1,29 @@
 """Which values of a graph lie in the same memory: aliases, in-place results, results in their final buffers.
 
-What one op writes, and every reshape of it, is one `Content`. Contents that follow each other in the same memory, each
-written over the one before, are one `Buffer`. A buffer either has a fixed place (a parameter, a fresh result of the graph)
+What one op writes, with every reshape of it and contiguous slices, is one `Content`. Contents that follow each other in the same
+memory, each written over the one before, are one `Buffer`. A buffer either has a fixed place (a parameter, a fresh result of the graph)
 or a place in the arena that the memory plan chooses.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import field
 
 from adjit.ir import ops
+from adjit.ir.aliases import alias_start
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.layout import aligned
-from adjit.ir.verifier import ALIASES, in_place_operands
+from adjit.ir.verifier import in_place_operands
 from adjit.passes.donation import Donations, match_donations, may_fail
+from adjit.passes.slices import slices_to_copy
 
 
 @dataclass(slots=True, eq=False)
 class Content:
-    """What one op writes, alive from op `first` (-1: a parameter) to op `last` (number of ops: it outlives the program)."""
+    """What one op writes, alive from op `first` (-1: a parameter) to op `last` (number of ops: it outlives the program). `parts` has the
+    values that are slices of it, and the bytes where they begin."""
 
     values: list[Value]
     first: int
@@ -28,10 +32,15 @@ class Content:
     param: int | None = None             # set where it is what the caller passed in
     over: Content | None = None          # the content it is written over
     replaced: bool = False               # another content is written over it
+    parts: dict[Value, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         return aligned(self.values[0].type.nbytes)
+
+    def start(self, value: Value) -> int:
+        """Where a value begins, in bytes."""
+        return self.parts.get(value, 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,14 +104,18 @@ def _contents(graph: Graph, goals: dict[Value, Slot], separate: set[Value]) -> t
     """All contents in the order in which they are made, and that of each value."""
     contents = [Content([value], -1, -1, Slot("param", index), index) for index, value in enumerate(graph.params)]
     content_of = {content.values[0]: content for content in contents}
+    copied = separate | slices_to_copy(graph)
     for index, op in enumerate(graph.ops):
         for value in op.operands:
             content_of[value].last = index
         for value in op.results:
             goal = goals.get(value)
-            if op.name in ALIASES and value not in separate and _may_join(content_of[op.operands[0]], goal, graph):
+            start = alias_start(op)
+            if start is not None and value not in copied and _may_join(content_of[op.operands[0]], value, goal, graph):
                 joined = content_of[op.operands[0]]
                 joined.values.append(value)
+                if value.type.nbytes != joined.values[0].type.nbytes:
+                    joined.parts[value] = joined.start(op.operands[0]) + start
                 joined.goal = goal or joined.goal
                 content_of[value] = joined
             else:
@@ -113,10 +126,13 @@ def _contents(graph: Graph, goals: dict[Value, Slot], separate: set[Value]) -> t
     return contents, content_of
 
 
-def _may_join(content: Content, goal: Slot | None, graph: Graph) -> bool:
-    """A result of the graph owns its memory: it is no alias of a parameter (but of the donated one it replaces) or of another result."""
+def _may_join(content: Content, value: Value, goal: Slot | None, graph: Graph) -> bool:
+    """A result of the graph owns its memory: it is no alias of a parameter (but of the donated one it replaces) or of another result, and
+    no part of something."""
     if goal is None:
         return True
+    if value.type.nbytes != content.values[0].type.nbytes:
+        return False
     if content.param is not None:
         return goal == content.goal and graph.param_roles[content.param] in WRITABLE_ROLES
     return content.goal is None
@@ -156,7 +172,8 @@ def _dying(op: Op, index: int, content_of: dict[Value, Content]) -> dict[Content
     allowed = in_place_operands(op)
     if not allowed:
         return {}
-    elsewhere = {content_of[operand] for position, operand in enumerate(op.operands) if position not in allowed}
+    elsewhere = {content_of[operand] for position, operand in enumerate(op.operands)
+                 if position not in allowed or operand in content_of[operand].parts}
     if op.name == "panels":     # its parameters are memory of their own, but for those that results lie in
         elsewhere.update(content for content, times in Counter(content_of[operand] for operand in op.operands).items() if times > 1)
     read = {content_of[op.operands[position]]: op.operands[position].type.nbytes for position in sorted(allowed)}

@@ -130,8 +130,9 @@ class _Frame:
         self.updated = [param for param in self.params if roles[param[0]] == "updated"]
         self.params = [param for param in self.params if roles[param[0]] != "updated"]
         self.views = [
-            (register, layout.registers[place, moving[place]], type)
-            for (place, type), register in layout.registers.items() if place in moving and type != moving[place]]
+            (register, layout.registers[place.base, moving[place.base]], type, place.start)
+            for (place, type), register in layout.registers.items() if place.base in moving and (place.start or type != moving[place])]
+        self.parts = [(layout.registers[place.base, moving[place.base]], place.start, cells[place]) for place in used if place.start]
         self.steps = [self._bind(executable, op, cells, base) for op in layout.ops]
         self.joined = join_steps(self.steps)
 
@@ -166,8 +167,10 @@ class _Frame:
                 array = registers[register] = arrays[index]
                 if cell is not None:
                     cell.value = data_address(array)
-        for register, whole, type in self.views:
-            registers[register] = view_as(registers[whole], type)
+        for register, whole, type, start in self.views:
+            registers[register] = view_as(registers[whole], type, start)
+        for whole, start, cell in self.parts:
+            cell.value = data_address(registers[whole]) + start
 
     def leave(self) -> None:
         """Let go of the caller's arrays, but for those that the program updates."""
@@ -176,7 +179,7 @@ class _Frame:
             registers[register] = None
         for _, _, register, _ in self.results:
             registers[register] = None
-        for register, _, _ in self.views:
+        for register, _, _, _ in self.views:
             registers[register] = None
 
 

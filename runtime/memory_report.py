@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+from adjit.ir.aliases import alias_start
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
@@ -122,7 +123,7 @@ def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:
 
 
 def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
-    """The last op that reads what each op writes, itself or a reshape of it; and these reshapes, which write nothing."""
+    """The last op that reads what each op writes, itself or a reshape or part of it; and these, which write nothing."""
     last: dict[Value, int] = {}
     root: dict[Value, Value] = {}
     slots: dict[Value, Slot] = {}
@@ -130,7 +131,8 @@ def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
         slots.update(zip(op.results, op.slots, strict=False))
         for value in op.operands:
             last[root.get(value, value)] = index
-        if op.name in ALIASES and slots.get(op.operands[0]) == slots[op.result]:
+        start = alias_start(op)
+        if start is not None and op.operands[0] in slots and slots[op.operands[0]].behind(start) == slots[op.result]:
             root[op.result] = root.get(op.operands[0], op.operands[0])
     return last, set(root)
 

@@ -126,7 +126,7 @@ class NativeExecutable:
             address = arena + check.offset
         else:
             pointers = params if check.space == "param" else results
-            address = ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0
+            address = (ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0) + check.start
         count = int(np.prod(check.shape))
         indices = np.frombuffer(memoryview((ctypes.c_int64 * count).from_address(address)), np.int64)
         place = f"\n    at {check.location.describe()}" if check.location else ""

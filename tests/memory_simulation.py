@@ -35,7 +35,8 @@ class Memory:
 
     def at(self, slot: Slot, nbytes: int) -> np.ndarray:
         """The bytes of a place, to read or write."""
-        buffer, begin = (self.buffers["arena"], slot.offset) if slot.space == "arena" else (self.buffers[str(slot)], 0)
+        in_arena = slot.space == "arena"
+        buffer, begin = self.buffers["arena" if in_arena else str(slot.base)], slot.offset if in_arena else slot.start
         assert begin + nbytes <= len(buffer)
         return buffer[begin:begin + nbytes]
 

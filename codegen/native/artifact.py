@@ -40,7 +40,7 @@ class IndexCheck:
     """What an op checks: its indices, int64, `space` ("arena", "param", "result") and `offset` say where, against an axis of `size`.
     Of an op within a loop or a branch this may be the whole of what it took a slice of; where it is not known, `space` is "".
 
-    `place` is the user's file, line and function; None where they are not known.
+    `start` is where they begin, in bytes from there. `place` is the user's file, line and function; None where they are not known.
     """
 
     op: str
@@ -50,6 +50,7 @@ class IndexCheck:
     axis: int
     size: int
     place: tuple[str, int, str] | None
+    start: int = 0
 
     @property
     def location(self) -> Location | None:

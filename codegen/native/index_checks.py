@@ -46,7 +46,10 @@ def _nested_checks(op: Op, operands: Sequence[_Place | None], slots: Sequence[_P
 
     def place(slot: Slot) -> _Place | None:
         if slot.space == "param":
-            return params[slot.offset]
+            found = params[slot.offset]
+            if found is None or not slot.start:
+                return found
+            return None if found.whole else _Place(found.slot.behind(slot.start))
         if slot.space == "arena" and scratch is not None:
             return _Place(Slot(scratch.slot.space, scratch.slot.offset + slot.offset))
         return None
@@ -75,6 +78,6 @@ def _check(op: Op, indices: _Place | None) -> IndexCheck:
     base, values = op.operands[:2]
     location = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
     axis = op.attrs["axis"]
-    space, offset = ("", 0) if indices is None else (indices.slot.space, indices.slot.offset)
+    slot = Slot("", 0) if indices is None else indices.slot
     shape = values.type.shape if indices is None or indices.whole is None else indices.whole
-    return IndexCheck(op.name, space, offset, shape, axis, base.type.shape[axis], location)
+    return IndexCheck(op.name, slot.space, slot.offset, shape, axis, base.type.shape[axis], location, slot.start)

@@ -209,8 +209,8 @@ def _store(slot: Slot | str | None, offset: int, name: str, place: str) -> list[
     if slot.space == "arena":
         return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset + offset}", f"  store ptr %a{name}, ptr {place}"]
     lines = [f"  %at{name} = getelementptr ptr, ptr %{slot.space}s, i64 {slot.offset}", f"  %a{name} = load ptr, ptr %at{name}"]
-    if offset:
-        return [*lines, f"  %b{name} = getelementptr i8, ptr %a{name}, i64 {offset}", f"  store ptr %b{name}, ptr {place}"]
+    if slot.start + offset:
+        return [*lines, f"  %b{name} = getelementptr i8, ptr %a{name}, i64 {slot.start + offset}", f"  store ptr %b{name}, ptr {place}"]
     return [*lines, f"  store ptr %a{name}, ptr {place}"]
 
 
