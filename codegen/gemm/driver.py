@@ -1,8 +1,11 @@
 """The driver of all products of a program: the loops around the tiles, by the plan's table.
 
-    for each product of the batch, for each part of k:
-        for each group of tiles (all of them, where A is read in place):    copy strips of A
-            for each panel:    pack B, then compute each tile of the group
+    for each product of the batch, for each part of k, for each group of panels:
+        for each group of tiles:    copy strips of A
+            for each panel of the group:    pack B, unless an earlier group of tiles did, then compute each tile of the group
+
+The groups are such that packed panels and the tiles' rows of A stay in the second cache; most products have but one group of tiles, and a
+panel at once.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from adjit.codegen.gemm.table import PARTS, SIZES, number, place
 from adjit.codegen.llvm_text import GLUE, LLVMText
 
 DRIVER = "adjit_multiply"
-PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panel, i64 %low, i64 %high"
-"""The table; the operands; memory for strips of A and a panel of B, where the plan has them; the tasks `low` <= t < `high` to do."""
+PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panels, i64 %low, i64 %high"
+"""The table; the operands; memory for strips of A and panels of B, where the plan has them; the tasks `low` <= t < `high` to do."""
 
 
 @cache
@@ -78,20 +81,24 @@ def _parts(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
         flags = text.let(f"or i64 {_select(text, begins, 'i64', str(FIRST), '0')}, {_select(text, ends, 'i64', str(LAST), '0')}")
         a_part, b_part = (_ahead(text, pointer, start, number(text, f"source_inner_{name}")) for pointer, name in ((a, "a"), (b, "b")))
         together = number(text, "together")
-        with text.loop(tiles[0], tiles[1], together, empty=True) as group:
+        beside = number(text, "beside")
+        with text.loop(*panels, beside, empty=True) as stripe, text.loop(tiles[0], tiles[1], together, empty=True) as group:
             low, high = group.counter, text.smaller(text.let(f"add i64 {group.counter}, {together}"), tiles[1])
             row = _row_of_tile(text, low)
             source = _ahead(text, a_part, row, number(text, "source_row_a"))
             with text.when(copied):
                 text.do(f"call void {strips}(ptr {source}, ptr %strips, i64 {length}, ptr %plan, i64 {low}, i64 {high})")
             source = _select(text, copied, "ptr", "%strips", source)
-            with text.loop(*panels, empty=True) as panel:
-                _tiles(text, (source, b_part, c), (low, high), panel.counter, row, copied, length, flags)
+            begins = text.let(f"icmp eq i64 {low}, {tiles[0]}")
+            with text.loop(stripe.counter, text.smaller(text.let(f"add i64 {stripe.counter}, {beside}"), panels[1])) as panel:
+                place_of_panel = _ahead(text, "%panels", text.let(f"sub i64 {panel.counter}, {stripe.counter}"), number(text, "panel"))
+                _tiles(text, (source, b_part, c), (low, high), panel.counter, (place_of_panel, begins), row, copied, length, flags)
 
 
-def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str], panel: str, top: str, copied: str, length: str,
-           flags: str) -> None:
-    """The tiles of one panel, the large ones and the small ones. `a` is that of the first, at row `top`."""
+def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str], panel: str, packing: tuple[str, str], top: str,
+           copied: str, length: str, flags: str) -> None:
+    """The tiles of one panel, the large ones and the small ones. `a` is that of the first, at row `top`. `packing` has the memory for the
+    panel, where it is packed, and whether that is still to be done."""
     a, b, c = operands
     apart = text.let(f"mul i64 {length}, {number(text, 'inner_a')}")
     wide = number(text, "wide_columns")
@@ -103,10 +110,11 @@ def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
     b = _ahead(text, b, column, number(text, "source_column_b"))
     pack = text.let(f"load ptr, ptr {place(text, '%plan', 'pack_0', kind, 8)}, align 8")
     packed = text.let(f"icmp ne ptr {pack}, null")
-    with text.when(packed):
+    ready, begins = packing
+    with text.when(text.let(f"and i1 {packed}, {begins}")):
         columns = text.let(f"load i64, ptr {place(text, '%plan', 'wide_columns', kind, 8)}, align 8")
-        text.do(f"call void {pack}(ptr {b}, ptr %panel, i64 {length}, ptr %plan, i64 {columns})")
-    b = _select(text, packed, "ptr", "%panel", b)
+        text.do(f"call void {pack}(ptr {b}, ptr {ready}, i64 {length}, ptr %plan, i64 {columns})")
+    b = _select(text, packed, "ptr", ready, b)
     corner = _ahead(text, c, column, number(text, "column_c"))
     low, high = tiles
     large = number(text, "large_tiles")

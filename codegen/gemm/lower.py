@@ -83,9 +83,9 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
             a, b = ("%B", "%A") if plan.swapped != (plan.dots == "along") else ("%A", "%B")
             strips = panel = "null"
             if plan.a != "in place":
-                strips = text.let(f"alloca [{max(plan.parts) * plan.tiles[0] * max(map(len, plan.blocks))} x {text.scalar}], align 64")
+                strips = text.let(f"alloca [{max(plan.parts) * plan.tiles[0] * plan.together} x {text.scalar}], align 64")
             if plan.b != "in place":
-                panel = text.let(f"alloca [{max(plan.parts) * plan.panel_columns} x {text.scalar}], align 64")
+                panel = text.let(f"alloca [{plan.panel_elements * plan.beside} x {text.scalar}], align 64")
             if plan.written_out:
                 _write_out(text, plan, a, b, panel, kernels, prologue, epilogue)
             else:

@@ -25,7 +25,7 @@ NUMBERS = (
     "panels", "wide_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
     "source_row_a", "source_inner_a", "source_inner_b", "source_column_b",
     "row_a", "inner_a", "inner_b", "row_c", "column_c",     # as the kernels of tiles find them
-    "together",                                         # tiles of which strips are copied at once, where they are
+    "together", "beside", "panel",                      # tiles of a group, panels of a group, and bytes of a packed panel
     "parts")
 
 POINTERS = (
@@ -102,7 +102,7 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
         "tiles": len(plan.tiles), "large_tiles": kinds.large_tiles, "large_rows": kinds.tiles[0], "small_rows": kinds.tiles[1] or 0,
         "panels": len(plan.panels), "wide_panels": kinds.wide_panels, "whole_panels": kinds.whole_panels,
         "wide_columns": wide, "narrow_columns": narrow, "last_columns": last,
-        "together": plan.together, "parts": len(plan.parts)}
+        "together": plan.together, "beside": plan.beside, "panel": plan.panel_elements * size, "parts": len(plan.parts)}
     starts = [sum(plan.parts[:k]) for k in range(len(plan.parts))]
     words = [f"i64 {int(numbers[name])}" for name in NUMBERS]
     links = [f"ptr {'@' + pointers[name] if name in pointers else 'null'}" for name in POINTERS]

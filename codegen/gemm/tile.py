@@ -63,6 +63,15 @@ class Tile:
         self.bases = self.bases or self.row_c.bases(self.corner, self.rows)
         return self.text.at(self.row_c.row(self.bases, i), j * self.text.lanes)
 
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        return list(itertools.product(range(self.rows), range(len(self.counts))))
+
+    def fetch(self) -> None:
+        """Have the tile's place brought near."""
+        for i, j in self.cells:
+            self.text.fetch(self.place(i, j))
+
     def store(self) -> None:
         for (i, j), value in self.values.items():
             self.text.store(value, self.place(i, j), self.counts[j])
@@ -96,15 +105,17 @@ def _write_kernel(text: VectorText, kind: TileKind, prologue: Prologue | None, e
     with text.loop(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
         a, c, row = loop.values
 
-        def tile() -> Tile:
-            return Tile(text, kind.rows, kind.counts, c, text.strides(number(text, "row_c"), kind.rows), row, "%column")
+        def tile(below: bool = False) -> Tile:
+            row_c = number(text, "row_c")
+            corner = text.let(f"getelementptr i8, ptr {c}, i64 {text.let(f'mul i64 {row_c}, {kind.rows}')}") if below else c
+            return Tile(text, kind.rows, kind.counts, corner, text.strides(row_c, kind.rows), row, "%column")
 
         start = ["zeroinitializer"] * len(cells)
         if not kind.added:
-            start = _unless(text, first, cells, start, tile, lambda old, _: old)
+            start = _unless(text, first, start, tile, lambda old, _: old)
         sums = sum_products(text, kind, (a, "%b"), row_a, inner_a, inner_b, "%length", start, prologue)
         if kind.added:
-            sums = _unless(text, first, cells, sums, tile, text.add)
+            sums = _unless(text, first, sums, tile, text.add)
         finished = tile()
         finished.values = dict(zip(cells, sums, strict=True))
         if epilogue is Tile.store:
@@ -116,21 +127,24 @@ def _write_kernel(text: VectorText, kind: TileKind, prologue: Prologue | None, e
                 kept.store()
             with text.when(last):
                 epilogue(finished)
-        below = text.let(f"mul i64 {number(text, 'row_c')}, {kind.rows}")
-        loop.following = [text.let(f"getelementptr i8, ptr {a}, i64 %apart"), text.let(f"getelementptr i8, ptr {c}, i64 {below}"),
-                          text.let(f"add i64 {row}, {kind.rows}")]
+        loop.following = [
+            text.let(f"getelementptr i8, ptr {a}, i64 %apart"), tile(below=True).corner, text.let(f"add i64 {row}, {kind.rows}")]
 
 
-def _unless(text: VectorText, first: str, cells: Sequence[tuple[int, int]], values: Sequence[str], tile: Callable[[], Tile],
+def _unless(text: VectorText, first: str, values: Sequence[str], tile: Callable[[bool], Tile],
             other: Callable[[str, str], str]) -> list[str]:
-    """`values` in the first part of k, in the following ones what `other` makes of the old element of C and the value."""
+    """`values` in the first part of k, in the following ones what `other` makes of the old element of C and the value.
+
+    A tile waits for what C has from earlier parts, row by row from a farther cache: the one above it asks for it.
+    """
     before, more, after = (f"{part}{text.fresh()}" for part in ("before", "more", "after"))
     text.do(f"br label %{before}")
     text.label(before)
     text.do(f"br i1 {first}, label %{after}, label %{more}")
     text.label(more)
-    old = tile()
-    others = [other(text.load(old.place(i, j), old.counts[j]), value) for (i, j), value in zip(cells, values, strict=True)]
+    old = tile(False)
+    others = [other(text.load(old.place(i, j), old.counts[j]), value) for (i, j), value in zip(old.cells, values, strict=True)]
+    tile(True).fetch()
     text.do(f"br label %{after}")
     text.label(after)
     return [text.let(f"phi {text.vector} [{x}, %{before}], [{y}, %{more}]") for x, y in zip(values, others, strict=True)]

@@ -106,6 +106,10 @@ class VectorText(LLVMText):
         self.call("void", f"llvm.masked.store.{self._suffix(lanes)}.p0", (vector, value), ("ptr", pointer), ("i32", str(self.bytes)),
                   self._mask(count, lanes))
 
+    def fetch(self, pointer: str) -> None:
+        """Have the memory there brought near, to be written."""
+        self.call("void", "llvm.prefetch.p0", ("ptr", pointer), ("i32", "1"), ("i32", "3"), ("i32", "1"))
+
     def splat(self, pointer: str) -> str:
         """The element there, in every lane."""
         element = self.let(f"load {self.scalar}, ptr {pointer}, align {self.bytes}")
