@@ -26,14 +26,14 @@ def polynomial(x: Value, name: str) -> Value:
 
 def _even_and_odd(x: Value, coefficients: Sequence[float]) -> Value:
     if len(coefficients) < 10:
-        return _horner(x, coefficients)
+        return horner(x, coefficients)
     square = x * x
-    return fma(_horner(square, coefficients[1::2]), x, _horner(square, coefficients[::2]))
+    return fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
 
 
 def one_chain(x: Value, name: str) -> Value:
     """The named polynomial at x, by Horner: for coefficients whose even and odd powers cancel."""
-    return _horner(x, COEFFICIENTS[name, x.bits])
+    return horner(x, COEFFICIENTS[name, x.bits])
 
 
 def split_polynomial(x: Value, name: str) -> Pair:
@@ -42,7 +42,7 @@ def split_polynomial(x: Value, name: str) -> Pair:
     return like(x, high), fma(x, _even_and_odd(x, others), low)
 
 
-def _horner(x: Value, coefficients: Sequence[float]) -> Value:
+def horner(x: Value, coefficients: Sequence[float]) -> Value:
     value = like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         value = fma(value, x, coefficient)

@@ -1,16 +1,16 @@
 """sinh, cosh, tanh, arcsinh, arccosh, arctanh.
 
-e^x and e^-x from one reduction; tanh by an odd polynomial near 0 and by 1 - 2/(e^2x + 1) beyond (Cephes); arcsinh and arccosh by the
-logarithm of 1 + t (fdlibm's arguments); arctanh(x) = k ln2 / 2 + arctanh(s), with 2^k next to (1 + x) / (1 - x).
+e^x and e^-x from one reduction; tanh from e^-2|x| - 1 (fdlibm's form); arcsinh and arccosh by the logarithm of 1 + t (fdlibm's
+arguments); arctanh(x) = k ln2 / 2 + arctanh(s), with 2^k next to (1 + x) / (1 - x).
 """
 
 from __future__ import annotations
 
 import math
 
-from adjit.codegen.vector_math.building_blocks import at_most, fast_two_sum, is_tiny, plus_product, polynomial, power_of_two
+from adjit.codegen.vector_math.building_blocks import at_most, fast_two_sum, is_tiny, nearest, plus_product, polynomial, power_of_two
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
-from adjit.codegen.vector_math.exponential import expm1_of_reduced, reduce_ln2
+from adjit.codegen.vector_math.exponential import reduce_ln2
 from adjit.codegen.vector_math.language import Value, bits_of, copysign, fma, rare, select, sqrt, to_bits, to_float
 from adjit.codegen.vector_math.logarithmic import exponent_scale, log_of_one_plus, scaled_exponent, usual_bias
 
@@ -42,24 +42,14 @@ def cosh(x: Value) -> Value:
     return y + y
 
 
-def _exp_plus_one(x: Value) -> Value:
-    """e^x + 1 for 0 <= x <= 40. float32: 2^(x log2 e), where that one rounding does not matter, and no exponent comes near the ends."""
-    if x.bits == 64:
-        whole, r = reduce_ln2(x)
-        s = power_of_two(whole)
-        return fma(s, expm1_of_reduced(r), s) + 1.0
-    f, factor = x.format, float(LOG2_E)
-    magic = 1.5 * f.unit + f.bias
-    t = fma(x, factor, magic)
-    r = fma(x, factor, -(t - magic))
-    return fma(to_float(to_bits(t) << f.mantissa), fma(r, polynomial(r, "EXP2"), 1.0), 1.0)
-
-
 def tanh(x: Value) -> Value:
+    """(1 - e^-2a) / (1 + e^-2a), with e^-2a = 2^n (1 - 2q): both halves from q, so that the rounding of one does not go into the other."""
     a = at_most(abs(x), _TANH_MOST[x.bits])
-    z = a * a
-    near = fma(a * z, polynomial(z, "TANH"), a)
-    return copysign(select(a < 0.625, near, 1.0 - 2.0 / _exp_plus_one(a + a)), x)
+    whole = n, _ = nearest(a, -2.0 * float(LOG2_E))
+    r = fma(n, float(LN2) / 2, a)
+    q = fma(r * r, polynomial(r, "TANH"), r)
+    s = power_of_two(whole)
+    return copysign(fma(s, q, fma(s, -0.5, 0.5)) / fma(-s, q, fma(s, 0.5, 0.5)), x)
 
 
 def arcsinh(x: Value) -> Value:

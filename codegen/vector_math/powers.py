@@ -2,7 +2,7 @@
 
 power(x, y) = e^(y log x), the logarithm with 11 bits more than the format, the product exact: x = 2^k m and
 log x = k ln2 - log r + log(m r) with r from a table, so short that m r - 1 is exact (Tang 1990; sums as in Arm's optimized routines).
-In float32 2^(y log2 x), computed in float64, which has those bits.
+In float32 2^(y log2 x) in the same way; without fma by way of float64, which has the bits.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from adjit.codegen.vector_math.building_blocks import (
     at_least,
     at_most,
     fast_two_sum,
+    horner,
     is_negative,
     is_odd,
     minus_product,
@@ -26,7 +27,8 @@ from adjit.codegen.vector_math.building_blocks import (
     times_power_of_two,
     two_product,
 )
-from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
+from adjit.codegen.vector_math.coefficients import COEFFICIENTS
+from adjit.codegen.vector_math.constants import LN2, LOG2_E, pair, short_pair
 from adjit.codegen.vector_math.exponential import EXP_RANGE
 from adjit.codegen.vector_math.language import (
     Value,
@@ -169,8 +171,76 @@ def _power_of_positive(a: Value, y: Value) -> Value:
     return _exp_of_pair(q, select(q.equals(p), fma(y, low, p_low), 0.0))
 
 
+_SHORT_CELLS = 5
+_SHORT_BASE = bits_of(0.75 + 2.0**-7, 32)   # so that 1 is inside of a part
+_SHORT_START = _SHORT_BASE & 0x7FFFFF | 0x800000
+_SHORT_GRID = 2**15
+
+
+@cache
+def _log2_tables() -> tuple[tuple[float, ...], ...]:
+    """For float32, as `_log_tables`: for each part of [0.758, 1.516) a multiple of 1/64 near its inverse; -log2 r in two parts.
+
+    The first of these takes away what is too much in the exponent.
+    """
+    inverses, logs, rests = [], [], []
+    for i in range(1 << _SHORT_CELLS):
+        ends = (float_of(_SHORT_BASE + (j << (23 - _SHORT_CELLS)), 32) for j in (i, i + 1))
+        inverse = round(2 * 64 / sum(ends))
+        log = _log_of_ratio(64, inverse) / Fraction(LN2)
+        high = Fraction(round(log * _SHORT_GRID), _SHORT_GRID)
+        inverses.append(inverse / 64)
+        logs.append(float(high - (_SHORT_BASE - _SHORT_START >> 23)))
+        rests.append(float(log - high))
+    return tuple(inverses), tuple(logs), tuple(rests)
+
+
+def _log2_pair(x: Value) -> tuple[Value, Value, Value]:
+    """log2 |x| of float32 as high + low, low up to 2^-11 of it, right to 2^-33; and whether x is none of the usual numbers.
+
+    k - log2 r + t P(t) with t = m r - 1, which is exact. Of zero, infinity and NaN it is any number.
+    """
+    shifted = to_bits(x) - _SHORT_START
+    unusual = shifted >= bits_of(math.inf, 32) - _SHORT_START
+
+    def scaled() -> tuple[Value]:
+        a = abs(x)
+        small, up = a < x.format.smallest_normal, x.format.digits
+        bits = to_bits(select(small, a * 2.0**up, a))
+        return (select(small, bits - (up << 23), bits) - _SHORT_START,)
+
+    (shifted,) = rare(unusual, scaled, shifted)
+    fraction = shifted & 0x7FFFFF
+    cell = fraction >> (23 - _SHORT_CELLS)
+    names = ("power_short_inverse", "power_log2", "power_log2_rest")
+    r, log, rest = (x.emitter.lookup(name, table, cell, x.type) for name, table in zip(names, _log2_tables(), strict=True))
+    t = fma(to_float(fraction + _SHORT_BASE), r, -1.0)
+    base = convert(convert(shifted, "i32") >> 23, "f32") + log
+    constant, constant_low, slope, slope_low, *others = COEFFICIENTS["POW_LOG2", 32]
+    p = fma(t, slope, constant)
+    p_low = fma(t, slope, constant - p) + horner(t, (constant_low, slope_low, *others))
+    high = fma(t, p, base)
+    return high, fma(t, p_low, fma(t, p, base - high) + rest), unusual
+
+
+_POWER_MOST = 151.0
+"""From here on 2^p overflows, and 2^-p is zero."""
+
+
+def _power_by_pairs(x: Value, y: Value) -> tuple[Value, Value, Value]:
+    """2^p with p = y log2 |x|, of float32, nearly rounded once where |p| < `_POWER_MOST`; p; whether x is none of the usual numbers."""
+    high, low, unusual = _log2_pair(x)
+    p = y * high
+    whole = n, _ = nearest(p)
+    r = (p - n) + fma(y, low, fma(y, high, -p))
+    ln2, ln2_low = pair(LN2, x)
+    one = fma(r, ln2, 1.0)
+    rest = fma(r, fma(r, polynomial(r, "POW_EXP2"), ln2_low), fma(r, ln2, 1.0 - one))
+    return times_power_of_two(one + rest, whole), p, unusual
+
+
 def _power_in_double(a: Value, y: Value) -> Value:
-    """As `_power_of_positive`, for float32: 33 bits of the logarithm are enough, and no power in reach overflows."""
+    """The same in float64, where no power in reach overflows."""
     k, m = split_exponent(a)
     k, f = convert(k, "f64"), convert(m - 1.0, "f64")
     p = convert(y, "f64") * fma(f, polynomial(f, "POW_LOG2"), k)
@@ -181,21 +251,30 @@ def _power_in_double(a: Value, y: Value) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    f = x.format
-    a, b = abs(x), abs(y)
-    r = _power_in_double(a, y) if x.bits == 32 else _power_of_positive(a, y)
+    if x.bits == 32 and x.emitter.fused:
+        r, p, unusual = _power_by_pairs(x, y)
 
-    def special() -> tuple[Value]:
-        u = select(b < f.unit, b + f.unit, b)   # the last bit of it has the weight 1
-        whole = (b >= f.unit) | (u - f.unit).equals(b)
-        odd = whole & is_odd(to_bits(u)) & (b < 2.0 * f.unit)
-        zero, infinite = a.equals(0.0), a.equals(math.inf)
-        size = select((zero & (y > 0.0)) | (infinite & (y < 0.0)), 0.0, r)
-        size = select((zero & (y < 0.0)) | (infinite & (y > 0.0)), math.inf, size)
-        size = select(a.equals(1.0) & y.equals(y), 1.0, size)
-        signed = select(odd & is_negative(x), -size, size)
-        signed = select((x < 0.0) & (a < math.inf) & ~whole, math.nan, signed)
-        return (select(x.equals(1.0) | y.equals(0.0), 1.0, signed),)
+        def far() -> tuple[Value]:
+            size = select(abs(p) < _POWER_MOST, r, select(p < 0.0, 0.0, select(p > 0.0, math.inf, p)))
+            return (_power_of_any(x, y, select(x.differs(x), x, size)),)
 
-    (result,) = rare(is_negative(x) | r.differs(r), special, r)
+        (result,) = rare(unusual | ~(abs(p) < _POWER_MOST), far, r)
+        return result
+    r = (_power_in_double if x.bits == 32 else _power_of_positive)(abs(x), y)
+    (result,) = rare(is_negative(x) | r.differs(r), lambda: (_power_of_any(x, y, r),), r)
     return result
+
+
+def _power_of_any(x: Value, y: Value, r: Value) -> Value:
+    """x^y where r is |x|^y, or anything for x = 0, 1, infinity."""
+    f, a, b = x.format, abs(x), abs(y)
+    u = select(b < f.unit, b + f.unit, b)   # the last bit of it has the weight 1
+    whole = (b >= f.unit) | (u - f.unit).equals(b)
+    odd = whole & is_odd(to_bits(u)) & (b < 2.0 * f.unit)
+    zero, infinite = a.equals(0.0), a.equals(math.inf)
+    size = select((zero & (y > 0.0)) | (infinite & (y < 0.0)), 0.0, r)
+    size = select((zero & (y < 0.0)) | (infinite & (y > 0.0)), math.inf, size)
+    size = select(a.equals(1.0) & y.equals(y), 1.0, size)
+    signed = select(odd & is_negative(x), -size, size)
+    signed = select((x < 0.0) & (a < math.inf) & ~whole, math.nan, signed)
+    return select(x.equals(1.0) | y.equals(0.0), 1.0, signed)
