@@ -5,7 +5,8 @@ V2  An op has the operands, attributes and regions that its record asks for, eac
 V3  An operand, and a result of the graph, is defined before it is used.
 V4  The types stored on results are those that the op's type rule gives.
 V5  A region is closed: it uses only its own parameters and values. (Its own invariants hold too.)
-V6  Only ops that belong to the stage occur: no transform after "adjoint", `fused` only from "fused", `free` only in "planned".
+V6  Only ops that belong to the stage occur: no transform after "adjoint", `fused` and `product` only from "fused", `free` only in
+    "planned".
 V7  Planned: nothing is used after `free`; nothing is freed twice; neither parameters nor results of the graph are freed;
     every value in the arena that is no result of the graph is freed, together with its aliases, or written over in place.
 V8  Planned: every result has a slot. An op writes no memory that it reads or that is used later, but where a result takes the
@@ -133,8 +134,8 @@ class _Check:
     def stage_rule(self, op: Op) -> None:
         if op.name in TRANSFORMS and self.stage >= Stage.ADJOINT and not (op.name == "stop_gradient" and self.stage is Stage.ADJOINT):
             self.found.append((op, f"V6 {op.name} in stage {self.stage.name.lower()}"))
-        if op.name == "fused" and self.stage < Stage.FUSED:
-            self.found.append((op, f"V6 fused in stage {self.stage.name.lower()}"))
+        if op.name in ("fused", "product") and self.stage < Stage.FUSED:
+            self.found.append((op, f"V6 {op.name} in stage {self.stage.name.lower()}"))
         if op.definition.kind is Kind.MEMORY and self.stage < Stage.PLANNED:
             self.found.append((op, f"V6 {op.name} in stage {self.stage.name.lower()}"))
         if op.slots and self.stage < Stage.PLANNED:

@@ -16,6 +16,7 @@ from adjit.passes.choose_saved_values import choose_saved_values, describe_saved
 from adjit.passes.differentiate import differentiate
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.finish_products import describe_products, finish_products
 from adjit.passes.fuse_kernels import fuse_kernels
 from adjit.passes.options import Options
 from adjit.passes.plan_memory import plan_memory
@@ -101,6 +102,7 @@ LOWER: tuple[Pass, ...] = (
     Pass("split_into_panels", split_into_panels, Stage.OPTIMIZED, describe_panels, local=False),
     Pass("update_by_rows", update_by_rows, Stage.OPTIMIZED, describe_updates),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
+    Pass("finish_products", finish_products, Stage.FUSED, describe_products, local=False),
     Pass("schedule", schedule, Stage.FUSED),
     Pass("plan_memory", plan_memory, Stage.PLANNED, local=False),
 )

@@ -17,8 +17,9 @@ from adjit.codegen.gemm.table import PARTS, SIZES, number, place
 from adjit.codegen.llvm_text import GLUE, LLVMText
 
 DRIVER = "adjit_multiply"
-PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panels, i64 %low, i64 %high"
-"""The table; the operands; memory for strips of A and panels of B, where the plan has them; the tasks `low` <= t < `high` to do."""
+PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panels, ptr %more, i64 %low, i64 %high"
+"""The table; the operands; memory for strips of A and panels of B, where the plan has them; what is read when tiles are finished; the
+tasks `low` <= t < `high` to do."""
 
 
 @cache
@@ -116,6 +117,8 @@ def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
         text.do(f"call void {pack}(ptr {b}, ptr {ready}, i64 {length}, ptr %plan, i64 {columns})")
     b = _select(text, packed, "ptr", ready, b)
     corner = _ahead(text, c, column, number(text, "column_c"))
+    ends = text.let(f"icmp ne i64 {text.let(f'and i64 {flags}, {LAST}')}, 0")
+    finish = _select(text, ends, "ptr", text.let(f"load ptr, ptr {place(text, '%plan', 'finish')}, align 8"), "null")
     low, high = tiles
     large = number(text, "large_tiles")
     bounds = (low, text.smaller(high, large)), (text.larger(low, large), high)
@@ -130,4 +133,4 @@ def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
             distance = _select(text, copied, "i64", apart, text.let(f"mul i64 {rows}, {row_a}"))
             goal, count = _ahead(text, corner, row, number(text, "row_c")), text.let(f"sub i64 {stop}, {first}")
             text.do(f"call void {kernel}(ptr {here}, ptr {b}, ptr {goal}, i64 {length}, i64 {flags}, ptr %plan, i64 {count}, "
-                    f"i64 {distance}, i64 {row}, i64 {column})")
+                    f"i64 {distance}, i64 {row}, i64 {column}, ptr {finish}, ptr %more)")

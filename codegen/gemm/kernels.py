@@ -10,10 +10,15 @@ from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
 TILE = ("ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %length, i64 %part, ptr noalias readonly %plan, "
-        "i64 %tiles, i64 %apart, i64 %row, i64 %column")
+        "i64 %tiles, i64 %apart, i64 %row, i64 %column, ptr %finish, ptr noalias readonly %more")
 """Parameters of what computes tiles of one size below each other: the corner of the first in A (or its strip), B (or its panel) and C; the
 length of this part of k, and which part it is, as `FIRST` and `LAST` say; the table of the plan; the number of tiles, and bytes from one
-to the next in A; and where in the whole C the first one is, which only an epilogue asks for."""
+to the next in A; where in the whole C the first one is; and what finishes tiles after the last part, where there is such, with pointers to
+what it reads."""
+
+FINISH = "ptr noalias %c, i64 %rows, i64 %columns, i64 %pitch, i64 %row, i64 %column, ptr noalias readonly %more"
+"""Of what replaces the elements of a tile by what follows from them: the tile's corner in C, its rows and columns; bytes from one row of C
+to the next; where in C the corner is; and pointers to what else it reads."""
 
 PACK = "ptr noalias readonly %b, ptr noalias %panel, i64 %length, ptr noalias readonly %plan, i64 %columns"
 """Of what brings `length` rows of `columns` elements of op(B), from `b` on, into a panel."""

@@ -20,7 +20,7 @@ from adjit.codegen.gemm.panels import copy_kernel, strips_kernel, turn_kernel
 from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, table_text
-from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, TileKind, sum_products, tile_kernel
+from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, TileKind, call_finish, sum_products, tile_kernel
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm_text import LLVMText
@@ -70,11 +70,15 @@ def compile_product(code: ProductCode) -> CompiledObject:
     return CompiledObject(target_machine.emit_object(module), SYMBOL)
 
 
-def write_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store) -> ProductText:
-    """As `lower_product`, in parts that can join those of other products."""
-    plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store)
+def write_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store,
+                  finish: Kernel | None = None, more: str = "null") -> ProductText:
+    """As `lower_product`, in parts that can join those of other products. `finish` (parameters `FINISH`) is
+    called for each tile once that is in C, with `more`."""
+    plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store or finish is not None)
     text = VectorText(target, product.dtype)
     kernels = _kernels(plan_of_kernels(plan), target, prologue, epilogue) if plan.tasks else {}
+    if finish is not None and plan.tasks:
+        kernels["finish"] = finish
     own = {}
     if kernels:
         own[TABLE] = table_text(TABLE, plan_of_kernels(plan), {entry: kernel.name for entry, kernel in kernels.items()})
@@ -87,10 +91,11 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
             if plan.b != "in place":
                 panel = text.let(f"alloca [{plan.panel_elements * plan.beside} x {text.scalar}], align 64")
             if plan.written_out:
-                _write_out(text, plan, a, b, panel, kernels, prologue, epilogue)
+                _write_out(text, plan, a, b, panel, kernels, prologue, epilogue, more)
             else:
                 kernels["driver"] = driver()
-                text.do(f"call void @{DRIVER}(ptr @{TABLE}, ptr {a}, ptr {b}, ptr %C, ptr {strips}, ptr {panel}, i64 %low, i64 %high)")
+                text.do(f"call void @{DRIVER}(ptr @{TABLE}, ptr {a}, ptr {b}, ptr %C, ptr {strips}, ptr {panel}, ptr {more}, "
+                        "i64 %low, i64 %high)")
     own[SYMBOL] = text.functions[SYMBOL]
     declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
     return ProductText(plan, own, {kernel.name: kernel.text for kernel in kernels.values()}, declarations)
@@ -133,7 +138,7 @@ def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
 
 
 def _write_out(text: VectorText, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,
-               epilogue: Epilogue) -> None:
+               epilogue: Epilogue, more: str) -> None:
     """Loops over the batch, the panels and the tiles around what a tile is made of."""
     p = plan.product
     turned = plan.b == "transposed"
@@ -156,6 +161,8 @@ def _write_out(text: VectorText, plan: Plan, a: str, b: str, panel: str, kernels
                                     ["zeroinitializer"] * len(cells), None if turned else prologue, _unrolled(plan, rows, counts))
                 tile.values = dict(zip(cells, sums, strict=True))
                 epilogue(tile)
+                if "finish" in kernels:
+                    call_finish(text, f"@{kernels['finish'].name}", tile, str(p.row_c * p.element_bytes), more)
 
 
 def _every(text: LLVMText, sizes: Sequence[Size]) -> Iterator[tuple[str | int, Size]]:

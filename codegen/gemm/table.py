@@ -29,7 +29,8 @@ NUMBERS = (
     "parts")
 
 POINTERS = (
-    "strips", *(f"pack_{kind}" for kind in range(KINDS)), *(f"tile_{kind}_{size}" for kind in range(KINDS) for size in range(SIZES)))
+    "finish", "strips", *(f"pack_{kind}" for kind in range(KINDS)),
+    *(f"tile_{kind}_{size}" for kind in range(KINDS) for size in range(SIZES)))
 
 _PLACES = {name: 8 * k for k, name in enumerate((*NUMBERS, *POINTERS))}
 PARTS = 8 * len(_PLACES)

@@ -120,6 +120,8 @@ def _write_kernel(text: VectorText, kind: TileKind, prologue: Prologue | None, e
         finished.values = dict(zip(cells, sums, strict=True))
         if epilogue is Tile.store:
             epilogue(finished)
+            with text.when(text.let("icmp ne ptr %finish, null")):
+                call_finish(text, "%finish", finished, number(text, "row_c"), "%more")
         else:
             with text.when(text.let(f"xor i1 {last}, true")):
                 kept = tile()
@@ -129,6 +131,12 @@ def _write_kernel(text: VectorText, kind: TileKind, prologue: Prologue | None, e
                 epilogue(finished)
         loop.following = [
             text.let(f"getelementptr i8, ptr {a}, i64 %apart"), tile(below=True).corner, text.let(f"add i64 {row}, {kind.rows}")]
+
+
+def call_finish(text: VectorText, finish: str, tile: Tile, pitch: str, more: str) -> None:
+    """Have a stored tile finished."""
+    text.do(f"call void {finish}(ptr {tile.corner}, i64 {tile.rows}, i64 {sum(tile.counts)}, i64 {pitch}, i64 {tile.row}, "
+            f"i64 {tile.column}, ptr {more})")
 
 
 def _unless(text: VectorText, first: str, values: Sequence[str], tile: Callable[[bool], Tile],

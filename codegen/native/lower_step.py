@@ -15,10 +15,11 @@ from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.control_flow import CONTROL_FLOW
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import control_flow, panels, products
+    from adjit.codegen.native import control_flow, finished_products, panels, products
     from adjit.codegen.native.kernels import fused
 else:
     control_flow = OnDemand("adjit.codegen.native.control_flow")
+    finished_products = OnDemand("adjit.codegen.native.finished_products")
     fused = OnDemand("adjit.codegen.native.kernels.fused")
     panels = OnDemand("adjit.codegen.native.panels")
     products = OnDemand("adjit.codegen.native.products")
@@ -39,6 +40,8 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
         product = products.lower_matmul(op, target, pitches)
         if product is not None:
             return product
+    if op.name == "product":
+        return finished_products.lower_finished_product(op, target, pitches)
     if op.name in CONTROL_FLOW:
         return control_flow.lower_control_flow(op, shared, target, lower_graph)
     if op.name == "panels":

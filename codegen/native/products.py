@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from adjit.codegen.gemm.driver import DRIVER
-from adjit.codegen.gemm.lower import SYMBOL, TABLE, write_product
+from adjit.codegen.gemm.lower import SYMBOL, TABLE, ProductText, write_product
 from adjit.codegen.gemm.product import product_of
 from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.program_code import Pitches
@@ -21,7 +21,7 @@ entry:
   %A = load ptr, ptr %places
   %places.1 = getelementptr ptr, ptr %places, i64 1
   %B = load ptr, ptr %places.1
-  %places.2 = getelementptr ptr, ptr %places, i64 2
+  %places.2 = getelementptr ptr, ptr %places, i64 {result}
   %C = load ptr, ptr %places.2
 {body}"""
 
@@ -32,9 +32,14 @@ def lower_matmul(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ..
     if product is None:
         return None
     product = replace(product, row_a=pitches.get(0, product.row_a), row_b=pitches.get(1, product.row_b))
-    written = write_product(product, target)
+    return (product_step(write_product(product, target), 2),)
+
+
+def product_step(written: ProductText, result: int) -> StepCode:
+    """The step of a product whose result has this number among the places; those before are A and B first, and what else it reads."""
     body = written.own[SYMBOL].partition("\nentry:\n")[2].replace("ret void", "ret i64 0")
-    own = {**written.own, SYMBOL: _ENTRY.format(signature=SIGNATURE, attributes=GLUE if f"@{DRIVER}(" in body else "nounwind", body=body)}
+    attributes = GLUE if f"@{DRIVER}(" in body else "nounwind"
+    own = {**written.own, SYMBOL: _ENTRY.format(signature=SIGNATURE, attributes=attributes, result=result, body=body)}
     text = "\n".join(own.values()).replace(f"@{TABLE}", "@step.plan")
-    work = product.multiplications / written.plan.lanes * NANOSECONDS_A_VECTOR
-    return (StepCode(text, written.plan.tasks, work, written.declarations, written.shared),)
+    work = written.plan.product.multiplications / written.plan.lanes * NANOSECONDS_A_VECTOR
+    return StepCode(text, written.plan.tasks, work, written.declarations, written.shared)

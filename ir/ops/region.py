@@ -1,4 +1,4 @@
-"""Ops that own graphs: transforms (expanded by the `differentiate` pass) and `fused` kernels."""
+"""Ops that own graphs: transforms (expanded by the `differentiate` pass) and `fused` kernels, and products with what follows them."""
 
 from __future__ import annotations
 
@@ -70,4 +70,10 @@ fused: OpDefinition = define(
     attributes={"rows": int, "columns": int, "in_place": tuple, "scratch_bytes": int},
     doc="One kernel: the region, run in one pass over a space of `rows` x `columns`. A result may take the memory of an operand "
         "listed in `in_place` (same size, read only at the element that is written).",
+    infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)
+
+product: OpDefinition = define(
+    "product", Kind.REGION, regions=1, vjp=None,
+    doc="A product of two matrices and what follows it element by element, as one: the region, whose first op is the `matmul` of its "
+        "first two parameters.",
     infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)

@@ -1,0 +1,118 @@
+"""Products with what follows them element by element, which is done to each tile of the result as soon as it is there.
+
+One function finishes the tiles of all sizes; kernels of products are the same with it and without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from adjit.codegen.gemm.kernels import FINISH, Kernel
+from adjit.codegen.gemm.lower import write_product
+from adjit.codegen.gemm.product import product_of
+from adjit.codegen.native.kernels.plan import FREE_OPS
+from adjit.codegen.native.kernels.text import KernelText
+from adjit.codegen.native.products import product_step
+from adjit.codegen.native.program_code import Pitches
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.target import Target
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.iteration_space import classify, infer_maps
+
+TOGETHER = {32: 3, 16: 2}
+"""By the vector registers of a target, the vectors of a row that are finished together: as many as a tile has."""
+
+
+def lower_finished_product(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ...]:
+    """The step of a `product`."""
+    (region,) = op.regions
+    matmul, *following = region.ops
+    product = product_of(matmul)
+    assert product is not None, "only products of floats that are not empty are joined with what follows"
+    product = replace(product, row_a=pitches.get(0, product.row_a), row_b=pitches.get(1, product.row_b))
+    rest = Graph(region.name, (matmul.result, *region.params[2:]), tuple(following), region.results)
+    writer = _FinishWriter(rest, product.rows, product.columns, target)
+    written = write_product(product, target, finish=writer.kernel(), more="%places")
+    code = product_step(written, len(op.operands))
+    return (replace(code, shared={**code.shared, **writer.text.shared}),)
+
+
+class _FinishWriter:
+    """The ops of a graph whose first parameter is the product, for the tiles of C. Places are those of the step: A, B, the others, C."""
+
+    def __init__(self, graph: Graph, rows: int, columns: int, target: Target) -> None:
+        self.graph, self.dtype = graph, graph.params[0].type.dtype
+        maps = infer_maps(graph, rows * columns)
+        self.kind = {value: classify(index_map, rows, columns) for value, index_map in maps.items()}
+        self.text = KernelText(target, target.lanes(self.dtype.itemsize))
+        self.together = TOGETHER[target.registers]
+        self.of_row: dict[Value, str] = {}          # where operands begin, or, of those with one element in a row, that element
+
+    def kernel(self) -> Kernel:
+        """The function."""
+        text, others = self.text, self.graph.params[1:]
+        size = self.dtype.itemsize
+        across, down = text.multiply("%column", size), text.let("mul i64 %row, %pitch")
+        matrices = {self.graph.params[0]: "%c"}
+        for number, value in enumerate(others, start=2):
+            place = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr %more, i64 {number}')}, align 8")
+            kind = self.kind[value]
+            if kind in ("column", "full"):
+                place = text.let(f"getelementptr i8, ptr {place}, i64 {across}")
+            if kind == "full":
+                matrices[value] = text.let(f"getelementptr i8, ptr {place}, i64 {down}")
+            elif kind == "scalar":
+                self.of_row[value] = text.splat(text.load(place, self.dtype), text.element(self.dtype))
+            else:
+                self.of_row[value] = place
+        with text.loop(0, "%rows", carried=[("ptr", pointer) for pointer in matrices.values()]) as loop:
+            starts = dict(self.of_row)
+            for value, kind in self.kind.items():
+                if value in others and kind == "row":
+                    element = text.load(text.at(starts[value], self.dtype, text.add("%row", loop.counter)), self.dtype)
+                    self.of_row[value] = text.splat(element, text.element(self.dtype))
+            self.of_row.update(zip(matrices, loop.values, strict=True))
+            self.row()
+            self.of_row = starts
+            loop.following = [text.let(f"getelementptr i8, ptr {pointer}, i64 %pitch") for pointer in loop.values]
+        written = text.lines_as_function(FINISH)
+        name = f"adjit_finish_{hashlib.sha1(written.encode()).hexdigest()[:16]}"
+        return Kernel(name, f"define internal void @{name}{written}", text.declarations)
+
+    def row(self) -> None:
+        """A row of a tile: some vectors at once, then one after the other, then what does not fill a vector."""
+        text, lanes = self.text, self.text.lanes
+        start = "0"
+        for count in (self.together, 1):
+            whole = text.let(f"sub i64 %columns, {count * lanes - 1}")
+            with text.loop(start, whole, count * lanes, empty=True) as loop:
+                for k in range(count):
+                    self.vector(text.add(loop.counter, k * lanes), None)
+            start = text.let(f"and i64 %columns, {-lanes}") if count == 1 else text.let(
+                f"sub i64 %columns, {text.let(f'urem i64 %columns, {count * lanes}')}")
+        left = text.let(f"sub i64 %columns, {start}")
+        with text.when(text.let(f"icmp sgt i64 {left}, 0")):
+            numbers = f"<{', '.join(f'i32 {lane}' for lane in range(lanes))}>"
+            most = text.splat(text.let(f"trunc i64 {left} to i32"), "i32")
+            self.vector(start, text.let(f"icmp slt <{lanes} x i32> {numbers}, {most}"))
+
+    def vector(self, index: str | int, mask: str | None) -> None:
+        """One vector of C, from element `index` of the row on."""
+        text, known = self.text, dict[Value, str]()
+        for value, place in self.of_row.items():
+            if self.kind[value] in ("full", "column"):
+                known[value] = text.load_vector(text.at(place, self.dtype, index), self.dtype, mask)
+            else:
+                known[value] = place
+        for op in self.graph.ops:
+            known[op.result] = self.compute(op, known)
+        place = text.at(self.of_row[self.graph.params[0]], self.dtype, index)
+        text.store_vector(known[self.graph.results[0]], place, self.dtype, mask)
+
+    def compute(self, op: Op, known: Mapping[Value, str]) -> str:
+        if op.name == "constant":
+            return self.text.literal(op.attrs["value"], op.result.type.dtype, self.text.lanes)
+        operands = [known[value] for value in op.operands]
+        return operands[0] if op.name in FREE_OPS else self.text.apply(op, operands, self.text.lanes)
