@@ -141,6 +141,18 @@ def test_columns_of_a_whose_rows_are_far_apart(target: Target, dtype: str, trans
         assert check(far, target, cuts=(1, 2, 5)).tobytes() == check(near, target).tobytes()
 
 
+@on_every_target
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+def test_groups_of_tiles_and_of_panels(target: Target, transpose_a: bool, transpose_b: bool) -> None:
+    """So much of A that packed panels pass a group of tiles after the other, in whole or by tasks that begin in the middle of a group."""
+    require(target)
+    product = dense_product(700, 570, 1400, "f64", transpose_a, transpose_b)
+    plan = lowered(product, target)[0].plan
+    assert 1 < plan.together < len(plan.tiles)
+    assert 1 < plan.beside < len(plan.panels)
+    check(product, target, cuts=(1, 3))
+
+
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_any_shape(data: st.DataObject) -> None:

@@ -54,9 +54,10 @@ A_PANELS = 3
 A_BYTES, A_NEAR = 512 << 10, 1 << 20
 """Most of a part of A, copied and read in place, up to which it stays in the second cache while one panel of B after the other passes."""
 
-A_GROUP, B_GROUP = 256 << 10, 512 << 10
+A_GROUP, B_GROUP, B_GROUP_WIDE = 256 << 10, 512 << 10, 2 << 20
 """Where there is more of A: bytes of tiles and of packed panels that pass each other before the next tiles come. A is read that much less
-often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048 rows in float64."""
+often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048 rows in float64.
+Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache."""
 
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
@@ -145,7 +146,8 @@ class Plan:
             return len(self.panels)
         if self.together == len(self.tiles):
             return 1
-        return max(equal_parts(len(self.panels), max(B_GROUP // (self.panel_elements * self.product.element_bytes), 1)))
+        most = B_GROUP_WIDE if self.a == "copied" else B_GROUP
+        return max(equal_parts(len(self.panels), max(most // (self.panel_elements * self.product.element_bytes), 1)))
 
     @property
     def panel_elements(self) -> int:
