@@ -113,8 +113,8 @@ def measure_all(threads: int, seconds: float, only: str, goals: bool) -> None:
         goal = "" if case.goal is None else f"{case.goal:.2f}{'*' if misses else ''}"
         speed, other = (case.operations / best[i] / 1e9 for i in range(2))
         highest = operations / best[2] / 1e9 * threads
-        print(f"{case!s:<24} {threads:>7}  {speed:7.1f}  {other:6.1f}  {speed / other:5.2f}  {median:6.2f}  {goal:<5} {speed / highest:7.0%}",
-              flush=True)
+        print(f"{case!s:<24} {threads:>7}  {speed:7.1f}  {other:6.1f}  {speed / other:5.2f}  {median:6.2f}  {goal:<5} "
+              f"{speed / highest:7.0%}", flush=True)
     print(f"{missed} of {sum(case.goal is not None for case in cases)} miss their goals")
 
 
