@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from adjit.ir.aliases import alias_start
+from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
 from adjit.ir.types import TensorType
@@ -57,7 +57,7 @@ class Layout:
         self.places: dict[Value, Slot] = {value: Slot("param", i) for i, value in enumerate(graph.params)}
         for op in graph.ops:
             self.places.update(zip(op.results, op.slots, strict=False))
-        self.ops: tuple[Op, ...] = tuple(op for op in graph.ops if op.name != "free" and not self._is_alias(op))
+        self.ops: tuple[Op, ...] = tuple(op for op in graph.ops if op.name != "free" and not moves_nothing(op, self.places))
         self.arena_bytes = arena_bytes(graph)
         self.buffers: dict[Slot, TensorType] = {Slot("param", i): value.type for i, value in enumerate(graph.params)}
         for place in self.places.values():
@@ -75,10 +75,6 @@ class Layout:
     def is_fixed(self, place: Slot) -> bool:
         """Whether the place is the same memory in every call of a frame: the arena, and 0-d results, which leave as scalars."""
         return place.space == "arena" or (place.space == "result" and self.buffers[place.base].rank == 0)
-
-    def _is_alias(self, op: Op) -> bool:
-        start = alias_start(op)
-        return start is not None and self.places[op.operands[0]].behind(start) == op.slots[0]
 
     def _homes(self) -> tuple[Home, ...]:
         homes: list[Home] = []

@@ -11,8 +11,8 @@ V7  Planned: nothing is used after `free`; nothing is freed twice; neither param
     every value in the arena that is no result of the graph is freed, together with its aliases, or written over in place.
 V8  Planned: every result has a slot. An op writes no memory that it reads or that is used later, but where a result takes the
     very place of an operand that it may be written over (`in_place_operands`); only parameters that are donated are written.
-    A reshape in its operand's place, and a slice in its part of it, write nothing. Each result of the graph ends alone in its own
-    `result` buffer, or in a donated parameter.
+    A reshape in its operand's place, and a slice in its part of it, write nothing, nor does a concatenation of what
+    lies there. Each result of the graph ends alone in its own `result` buffer, or in a donated parameter.
 
 All violations are collected; the error names the pass, shows each on its op, and gives the user's line.
 """
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from adjit.ir.aliases import alias_start
+from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.errors import AdjitError, VerificationError
@@ -152,6 +152,7 @@ class _MemoryCheck:
         self.freed: set[Value] = set()
         self.lost: set[Value] = set()                        # written over
         self.place: dict[Value, Place] = {}
+        self.slots: dict[Value, Slot] = {value: Slot("param", index) for index, value in enumerate(graph.params)}
         self.held: dict[str, dict[Value, Place]] = {}        # what each memory holds
         self.made: dict[Value, Op] = {}
 
@@ -202,7 +203,7 @@ class _MemoryCheck:
             place = Place("arena" if slot.space == "arena" else str(slot.base), begin, begin + size)
             if position < len(op.results):
                 new.append((op.results[position], place))
-            if self.is_alias(op, place):
+            if moves_nothing(op, self.slots):
                 continue
             self.target(op, slot, size)
             if any(place.overlaps(other) for other in written):
@@ -211,12 +212,7 @@ class _MemoryCheck:
             self.overwrite(op, slot, place, position < len(op.results))
         for value, place in new:
             self.hold(value, place)
-
-    def is_alias(self, op: Op, place: Place) -> bool:
-        """Whether the op leaves its result where it already lies, in the memory of its operand."""
-        start = alias_start(op)
-        operand = None if start is None else self.place.get(op.operands[0])
-        return operand is not None and start is not None and (place.memory, place.begin) == (operand.memory, operand.begin + start)
+        self.slots.update(zip(op.results, op.slots, strict=False))
 
     def target(self, op: Op, slot: Slot, size: int) -> None:
         """Whether `size` bytes may be written to `slot` at all."""
@@ -225,7 +221,8 @@ class _MemoryCheck:
             if slot.space != "arena":
                 self.found.append((op, "V8 unknown memory space"))
             return
-        if slot.offset >= len(owners) or slot.start or owners[slot.offset].type.nbytes != size:
+        room = owners[slot.offset].type.nbytes - slot.start if slot.offset < len(owners) else -1
+        if room < size or (slot.space == "param" and room != size):
             self.found.append((op, f"V8 {slot} does not hold {size} bytes"))
         elif slot.space == "param" and self.graph.param_roles[slot.offset] not in WRITABLE_ROLES:
             self.found.append((op, f"V8 a parameter that is not donated is written: {owners[slot.offset]!r}"))
@@ -257,7 +254,7 @@ class _MemoryCheck:
                 self.found.append((maker, f"V8 a result of the graph is written over: {value!r}"))
             if maker is None or place is None:
                 continue
-            if place.memory not in own[value] | donated:
+            if place.memory not in own[value] | donated or place.begin:
                 self.found.append((maker, f"V8 a result of the graph lies in {place.memory}: {value!r}"))
             if place.memory in taken:
                 self.found.append((maker, f"V8 two results of the graph share memory: {value!r}"))

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import field
 
 from adjit.ir import ops
-from adjit.ir.aliases import alias_start
+from adjit.ir.aliases import alias_start, part_starts
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.layout import aligned
@@ -82,6 +82,10 @@ def share_memory(graph: Graph, donations: Donations | None = None) -> Sharing:
     while True:
         goals = _goals(graph, matches)
         contents, content_of = _contents(graph, goals, separate)
+        joined = _join_parts(graph, content_of, separate)
+        if joined is not graph:
+            graph = joined
+            continue
         _write_in_place(graph, content_of, sources)
         failing = max(may_fail(graph), default=-1) if matches and "carried" not in graph.param_roles else -1
         late = _settle(contents, len(graph.ops), failing)
@@ -136,6 +140,38 @@ def _may_join(content: Content, value: Value, goal: Slot | None, graph: Graph) -
     if content.param is not None:
         return goal == content.goal and graph.param_roles[content.param] in WRITABLE_ROLES
     return content.goal is None
+
+
+def _join_parts(graph: Graph, content_of: dict[Value, Content], separate: set[Value]) -> Graph:
+    """Have what is concatenated to a result of the graph made there, part by part. Parts that are needed elsewhere too are copied there:
+    gives the graph with these copies, which are entered in `separate`.
+    """
+    sequence: list[Op] = []
+    for index, op in enumerate(graph.ops):
+        starts = part_starts(op)
+        goal = None if starts is None else content_of[op.result].goal
+        own: set[Value] = set()
+        if goal is not None and goal.space == "result":
+            times = Counter(content_of[value] for value in op.operands)
+            own = {value for value in op.operands if times[content_of[value]] == 1 and _ends_as(content_of[value], value, index)}
+        if starts is None or goal is None or not own or 2 * sum(value.type.nbytes for value in own) < op.result.type.nbytes:
+            sequence.append(op)
+            continue
+        operands = list(op.operands)
+        for position, (value, start) in enumerate(zip(op.operands, starts, strict=True)):
+            if value in own:
+                content_of[value].goal = goal.behind(start)
+            elif value.type.size:
+                operands[position] = copy = Value(value.type)
+                separate.add(copy)
+                sequence.append(Op(ops.reshape, (value,), (copy,), {"shape": value.type.shape}, loc=op.loc, role=op.role))
+        sequence.append(op.with_operands(operands))
+    return graph.with_ops(sequence) if len(sequence) > len(graph.ops) else graph
+
+
+def _ends_as(content: Content, value: Value, index: int) -> bool:
+    """Whether a value is all of its content, read for the last time by op `index`, and may lie anywhere."""
+    return content.param is None and content.goal is None and content.last == index and value not in content.parts and value.type.size > 0
 
 
 def _write_in_place(graph: Graph, content_of: dict[Value, Content], sources: dict[Value, int]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
-from adjit.ir.aliases import alias_start
+from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
@@ -131,8 +131,7 @@ def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
         slots.update(zip(op.results, op.slots, strict=False))
         for value in op.operands:
             last[root.get(value, value)] = index
-        start = alias_start(op)
-        if start is not None and op.operands[0] in slots and slots[op.operands[0]].behind(start) == slots[op.result]:
+        if op.name != "free" and moves_nothing(op, slots):
             root[op.result] = root.get(op.operands[0], op.operands[0])
     return last, set(root)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import adjit as aj
 from adjit.ir.aliases import alias_start
+from adjit.ir.errors import VerificationError
 from adjit.ir.layout import Layout
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
@@ -230,3 +231,65 @@ def test_random_programs(choices: list[int], donated: bool) -> None:
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
             assert given_q.tobytes() == q.tobytes()
             assert donated or given_p.tobytes() == p.tobytes()
+
+
+JOINED = """graph @f(%x: f32[4], %y: f32[6]) {
+  %a: f32[4] = exp %x
+  %b: f32[6] = sqrt %y
+  %c: f32[4] = BACK
+  %r: f32[14] = concatenate %a, %b, %c {axis=0}
+  return %r
+}"""
+
+
+def test_parts_of_a_result_are_made_there() -> None:
+    text = JOINED.replace("BACK", "sin %a").replace("%a, %b", "%x, %b")     # %a is written over by %c: one memory, one part
+    assert slots(text, "exp") == slots(text, "sin") == ["result+0:40 copy"]
+    assert slots(text, "sqrt") == ["result+0:16 copy"]
+    assert slots(text, "reshape") == ["result+0 copy"]
+    assert slots(text, "concatenate") == ["result+0"]
+    needed = JOINED.replace("BACK", "exp %x").replace("return %r", "%t: f32[4] = negative %a\n  return %r, %t")
+    assert slots(needed, "concatenate") == ["result+0"]
+    assert slots(needed, "reshape") == ["result+0 copy"]        # %a is needed afterwards
+    mostly_there = JOINED.replace("BACK", "exp %x").replace("%a, %b", "%a, %y")
+    assert slots(mostly_there, "concatenate") == ["result+0"]
+    nothing_own = JOINED.replace("BACK", "exp %x").replace("%a, %b, %c", "%x, %y, %x")
+    assert slots(nothing_own, "concatenate") == ["result+0 copy"]
+    twice = JOINED.replace("BACK", "exp %x").replace("%a, %b, %c", "%a, %b, %a")
+    assert slots(twice, "concatenate") == ["result+0 copy"]      # less than half is its own
+    assert slots(twice.replace("6]", "16]").replace("14", "24"), "reshape") == ["result+0 copy", "result+0:80 copy"]
+
+
+def test_other_concatenations_copy() -> None:
+    inside = JOINED.replace("BACK", "exp %x").replace("return %r", "%s: f32[14] = tanh %r\n  return %s")
+    assert not any(place.startswith("result") for place in slots(inside, "sqrt"))
+    columns = """graph @f(%x: f32[2,2]) {
+      %a: f32[2,2] = exp %x
+      %b: f32[2,2] = sin %x
+      %r: f32[2,4] = concatenate %a, %b {axis=1}
+      return %r
+    }"""
+    assert slots(columns, "concatenate") == ["result+0 copy"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_are_computed_in_their_place(backend: str) -> None:
+    rng = np.random.default_rng(4)
+    p, x = rng.standard_normal(23), rng.standard_normal((5, 4))
+    function = aj.compile(aj.value_and_grad(loss), backend=backend)
+    for _ in range(2):
+        _, gradient = function(p, x)
+    graph = function.program(function.fun, (p, x), {}).planned
+    assert not [op for op in Layout(graph).ops if op.name in ("slice", "concatenate")]
+    for k in (0, 12, 15, 22):
+        small = 1e-6 * np.eye(23)[k]
+        np.testing.assert_allclose(gradient[k], (loss(p + small, x) - loss(p - small, x)) / 2e-6, rtol=1e-5, atol=1e-8)
+
+
+def test_the_verifier_knows_parts() -> None:
+    planned = print_graph(plan_memory(parse(JOINED.replace("BACK", "cos %x")), Options()))
+    wrong_slots = ((("result+0:16", "result+0:12"), "overlaps|written"), (("result+0:40", "result+0:44"), "does not hold"))
+    for wrong, words in wrong_slots:
+        assert wrong[0] in planned
+        with pytest.raises(VerificationError, match=words):
+            verify(parse(planned.replace(*wrong)), Stage.PLANNED)
