@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _lock = threading.Lock()
-_holders = 0
+_blocks: dict[int, int] = {}
+"""How many blocks each thread is in."""
 
 
 @contextmanager
@@ -23,17 +25,35 @@ def no_collection() -> Iterator[None]:
     >>> gc.isenabled()
     True
     """
-    global _holders
+    me = threading.get_ident()
     with _lock:
-        held = _holders > 0 or gc.isenabled()
+        held = bool(_blocks) or gc.isenabled()
         if held:
-            _holders += 1
+            _blocks[me] = _blocks.get(me, 0) + 1
             gc.disable()
     try:
         yield
     finally:
         if held:
             with _lock:
-                _holders -= 1
-                if not _holders:
+                _blocks[me] -= 1
+                if not _blocks[me]:
+                    del _blocks[me]
+                if not _blocks:
                     gc.enable()
+
+
+def _after_fork() -> None:
+    """In a child there are no other threads, whose blocks would never end."""
+    global _lock
+    _lock = threading.Lock()
+    was_held, own = bool(_blocks), _blocks.get(threading.get_ident())
+    _blocks.clear()
+    if own:
+        _blocks[threading.get_ident()] = own
+    elif was_held:
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from forks import in_child
 
 import adjit as aj
+from adjit.codegen import forks
 from adjit.ir.graph import Graph
 from adjit.passes.options import Options
 from adjit.runtime import compile_graph
@@ -40,6 +43,49 @@ def test_it_is_on_again_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), no_collection():
         raise ZeroDivisionError
     assert gc.isenabled()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_a_child_that_was_forked_meanwhile_collects() -> None:
+    """The block of the other thread does not end there; that of the thread that forks does."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with no_collection():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    inside.wait()
+
+    def within() -> bool:
+        return not gc.isenabled()
+
+    try:
+        assert in_child(gc.isenabled) == 0
+        with no_collection():
+            assert in_child(within) == 0
+    finally:
+        leave.set()
+        thread.join()
+    assert gc.isenabled()
+
+
+def test_backward_halves_are_compiled_without_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is locked in the midst of a compilation would stay locked in the child, whoever asked for it."""
+    inside = []
+    run = compile_graph.run_pipeline
+
+    def passes(*arguments: object) -> object:
+        inside.append(threading.get_ident() in forks._guard.inside)
+        return run(*arguments)
+
+    monkeypatch.setattr(compile_graph, "run_pipeline", passes)
+    weight = aj.tensor(np.ones(3), requires_grad=True)
+    aj.compile(lambda x: (x * weight).tanh().sum())(aj.tensor(np.ones(3))).backward()
+    assert len(inside) > 1
+    assert all(inside)
 
 
 def test_nothing_is_collected_while_passes_run(monkeypatch: pytest.MonkeyPatch) -> None:
