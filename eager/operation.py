@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
 from adjit.codegen.numpy_source import NumpyFunction, compile_graph
+from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Value
+from adjit.ir.graph import Graph, Value, walk
 from adjit.ir.types import is_float
 from adjit.passes.derivative_path import find_path
-from adjit.passes.differentiate import differentiate, expand_vjps
+from adjit.passes.differentiate import CALLS, differentiate, expand_vjps
 from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.options import Options
 from adjit.passes.reverse_ad import run_backward, run_forward, zeros_like
 from adjit.passes.simplify import simplify
-from adjit.passes.split_joint import Saved, split_joint
+from adjit.passes.split_joint import Halves, Saved, split_joint
 
 AGAIN = frozenset({"divide", "square", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 """Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible, and `x ** 3` keeps `x` alone.
@@ -36,7 +37,6 @@ everywhere.
 """
 
 _OPTIONS = Options()
-_REGIONS = frozenset({"custom_call", "checkpoint"})
 _CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
 
 
@@ -51,6 +51,7 @@ class Operation:
 
     whole       the graph as it was written, where it has functions with a rule of their own, or checkpoints: what is inlined into the
                 graph of a capture, for derivatives that are taken of that; None for all others.
+    has_rules   whether there are functions with a rule of their own. The halves still have those that are called by rules.
 
     `seeded` are the results that may have a cotangent, where not all of them. `connected`: results require grad also where they do not
     depend on what is differentiated. `views`: results are views of the first operand, as far as they can be.
@@ -70,8 +71,11 @@ class Operation:
         self.saved: tuple[Saved, ...] = ()
         self.active: tuple[bool, ...] = ()
         self._backward: dict[tuple[bool, ...], Backward] = {}
+        self._by_rule: Backward | None = None
         self.graph = _clean(expand_vjps(region))
-        self.whole = self.graph if any(op.name in _REGIONS for op in self.graph.ops) else None
+        calls = {op.name for op in walk(self.graph)} & CALLS
+        self.whole = self.graph if calls else None
+        self.has_rules = "custom_call" in calls
         active = self._active(wanted)
         if any(active):
             self.wanted = wanted
@@ -90,12 +94,16 @@ class Operation:
         return self.function.run
 
     def optimize(self, joint: Graph) -> Graph:
-        """The joint graph as it is to be split."""
-        return differentiate(joint, _OPTIONS)
+        """The joint graph as it is to be split: rules within rules stay what they are, for derivatives of its halves."""
+        return joint if self.has_rules else differentiate(joint, _OPTIONS)
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Any:
         """A half as a function of ndarrays."""
-        return compile_graph(graph, weak)
+        return compile_graph(self.opened(graph), weak)
+
+    def opened(self, graph: Graph) -> Graph:
+        """A half without calls, to be run."""
+        return _clean(differentiate(graph, _OPTIONS)) if self.has_rules else graph
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
         """Another operation of this kind."""
@@ -105,20 +113,51 @@ class Operation:
         """The backward half for cotangents of these results (hidden ones too)."""
         found = self._backward.get(given)
         if found is None:
-            joint, slots = _join(self.graph, self.wanted, given, self.connected)
-            halves = split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved)
-            found = self._backward[given] = Backward(self, halves.backward, slots, given)
+            by_rule = self.has_rules and any(given[:self.results])
+            graph, slots = self._backward_by_rule(given) if by_rule else self._split_backward(given)
+            found = self._backward[given] = Backward(self, graph, slots, given)
         return found
+
+    def _split_backward(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
+        """The backward half for these cotangents, and its slots."""
+        joint, slots = _join(self.graph, self.wanted, given, self.connected)
+        return split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved).backward, slots
+
+    def _backward_by_rule(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
+        """The same where a function brings its own rule, which is for cotangents of all its results, and of which the forward half no
+        longer tells: the half for all results, given zeros for those that are missing, and the half for the hidden results, added up."""
+        rule = self._by_rule
+        assert rule is not None
+        builder = GraphBuilder(self.graph.name)
+        params = [builder.param(value.type, value.name) for value in rule.graph.params[:len(self.saved)]]
+        cotangents = {index: builder.param(self.graph.results[index].type, "cotangent") for index, known in enumerate(given) if known}
+        with emitting(builder), builder.at(role=Role.ADJOINT):
+            filled = [cotangents.get(index) or zeros_like(self.graph.results[index]) for index, known in enumerate(rule.given) if known]
+            halves = [(rule.slots, builder.inline(rule.graph, (*params, *filled)))]
+            if any(given[self.results:]):
+                of_hidden = self.backward((*(False,) * self.results, *given[self.results:]))
+                arrived = [cotangent for index, cotangent in cotangents.items() if index >= self.results]
+                halves.append((of_hidden.slots, builder.inline(of_hidden.graph, (*params, *arrived))))
+            gradients: list[Value] = []
+            slots: list[int | None] = []
+            for places in zip(*(which for which, _ in halves), strict=True):
+                parts = [results[place] for place, (_, results) in zip(places, halves, strict=True) if place is not None]
+                slots.append(len(gradients) if parts else None)
+                gradients += [reduce(ops.add, parts)] if parts else []
+        return _clean(builder.build(gradients)), tuple(slots)
 
     def _derive(self, active: tuple[bool, ...]) -> None:
         """Find out what the backward half needs, with cotangents of all results that can have one."""
         joint, slots = _join(self.graph, self.wanted, active, self.connected)
-        halves = split_joint(self.optimize(joint), len(self.graph.params), self.results, again=self.repeats)
+        inputs = len(self.graph.params)
+        halves = split_joint(self.optimize(joint), inputs, self.results, again=self.repeats)
+        if self.has_rules:
+            halves = _keeping_all(halves, inputs)
         self.graph, self.saved = halves.forward, halves.saved
         hidden = len(self.graph.results) - self.results
         self.active = self._active(self.wanted)
         given = (*active, *(False,) * hidden)
-        self._backward[given] = Backward(self, halves.backward, slots, given)
+        self._by_rule = self._backward[given] = Backward(self, halves.backward, slots, given)
 
     def _active(self, wanted: Sequence[int]) -> tuple[bool, ...]:
         """Which results depend on the wanted parameters in a way that has a derivative."""
@@ -194,6 +233,18 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], connected:
         slots.append(None if value is None else len(gradients))
         gradients += [] if value is None else [value]
     return _clean(builder.build((*forward.results, *gradients))), tuple(slots)
+
+
+def _keeping_all(halves: Halves, inputs: int) -> Halves:
+    """The halves where all parameters are saved: derivatives of what a rule keeps may need any of them."""
+    saved = tuple(sorted({*halves.saved, *(Saved(False, index) for index in range(inputs))}))
+    builder = GraphBuilder(halves.backward.name)
+    types = {Saved(False, index): value for index, value in enumerate(halves.forward.params)}
+    types.update(zip(halves.saved, halves.backward.params, strict=False))
+    params = {place: builder.param(types[place].type, types[place].name) for place in saved}
+    cotangents = [builder.param(value.type, value.name) for value in halves.backward.params[len(halves.saved):]]
+    results = builder.inline(halves.backward, (*(params[place] for place in halves.saved), *cotangents))
+    return Halves(halves.forward, builder.build(results), saved)
 
 
 def without_locations(graph: Graph) -> Graph:

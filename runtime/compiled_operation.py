@@ -57,11 +57,12 @@ class CompiledOperation(Operation):
         return half     # type: ignore[no-any-return]
 
     def optimize(self, joint: Graph) -> Graph:
-        self.joint = run_pipeline(joint, self.choices.options, self.verify, passes=JOINT, stage=Stage.TRACED)
+        passes = () if self.has_rules else JOINT       # they would open calls whose rules derivatives of the halves need
+        self.joint = run_pipeline(joint, self.choices.options, self.verify, passes=passes, stage=Stage.TRACED)
         return self.joint.final
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Half:
-        return Half(graph, self.choices, self.verify, self.threads)
+        return Half(self.opened(graph), self.choices, self.verify, self.threads)
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
         return CompiledOperation(name, graph, len(graph.results), wanted, None, self.choices, self.verify, self.threads, weak)

@@ -172,12 +172,12 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, choices: 
     tensors = TensorProgram(effects, operation, order, operands, captured.undo)
     if operation is None:
         return tensors, forward, compile_graph(forward, choices.backend, choices.options, threads, verify, on_pass)
-    half = compile_graph(forward, choices.backend, choices.options, threads, verify, on_pass, HALF, Stage.ADJOINT)
+    half = compile_graph(operation.opened(forward), choices.backend, choices.options, threads, verify, on_pass, HALF, Stage.ADJOINT)
     joint = operation.joint
     assert joint is not None
 
     def both() -> PipelineResult:
-        graphs = {**half.pipeline.graphs, "traced": graph, "adjoint": joint.graphs["adjoint"]}
+        graphs = {**half.pipeline.graphs, "traced": graph, "adjoint": joint.graphs.get("adjoint", joint.final)}
         return PipelineResult(graphs, (*joint.records, *half.pipeline.records))
 
     return tensors, forward, replace(half, pipeline=DeferredPipeline(both))

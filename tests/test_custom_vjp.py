@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adjit import autograd
+from adjit.eager.tensor import tensor
 from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.runtime.compiled import compile
 from adjit.runtime.custom_vjp import custom_vjp
@@ -206,3 +208,55 @@ def test_an_array_of_the_rule_that_is_bound_anew_is_noticed(monkeypatch):
     assert (gradient(1.0), grad(rule)(1.0)) == (2.0, 2.0)
     monkeypatch.setitem(globals(), "FACTOR", np.array(5.0))
     assert (gradient(1.0), grad(rule)(1.0)) == (5.0, 5.0)
+
+
+@custom_vjp
+def doubled_and_tripled(x):
+    return 2.0 * x, 3.0 * x
+
+
+doubled_and_tripled.defvjp(lambda x: (doubled_and_tripled(x), None),
+                           lambda residuals, cotangents: (100.0 * cotangents[0] + 1000.0 * cotangents[1],))
+
+
+@pytest.mark.parametrize("wrap", [lambda function: function, compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize(("used", "expected"), [((0,), 100.0), ((1,), 1000.0), ((0, 1), 1100.0)], ids=["first", "second", "both"])
+def test_tensors_of_which_not_all_are_used(wrap, used, expected):
+    x = tensor(0.5, dtype="float64", requires_grad=True)
+    results = wrap(lambda x: doubled_and_tripled(x))(x)
+    sum(results[index] for index in used).backward()
+    assert x.grad.item() == expected
+
+
+@custom_vjp
+def seven_times(x):
+    return 7.0 * x
+
+
+@custom_vjp
+def rule_within_forward(x):
+    return 2.0 * x
+
+
+@custom_vjp
+def rule_within_backward(x):
+    return 2.0 * x
+
+
+seven_times.defvjp(lambda x: (seven_times(x), x), lambda x, cotangent: (cotangent * np.cos(x),))
+rule_within_forward.defvjp(lambda x: (rule_within_forward(x), seven_times(x)), lambda kept, cotangent: (cotangent * kept,))
+rule_within_backward.defvjp(lambda x: (rule_within_backward(x), x), lambda x, cotangent: (cotangent * seven_times(x),))
+
+
+@pytest.mark.parametrize("wrap", [lambda function: function, compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("function", [
+    lambda x: seven_times(x * x) * x, lambda x: rule_within_forward(x * x) * x, lambda x: rule_within_backward(x * x) * x,
+], ids=["plain", "in forward", "in backward"])
+def test_second_derivatives_of_tensors_use_all_rules(wrap, function):
+    """The rules are not the derivatives of the functions: any place where one is not used shows."""
+    x = tensor(0.7, dtype="float64", requires_grad=True)
+    y = wrap(function)(x)
+    (first,) = autograd.grad(y, x, create_graph=True)
+    (y + first * first).backward()
+    slope, curvature = float(grad(function)(0.7)), float(grad(grad(function))(0.7))
+    np.testing.assert_allclose([first.item(), x.grad.item()], [slope, slope + 2.0 * slope * curvature], rtol=1e-12)
