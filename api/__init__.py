@@ -14,7 +14,7 @@ array([-0.6, -0.8])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from adjit import autograd, errors, numpy, random
+from adjit import autograd, errors, linalg, numpy, random
 from adjit.eager.conversions import from_dlpack
 from adjit.eager.generator import get_rng_state, manual_seed, set_rng_state
 from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
-    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "load",
+    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "linalg", "load",
     "manual_seed", "nn", "no_grad", "numpy", "optim", "random", "scan", "set_grad_enabled", "set_rng_state", "special", "stop_gradient",
     "tensor", "value_and_grad", "viz", "vjp", "while_loop",
 ]

@@ -49,6 +49,9 @@ SPECIAL: dict[str, Case] = {
     "array_equal": (np.array_equal, [A, B]), "trapezoid": (lambda a: np.trapezoid(a, dx=0.5, axis=1), [A]),
     "floor_divide": (lambda a, b: np.floor_divide(a, b * 0.3), [A, B]), "squeeze": (lambda a: np.squeeze(a[:1], axis=0), [A]),
     "float_power": (np.float_power, [A, B]),
+    "cholesky": (lambda a: np.linalg.cholesky(a @ a.T + np.eye(3)), [SQUARE]), "det": (np.linalg.det, [SQUARE]),
+    "inv": (np.linalg.inv, [SQUARE]), "matrix_power": (lambda a: np.linalg.matrix_power(a, -3), [SQUARE]), "norm": (np.linalg.norm, [A]),
+    "slogdet": (np.linalg.slogdet, [SQUARE]), "solve": (np.linalg.solve, [SQUARE, B.T]),
 }
 # Of integers or bools.
 DISCRETE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "invert")

@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 FUNCTIONS: dict[Any, Function] = {}
 
 _ALTERNATIVES = {short: alternative for names, alternative in {
-    "norm vector_norm matrix_norm": "np.sqrt(np.sum(x * x)) is supported",
+    "vector_norm matrix_norm": "np.linalg.norm is supported",
     "median percentile quantile partition argpartition": "np.sort and np.argsort are supported: sort, and take an index",
     "nansum nanmean nanprod nanmax nanmin nanstd nanvar nancumsum nanmedian":
         "np.where(np.isnan(x), other, x) first, or where= of the reduction",
@@ -34,8 +34,9 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
     "geomspace logspace": "np.exp of adjit.numpy.linspace is supported",
     "searchsorted digitize interp bincount histogram isin":
         "comparisons with broadcasting, np.sum(x[:, None] >= edges, axis=-1), are supported",
-    "svd solve inv det slogdet cholesky qr eig eigh eigvals eigvalsh lstsq pinv matrix_rank cond matrix_power multi_dot":
-        "of linear algebra, matmul, einsum and tensordot are supported",
+    "lstsq pinv": "np.linalg.solve of the normal equations, x.T @ x and x.T @ y, is supported",
+    "svd svdvals qr eig eigh eigvals eigvalsh matrix_rank cond multi_dot tensorinv tensorsolve":
+        "of numpy.linalg, cholesky, solve, inv, det, slogdet, norm and matrix_power are supported",
     "fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn": "a matmul with the matrix of cosines and sines is supported",
 }.items() for short in names.split()}
 

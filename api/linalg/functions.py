@@ -1,0 +1,252 @@
+"""`numpy.linalg`, as far as systems of equations, determinants and norms go, for traced arrays and tensors; and triangular systems."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.on_demand import OnDemand
+from adjit.ir.types import F64
+from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.box import find_box
+from adjit.tracer.entry import entry_point
+from adjit.tracer.functions.shapes import normalize_axes
+from adjit.tracer.registry import FUNCTIONS, Function
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import is_tracing
+
+if TYPE_CHECKING:
+    from adjit.linalg import rules
+else:
+    rules = OnDemand("adjit.linalg.rules")
+
+
+def _stands_for(numpy_function: Function) -> Callable[[Function], Function]:
+    """Register a function as ours for NumPy's, which is still the one that plain arrays outside of a trace are given to."""
+
+    def register(function: Function) -> Function:
+        within = entry_point(function)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_tracing() or find_box(args, kwargs) is not None:
+                return within(*args, **kwargs)
+            return numpy_function(*args, **kwargs)
+
+        call.__name__ = call.__qualname__ = function.__name__
+        call.__doc__ = function.__doc__
+        call.__module__ = function.__module__
+        FUNCTIONS[numpy_function] = call
+        return call
+
+    return register
+
+
+@_stands_for(np.linalg.cholesky)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """As `numpy.linalg.cholesky`: L of a = L L^T, of matrices [..., n, n]. In a trace it is NaN where `a` is not positive definite.
+
+    Raises `ShapeError` for matrices that are not square. The derivative is that in a symmetric matrix.
+
+    >>> import numpy as np
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 2.0]]))
+    array([[2., 0.],
+           [1., 1.]])
+    """
+    factor = rules.lower_factor(_transposed(_square(a, "cholesky")) if upper else _square(a, "cholesky"))
+    return _transposed(factor) if upper else factor
+
+
+@_stands_for(np.linalg.solve)
+def solve(a: Any, b: Any) -> Any:
+    """As `numpy.linalg.solve`: x of a @ x = b. In a trace it is NaN or infinite where `a` is singular.
+
+    `b` is a vector where it has one dimension, else matrices [..., n, k]. Raises `ShapeError` where these do not fit.
+
+    >>> import numpy as np
+    >>> solve(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
+    array([1., 2.])
+    """
+    a, b = _common(_square(a, "solve"), b)
+    return _solved("solve", a, b, lambda a, b: rules.Factored(a).solve(b))
+
+
+def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False) -> Any:
+    """As `scipy.linalg.solve_triangular`: x of a @ x = b (of a.T @ x = b with `trans` 1 or "T"), where only one triangle of `a` is
+    read; also for stacks of matrices, and `b` is as in `solve`.
+
+    >>> import numpy as np
+    >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
+    array([1., 2.])
+    """
+    if trans not in (0, 1, "N", "T"):
+        raise ValueError(f"solve_triangular: trans is 0, 1, 'N' or 'T', got {trans!r}")
+    turned = trans in (1, "T")
+    if not is_tracing() and find_box((a, b), {}) is None:
+        triangle = np.tril(a) if lower else np.triu(a)
+        return np.linalg.solve(_transposed(triangle) if turned else triangle, b)
+    return _solve_triangular(a, b, turned, lower)
+
+
+@entry_point
+def _solve_triangular(a: Any, b: Any, turned: bool, lower: bool) -> Any:
+    a, b = _common(_square(a, "solve_triangular"), b)
+    if lower:
+        return _solved("solve_triangular", a, b, lambda a, b: rules.triangular_solve(a, b, turned))
+    return _solved("solve_triangular", _transposed(a), b, lambda a, b: rules.triangular_solve(a, b, not turned))
+
+
+@_stands_for(np.linalg.inv)
+def inv(a: Any) -> Any:
+    """As `numpy.linalg.inv`. In a trace it is NaN or infinite where `a` is singular.
+
+    >>> import numpy as np
+    >>> inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+    a = _square(a, "inv")
+    return rules.Factored(a).solve(np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)) if a.size else a
+
+
+@_stands_for(np.linalg.det)
+def det(a: Any) -> Any:
+    """As `numpy.linalg.det`. The derivative of a singular matrix is NaN or infinite.
+
+    >>> import numpy as np
+    >>> round(float(det(np.array([[2.0, 1.0], [0.0, 4.0]]))), 9)
+    8.0
+    """
+    a = _square(a, "det")
+    return rules.Factored(a).det() if a.size else np.prod(a, axis=(-2, -1))
+
+
+@_stands_for(np.linalg.slogdet)
+def slogdet(a: Any) -> Any:
+    """As `numpy.linalg.slogdet`: the sign of the determinant, and the logarithm of its absolute value.
+
+    >>> import numpy as np
+    >>> sign, logarithm = slogdet(np.array([[2.0, 1.0], [0.0, 4.0]]))
+    >>> float(sign), round(float(np.exp(logarithm)), 9)
+    (1.0, 8.0)
+    """
+    a = _square(a, "slogdet")
+    pair: Any = type(np.linalg.slogdet(np.eye(1)))     # NumPy's named tuple
+    if not a.size:
+        return pair(np.prod(a, axis=(-2, -1)), np.sum(a, axis=(-2, -1)))
+    factored = rules.Factored(a)
+    return pair(factored.sign(), factored.log_abs_det())
+
+
+@_stands_for(np.linalg.matrix_power)
+def matrix_power(a: Any, n: int) -> Any:
+    """As `numpy.linalg.matrix_power`.
+
+    >>> import numpy as np
+    >>> matrix_power(np.array([[1.0, 1.0], [0.0, 1.0]]), 5)
+    array([[1., 5.],
+           [0., 1.]])
+    """
+    n = operator.index(n)
+    base: Any = inv(a) if n < 0 else _square(a, "matrix_power")
+    power: Any = None
+    n = abs(n)
+    while n:
+        if n % 2:
+            power = base if power is None else power @ base
+        base, n = base @ base if n > 1 else base, n // 2
+    return np.broadcast_to(np.eye(base.shape[-1], dtype=base.dtype), base.shape) if power is None else power
+
+
+@_stands_for(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """As `numpy.linalg.norm`, but for the norms of matrices that are made of singular values (`ord` 2, -2 and "nuc"), which raise
+    `UnsupportedError`. The derivative where a Euclidean norm is 0 is 0.
+
+    >>> import numpy as np
+    >>> float(norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    x = _floating(x)
+    axes = normalize_axes(axis, x.ndim)
+    if axis is None and ord is not None and x.ndim not in (1, 2):
+        raise ShapeError(f"norm: an array of shape {x.shape} with ord={ord!r} is neither a vector nor a matrix", find_user_location(),
+                         hint="give axis=: one axis for vectors, two for matrices")
+    if ord is None or (len(axes) == 1 and ord == 2) or (len(axes) == 2 and ord in ("fro", "f")):
+        return _euclidean(x, axes, keepdims)
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes, keepdims)
+    if len(axes) == 2 and ord in (1, -1, math.inf, -math.inf):
+        sums, largest = axes if abs(ord) == 1 else axes[::-1]
+        result = (np.max if ord > 0 else np.min)(np.sum(np.abs(x), axis=sums, keepdims=True), axis=largest, keepdims=True)
+        return result if keepdims else np.squeeze(result, axis=axes)
+    if len(axes) == 2 and ord in (2, -2, "nuc"):
+        raise UnsupportedError(f"norm: ord={ord!r} of a matrix, which takes singular values", find_user_location(),
+                               hint="ord=None, 'fro', 1, -1, np.inf and -np.inf are supported")
+    raise ValueError(f"norm: ord={ord!r} is no norm of {'a vector' if len(axes) == 1 else 'a matrix'}")
+
+
+def _euclidean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    squares = np.sum(np.square(x), axis=axes, keepdims=keepdims)
+    return np.where(squares == 0.0, 0.0, np.sqrt(np.where(squares == 0.0, 1.0, squares)))
+
+
+def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if not isinstance(ord, (int, float)):
+        raise ValueError(f"norm: ord={ord!r} is no norm of a vector")
+    if ord == 0:
+        return np.sum((x != 0.0).astype(x.dtype), axis=axes, keepdims=keepdims)
+    if math.isinf(ord):
+        return (np.max if ord > 0 else np.min)(np.abs(x), axis=axes, keepdims=keepdims)
+    if ord == 1:
+        return np.sum(np.abs(x), axis=axes, keepdims=keepdims)
+    return np.power(np.sum(np.power(np.abs(x), ord), axis=axes, keepdims=keepdims), 1.0 / ord)
+
+
+def _floating(x: Any) -> TracedArray:
+    array = as_traced(x)
+    if array.dtype.kind == "f":
+        return array
+    converted: TracedArray = array.astype(F64)
+    return converted
+
+
+def _square(a: Any, name: str) -> TracedArray:
+    array = _floating(a)
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        raise ShapeError(f"{name}: the shape {array.shape} is not that of square matrices, (..., n, n)\n    {array._origin()}",
+                         find_user_location())
+    return array
+
+
+def _common(a: TracedArray, b: Any) -> tuple[TracedArray, TracedArray]:
+    """Both in the wider of the two dtypes."""
+    b = _floating(b)
+    dtype = np.result_type(a.dtype, b.dtype)
+    return a.astype(dtype), b.astype(dtype)
+
+
+def _solved(name: str, a: TracedArray, b: TracedArray, solver: Callable[[Any, Any], Any]) -> Any:
+    """`solver` of matrices with equal stacks."""
+    vector = b.ndim == 1
+    right: Any = b[:, None] if vector else b
+    if not b.ndim or right.shape[-2] != a.shape[-1]:
+        raise ShapeError(f"{name}: matrices {a.shape} do not fit to a right-hand side of shape {b.shape}"
+                         f"\n    operand 1: {a._origin()}\n    operand 2: {b._origin()}", find_user_location(),
+                         hint="b is a vector where it has one dimension, else (..., n, k)")
+    try:
+        stack = np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ShapeError(f"{name}: the stacks of {a.shape} and {b.shape} cannot be broadcast together", find_user_location()) from None
+    right = np.broadcast_to(right, (*stack, *right.shape[-2:]))
+    if right.size:
+        right = solver(np.broadcast_to(a, (*stack, *a.shape[-2:])), right)
+    return right[..., 0] if vector else right
+
+
+def _transposed(a: Any) -> Any:
+    return np.swapaxes(a, -2, -1)
