@@ -23,10 +23,13 @@ from adjit.runtime.record_fields import array_node, code_fields, constant_node, 
 from adjit.runtime.tensor_program import TensorProgram
 from adjit.runtime.tensor_record import tensor_fields
 from adjit.tracer.box import ByReference
-from adjit.tracer.guards import Source, Sources, read_cell, read_item
+from adjit.tracer.guards import Source, Sources, read_cell, read_item, sample
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
+
+MOST_WORDS = 64
+"""Of an array read in Python whose content the entry compares itself: some 20 ns."""
 
 
 def make_program_record(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None) -> ProgramRecord | None:
@@ -106,7 +109,11 @@ def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, pa
             raise UnsuitedError
         captures += [array_node(memory, params[index], index), memory.identity(array)]
     guards: list[int] = []
-    ask = bool(sources.frozen or sources.read)
+    ask = bool(sources.frozen)
+    for source, content in sources.read:
+        guard = _content_guard(memory, source, content)
+        ask = ask or guard is None
+        guards += guard or ()
     for source in (*sources.fixed, *(source for _, source in sources.captured)):
         guard = _guard(memory, source)
         if guard is None:
@@ -157,6 +164,20 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
     if type(container) is list:
         return record_words(GUARD, {"kind": Guard.LIST, "place": memory.identity(container), "key": key, "value": wanted})
     return None
+
+
+def _content_guard(memory: Memory, source: Source, content: int) -> list[int] | None:
+    """The words of a guard of what is in a short vector, as bounds of slices are; None where Python has to look."""
+    array = source.value
+    if type(array) is not np.ndarray or (array.ndim, array.itemsize) != (1, 8) or not array.flags.c_contiguous:
+        return None
+    if not 0 < array.size <= MOST_WORDS:
+        return None
+    copy = array.copy()
+    if sample(copy) != content:     # it was changed since the trace
+        return None
+    return record_words(GUARD, {"kind": Guard.CONTENT, "place": memory.identity(array), "key": memory.words(copy.view(np.int64).tolist()),
+                                "value": array.size})
 
 
 def _content(owner: type) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ import adjit
 from adjit.codegen.native.entry import object_layout
 from adjit.codegen.native.entry.compile_entry import compile_entry, entry_text
 from adjit.errors import AdjitError
+from adjit.runtime import program_record
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.entry_records import MOST_PROGRAMS
 from adjit.runtime.native_entry import callable_type
@@ -229,6 +230,32 @@ def test_what_the_function_reaches_is_looked_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delitem(globals(), "SCALE")
     with pytest.raises(NameError):
         function_(X)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64, np.int32])
+def test_vectors_that_decide_shapes_are_compared(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of eight bytes an element without Python."""
+    looked = []
+    holds = program_record._all_holds
+    monkeypatch.setattr(program_record, "_all_holds", lambda sources: looked.append(sources) or holds(sources))
+    bounds = np.array([0, 2, 3], kind)
+
+    def function(v):
+        return np.sum(v[:int(bounds[1])]) + 10 * np.sum(v[int(bounds[1]):int(bounds[2])])
+
+    vector = np.array([1.0, 2.0, 4.0])
+    function_ = hot(function, vector)
+    assert runs_natively(function_, vector)
+    assert bool(looked) == (kind is np.int32)
+    assert function_(vector) == 43
+    bounds[1] = 1
+    assert function_(vector) == 61
+    assert hot(function_, vector)(vector) == 61
+    bounds[1] = 2
+    assert function_(vector) == 43
+    bounds.resize(2, refcheck=False)
+    with pytest.raises(IndexError):
+        function_(vector)
 
 
 def test_what_only_python_can_look_at() -> None:

@@ -62,7 +62,7 @@ class Sources:
             if fingerprint(array) != content:
                 return None
         for source, content in self.read:
-            if _sample(source.value) != content:
+            if sample(source.value) != content:
                 return None
         arrays = self.arrays
         for index, source in self.captured:
@@ -92,7 +92,7 @@ class Sources:
         if any(fingerprint(array) != content for array, content in self.frozen):
             return "the content of a mask that decides a shape changed"
         for source, content in self.read:
-            if _sample(source.value) != content:
+            if sample(source.value) != content:
                 return f"the content of {source.path}, which is no input of the program (but read in Python, as {source.path}[0]), changed"
         if self.current() is None:
             names = ", ".join(dict.fromkeys(source.path for index, source in self.captured if source.read() is not self.arrays[index]))
@@ -135,11 +135,11 @@ def make_sources(before: dict[str, Source], after: dict[str, Source], captures: 
         fixed.append(source)
         if isinstance(source.value, np.ndarray) and not source.value.dtype.hasobject \
                 and not any(np.may_share_memory(source.value, capture.array) for capture in captures):
-            read.append((source, _sample(source.value)))
+            read.append((source, sample(source.value)))
     return Sources(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(frozen), tuple(read))
 
 
-def _sample(array: np.ndarray) -> int:
+def sample(array: np.ndarray) -> int:
     """A checksum of the content; of elements spread over it where that would take long at every call."""
     if array.nbytes <= _MAX_BYTES:
         return fingerprint(array)

@@ -168,9 +168,26 @@ def _write_holds(text: RoutineText) -> None:
                 found.set(text.let(f"inttoptr i64 {text.load(place, layout.SIZE)} to ptr"))
             with text.when(text.compare("eq", kind, int(Guard.ATTRIBUTE))):
                 found.set(text.call("ptr", "@attribute", f"ptr {place}", f"ptr {text.load(guard, GUARD['key'], 'ptr')}"))
+            with text.when(text.compare("eq", kind, int(Guard.CONTENT))):
+                _check_content(text, guard, place)
+                found.set(value)
             with text.when(text.differ(found.now, value)):
                 text.give("i1 false")
         text.give("i1 true")
+
+
+def _check_content(text: RoutineText, guard: str, array: str) -> None:
+    """Give up where an array has not the length and the words that a guard wants."""
+    with text.when(text.compare("ne", text.load(array, layout.RANK, "i32"), 1, "i32")):
+        text.give("i1 false")
+    count, words = text.load(guard, GUARD["value"]), text.load(guard, GUARD["key"], "ptr")
+    with text.when(text.compare("ne", text.load(text.load(array, layout.SHAPE, "ptr")), count)):
+        text.give("i1 false")
+    data = text.load(array, layout.DATA, "ptr")
+    with text.times(count) as index:
+        there, wanted = text.load(text.element(data, index)), text.load(text.element(words, index))
+        with text.when(text.compare("ne", there, wanted)):
+            text.give("i1 false")
 
 
 def _write_apart(text: RoutineText) -> None:

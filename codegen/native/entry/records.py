@@ -103,6 +103,7 @@ class Guard(IntEnum):
     LIST = 2
     SIZE = 3        # the number of items of a dict or list
     ATTRIBUTE = 4
+    CONTENT = 5     # the words of an array of one dimension: `value` of them, as at `key`
 
 
 GUARD = _record("kind", "place", "key", "value")
