@@ -607,7 +607,7 @@ def test_steps_of_a_region_that_are_worth_it_go_to_the_threads(loop: str, monkey
         return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(step)(places, 0, tasks)
 
     pool = ctypes.c_void_p(ctypes.cast(launch, ctypes.c_void_p).value)
-    monkeypatch.setattr(NativeExecutable, "pool", SimpleNamespace(address=ctypes.addressof(pool)))
+    monkeypatch.setattr(NativeExecutable, "pool_of_call", lambda self: SimpleNamespace(address=ctypes.addressof(pool)))
 
     @aj.compile(backend="native", threads=2)
     def power(h: Any, a: Any) -> Any:
