@@ -87,7 +87,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             executable = NativeExecutable(code, lambda: pipeline.final, threads)
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
         if threads > 1:
-            begin_early(graph)
+            begin_early(graph, target)
     result = run_passes()
     passed = time.perf_counter()
     made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals)

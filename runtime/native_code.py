@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.native.artifact import Artifact
+from adjit.codegen.object_code import begin
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.cost import cost_of
 from adjit.ir.dataclass import dataclass
@@ -59,12 +60,14 @@ def native_target() -> Target:
     return target
 
 
-def begin_early(graph: Graph) -> None:
-    """Have another thread make the thread pool while the passes run over a traced graph, where it is so large that its first call will
-    wait for the pool.
+def begin_early(graph: Graph, target: Target) -> None:
+    """While the passes run over a traced graph, have another thread do what its first call would wait for: make the thread pool, where
+    the graph is that large, else begin with LLVM.
     """
     if cost_of(graph).operations >= LARGE:
         TEAM_CODE.start()
+    else:
+        begin(target)
 
 
 def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1,

@@ -270,6 +270,15 @@ def test_small_products_need_no_table() -> None:
     assert not plan_product(dense_product(64, 64, 64, "f32"), TARGETS["avx512"]).written_out
 
 
+@pytest.mark.parametrize(("shape", "transpose_b", "kernel"), [
+    ((1, 20, 1000), True, "adjit_dots_1x8_rest4_along_f64x8"), ((1, 1000, 20), False, "adjit_tile_1x8_8_4_chains4_f64x8"),
+    ((2048, 20, 20), False, "adjit_tile_8x8_8_4_f64x8")])
+def test_a_column_of_equal_tiles_needs_no_driver(shape: tuple[int, int, int], transpose_b: bool, kernel: str) -> None:
+    written = write_product(dense_product(*shape, "f64", transpose_b=transpose_b), TARGETS["avx512"])
+    assert list(written.shared) == [kernel]
+    assert f"call void @{kernel}(" in written.own["adjit_product"]
+
+
 def test_dot_products_go_along_a_row_and_down_rows() -> None:
     """B is read once, whichever of C's sides has more tiles."""
     row, rows = (plan_product(dense_product(n, 784, 512, "f32", transpose_b=True), TARGETS["avx512"]) for n in (4, 16))

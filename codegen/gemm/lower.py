@@ -4,8 +4,9 @@
     code.plan       # tiles of 8 x 3 vectors, 16 x 11 of them, k in 3, B copied, split by columns
 
 The entry is `void adjit_product(A, B, C, int64 low, int64 high)`; tasks are numbered from 0 to `plan.tasks`. Each writes elements of C of
-its own, so that any division among threads gives the same bits. It hands the plan, as a table, to the one driver of all products; a small
-product is written out, with all strides known, since the driver would take a part of its time.
+its own, so that any division among threads gives the same bits. It hands the plan, as a table, to the one driver of all products, or,
+where C is a column of equal tiles, to the kernel of a tile; a small product is written out, with all strides known, since the driver would
+take a part of its time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from adjit.codegen.gemm.dot_products import dot_kernel
 from adjit.codegen.gemm.driver import DRIVER, driver
-from adjit.codegen.gemm.kernels import Kernel
+from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
 from adjit.codegen.gemm.panels import copy_kernel, strips_kernel, turn_kernel
 from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
@@ -36,13 +37,14 @@ class ProductText:
     """A product in LLVM text, and the plan it follows.
 
     `own` has the entry under the name `SYMBOL`, and its table, where it has one, under `TABLE`; `shared` has the functions of all
-    products by name.
+    products by name. `is_call`: the entry does no more than call one of them.
     """
 
     plan: Plan
     own: dict[str, str]
     shared: dict[str, str]
     declarations: frozenset[str]
+    is_call: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +94,15 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
                 panel = text.let(f"alloca [{plan.panel_elements * plan.beside} x {text.scalar}], align 64")
             if plan.written_out:
                 _write_out(text, plan, a, b, panel, kernels, prologue, epilogue, more)
+            elif finish is None and _is_column(plan_of_kernels(plan)):
+                _call_kernel(text, plan_of_kernels(plan), a, b, *kernels.values())
             else:
                 kernels["driver"] = driver()
                 text.do(f"call void @{DRIVER}(ptr @{TABLE}, ptr {a}, ptr {b}, ptr %C, ptr {strips}, ptr {panel}, ptr {more}, "
                         "i64 %low, i64 %high)")
     own[SYMBOL] = text.functions[SYMBOL]
     declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
-    return ProductText(plan, own, {kernel.name: kernel.text for kernel in kernels.values()}, declarations)
+    return ProductText(plan, own, {kernel.name: kernel.text for kernel in kernels.values()}, declarations, not plan.written_out)
 
 
 def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:
@@ -135,6 +139,22 @@ def _tile_kind(plan: Plan, rows: int, counts: tuple[int, ...]) -> TileKind:
 
 def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
     return len(plan.parts) == 1 and plan.product.inner * rows * len(counts) <= UNROLLED
+
+
+def _is_column(plan: Plan) -> bool:
+    """Whether C is equal tiles below each other, each of them a task or all of them one, which need no driver."""
+    in_place, tiled = plan.a == plan.b == "in place", len({*plan.tiles}) == len(plan.panels) == len(plan.parts) == 1
+    return plan.product.batch == 1 and in_place and tiled and (plan.axis != "rows" or plan.tasks == len(plan.tiles))
+
+
+def _call_kernel(text: VectorText, plan: Plan, a: str, b: str, kernel: Kernel) -> None:
+    """The tiles of a column, which the kernel of one goes through by itself. `plan` is as `plan_of_kernels` has it."""
+    p, rows = plan.product, plan.tiles[0]
+    first, count = ("%low", text.let("sub i64 %high, %low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
+    row, row_a, row_c = text.let(f"mul i64 {first}, {rows}"), 1 if p.transpose_a else p.row_a, 1 if plan.dots == "along" else p.row_c
+    here, goal, apart = text.at(a, (row, row_a)), text.at("%C", (row, row_c)), rows * row_a * p.element_bytes
+    text.do(f"call void @{kernel.name}(ptr {here}, ptr {b}, ptr {goal}, i64 {plan.parts[0]}, i64 {FIRST | LAST}, ptr @{TABLE}, "
+            f"i64 {count}, i64 {apart}, i64 {row}, i64 0, ptr null, ptr null)")
 
 
 def _write_out(text: VectorText, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from adjit.codegen.gemm.driver import DRIVER
 from adjit.codegen.gemm.lower import SYMBOL, TABLE, ProductText, write_product
 from adjit.codegen.gemm.product import product_of
 from adjit.codegen.llvm_text import GLUE
@@ -38,7 +37,7 @@ def lower_matmul(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ..
 def product_step(written: ProductText, result: int) -> StepCode:
     """The step of a product whose result has this number among the places; those before are A and B first, and what else it reads."""
     body = written.own[SYMBOL].partition("\nentry:\n")[2].replace("ret void", "ret i64 0")
-    attributes = GLUE if f"@{DRIVER}(" in body else "nounwind"
+    attributes = GLUE if written.is_call else "nounwind"
     own = {**written.own, SYMBOL: _ENTRY.format(signature=SIGNATURE, attributes=attributes, result=result, body=body)}
     text = "\n".join(own.values()).replace(f"@{TABLE}", "@step.plan")
     work = written.plan.product.multiplications / written.plan.lanes * NANOSECONDS_A_VECTOR

@@ -39,10 +39,24 @@ def _parts(numerator: int, denominator: int, *digits: int) -> tuple[float, ...]:
     return tuple(parts)
 
 
+def _fraction(value: str) -> tuple[int, int]:
+    whole, _, rest = value.partition(".")
+    return int(whole + rest), 10 ** len(rest)
+
+
 @cache
 def _parts_of(value: str, *digits: int) -> tuple[float, ...]:
-    whole, _, rest = value.partition(".")
-    return _parts(int(whole + rest), 10 ** len(rest), *digits)
+    return _parts(*_fraction(value), *digits)
+
+
+def in_units(value: str, bits: int) -> int:
+    """`value` in units of 2^-bits.
+
+    >>> in_units(PI, 8)
+    804
+    """
+    numerator, denominator = _fraction(value)
+    return (numerator << bits) // denominator
 
 
 def pair(value: str, x: Value) -> tuple[float, float]:

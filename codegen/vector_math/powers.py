@@ -8,7 +8,6 @@ In float32 2^(y log2 x) in the same way; without fma by way of float64, which ha
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import cache
 
 from adjit.codegen.vector_math.building_blocks import (
@@ -28,7 +27,7 @@ from adjit.codegen.vector_math.building_blocks import (
     two_product,
 )
 from adjit.codegen.vector_math.coefficients import COEFFICIENTS
-from adjit.codegen.vector_math.constants import LN2, LOG2_E, pair, short_pair
+from adjit.codegen.vector_math.constants import LN2, LOG2_E, in_units, pair, short_pair
 from adjit.codegen.vector_math.exponential import EXP_RANGE
 from adjit.codegen.vector_math.language import (
     Value,
@@ -96,18 +95,27 @@ def hypot(x: Value, y: Value) -> Value:
 _CELLS = 7
 """Binary digits of the index into the tables."""
 _BASE = bits_of(math.sqrt(0.5), 64) >> (52 - _CELLS) << (52 - _CELLS)
-_GRID = 2**42
-"""What the large parts of logarithms are whole multiples of one over: so short that k ln2 and their sum are exact."""
+_GRID = 42
+"""The large parts of logarithms are whole multiples of 2^-42: so short that k ln2 and their sum are exact."""
+_UNIT = 160
+"""Logarithms are computed in units of 2^-160."""
 
 
-def _log_of_ratio(a: int, b: int) -> Fraction:
-    """log(a / b) to 150 bits, for numbers that are near each other: 2 arctanh((a - b) / (a + b))."""
-    one, difference, total = 1 << 160, a - b, a + b
+def _log_of_ratio(a: int, b: int) -> int:
+    """log(a / b) in units, for numbers that are near each other: 2 arctanh((a - b) / (a + b))."""
+    one, difference, total = 1 << _UNIT, a - b, a + b
     power, result, k = one * difference // total, 0, 1
     while power not in (0, -1):
         result += power // k
         power, k = power * difference**2 // total**2, k + 2
-    return Fraction(2 * result, one)
+    return 2 * result
+
+
+def _on_grid(log: int, grid: int) -> tuple[float, float]:
+    """A logarithm as a whole multiple of 2^-grid, and the rest."""
+    spare = _UNIT - grid
+    large = (log + (1 << (spare - 1))) >> spare
+    return math.ldexp(large, -grid), math.ldexp(log - (large << spare), -_UNIT)
 
 
 @cache
@@ -117,11 +125,10 @@ def _log_tables() -> tuple[tuple[float, ...], ...]:
     for i in range(1 << _CELLS):
         ends = (float_of(_BASE + (j << (52 - _CELLS)), 64) for j in (i, i + 1))
         inverse = round(2 * 128 / sum(ends))
-        log = _log_of_ratio(128, inverse)
-        high = Fraction(round(log * _GRID), _GRID)
+        log, rest = _on_grid(_log_of_ratio(128, inverse), _GRID)
         inverses.append(inverse / 128)
-        logs.append(float(high))
-        rests.append(float(log - high))
+        logs.append(log)
+        rests.append(rest)
     return tuple(inverses), tuple(logs), tuple(rests)
 
 
@@ -143,13 +150,12 @@ def _log_pair(x: Value) -> Pair:
     cell = (shifted >> (f.mantissa - _CELLS)) & ((1 << _CELLS) - 1)
     names = ("power_inverse", "power_log", "power_log_rest")
     r, log, rest = (x.emitter.lookup(name, table, cell, x.type) for name, table in zip(names, _log_tables(), strict=True))
-    exact = Fraction(LN2)
-    ln2 = Fraction(round(exact * _GRID), _GRID)
+    ln2, ln2_low = _on_grid(in_units(LN2, _UNIT), _GRID)
     t = plus_product(like(x, -1.0), m, r)
-    a, a_low = fast_two_sum(fma(k, float(ln2), log), t)
+    a, a_low = fast_two_sum(fma(k, ln2, log), t)
     square, square_low = two_product(t, t * -0.5)
     high, high_low = fast_two_sum(a, square)
-    low = (fma(k, float(exact - ln2), rest) + a_low) + (square_low + high_low)
+    low = (fma(k, ln2_low, rest) + a_low) + (square_low + high_low)
     return high, fma(t * square, polynomial(t, "POW_LOG"), low)
 
 
@@ -174,7 +180,7 @@ def _power_of_positive(a: Value, y: Value) -> Value:
 _SHORT_CELLS = 5
 _SHORT_BASE = bits_of(0.75 + 2.0**-7, 32)   # so that 1 is inside of a part
 _SHORT_START = _SHORT_BASE & 0x7FFFFF | 0x800000
-_SHORT_GRID = 2**15
+_SHORT_GRID = 15
 
 
 @cache
@@ -187,11 +193,10 @@ def _log2_tables() -> tuple[tuple[float, ...], ...]:
     for i in range(1 << _SHORT_CELLS):
         ends = (float_of(_SHORT_BASE + (j << (23 - _SHORT_CELLS)), 32) for j in (i, i + 1))
         inverse = round(2 * 64 / sum(ends))
-        log = _log_of_ratio(64, inverse) / Fraction(LN2)
-        high = Fraction(round(log * _SHORT_GRID), _SHORT_GRID)
+        log, rest = _on_grid((_log_of_ratio(64, inverse) << _UNIT) // in_units(LN2, _UNIT), _SHORT_GRID)
         inverses.append(inverse / 64)
-        logs.append(float(high - (_SHORT_BASE - _SHORT_START >> 23)))
-        rests.append(float(log - high))
+        logs.append(log - (_SHORT_BASE - _SHORT_START >> 23))
+        rests.append(rest)
     return tuple(inverses), tuple(logs), tuple(rests)
 
 
