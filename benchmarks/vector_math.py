@@ -68,7 +68,7 @@ def kernel_text(name: str, dtype: str, bits: int, fused: bool) -> str:
     """The function as a loop of whole vectors, which is what kernels of machine code consist of."""
     definition, arity = (UNARY | BINARY)[name], 2 if name in PAIRED else 1
     element, width = llvm_type(dtype), bits // int(dtype[1:])
-    printer = LLVMPrinter(fused, width, scaling=bits == 512)
+    printer = LLVMPrinter(fused, width, avx512=bits == 512)
     result = definition(*(Value(printer, f"%x{i}", dtype) for i in range(arity)))
     vector, last = printer.type_text(dtype), printer.lines
     labels = [line[:-1] for line in last if line.startswith("join")]

@@ -33,8 +33,8 @@ class Target:
         return "generic" if self.triple.startswith("aarch64") else "x86-64"
 
     @property
-    def scales(self) -> bool:
-        """Whether one instruction multiplies by a power of two, also where that is no normal number."""
+    def avx512(self) -> bool:
+        """Whether it has AVX-512's instructions for exponents and mantissas, and for tables in registers."""
         return "avx512f" in self.features
 
     @property

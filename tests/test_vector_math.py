@@ -94,9 +94,9 @@ class Loop:
 class VectorLoop(Loop):
     """A function over arrays of whole vectors of so many bits, printed as kernels of native programs have it."""
 
-    def __init__(self, name: str, type: str, bits: int, scaling: bool) -> None:
+    def __init__(self, name: str, type: str, bits: int, avx512: bool) -> None:
         arity = 1 if name in UNARY else 2
-        printer = LLVMPrinter(True, bits // FORMATS[int(type[1:])].bits, scaling)
+        printer = LLVMPrinter(True, bits // FORMATS[int(type[1:])].bits, avx512)
         result = (UNARY | BINARY)[name](*(Value(printer, f"%x{i}", type) for i in range(arity)))
         vector = printer.type_text(type)
         parameters = ", ".join(f"{vector} %x{i}" for i in range(arity))
@@ -224,9 +224,9 @@ def test_instructions_of_avx512_give_the_same_bits(name: str, type: str) -> None
         arrays = point_pairs(DTYPES[type], 2_000, name == "power")
     whole = arrays[0].size // 16 * 16
     arrays = tuple(array[:whole] for array in arrays)
-    expected = VectorLoop(name, type, 256, scaling=False)(*arrays)
+    expected = VectorLoop(name, type, 256, avx512=False)(*arrays)
     for bits in (128, 256, 512):
-        computed = VectorLoop(name, type, bits, scaling=True)(*arrays)
+        computed = VectorLoop(name, type, bits, avx512=True)(*arrays)
         same = (computed.view(f"i{computed.itemsize}") == expected.view(f"i{computed.itemsize}")) | np.isnan(computed) & np.isnan(expected)
         assert same.all(), (bits, [a[~same][:3] for a in arrays])
 

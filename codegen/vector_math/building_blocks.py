@@ -143,7 +143,7 @@ def nearest(x: Value, factor: float = 1.0) -> Whole:
 def power_of_two(whole: Whole, shift: int = 0) -> Value:
     """2^(n + shift), a normal number."""
     n, code = whole
-    if n.emitter.scales(n.type):
+    if n.emitter.takes_apart(n.type):
         return scale(2.0**shift, n)
     return to_float((code + (shift - n.format.bias)) << n.format.mantissa)
 
@@ -157,7 +157,7 @@ def _two_powers(code: Value) -> Pair:
 
 def times_power_of_two(y: Value, whole: Whole) -> Value:
     """2^n y for y next to 1, rounded where it is subnormal only: whichever way, the same bits."""
-    if y.emitter.scales(y.type):
+    if y.emitter.takes_apart(y.type):
         return scale(y, whole[0])
     a, b = _two_powers(whole[1])
     return y * a * b
@@ -165,10 +165,15 @@ def times_power_of_two(y: Value, whole: Whole) -> Value:
 
 def power_times_one_plus(q: Value, whole: Whole) -> Value:
     """2^n (1 + q), for 1 + q next to 1."""
-    if q.emitter.scales(q.type):
+    if q.emitter.takes_apart(q.type):
         return scale(q + 1.0, whole[0])
     a, b = _two_powers(whole[1])
     return fma(q, a, a) * b
+
+
+def zero_if_tiny(x: Value, size: Value) -> Value:
+    """x, and 0 where its `size` is such that only its first power matters: others might be subnormal, which takes some processors long."""
+    return select(size < 2.0 ** -(x.format.digits + 6), 0.0, x)
 
 
 def is_tiny(x: Value) -> Value:

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import math
 
-from adjit.codegen.vector_math.building_blocks import at_most, fast_two_sum, is_tiny, nearest, plus_product, polynomial, power_of_two
+from adjit.codegen.vector_math.building_blocks import (
+    at_most,
+    fast_two_sum,
+    is_tiny,
+    nearest,
+    plus_product,
+    polynomial,
+    power_of_two,
+    zero_if_tiny,
+)
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
 from adjit.codegen.vector_math.exponential import reduce_ln2
 from adjit.codegen.vector_math.language import Value, bits_of, copysign, fma, rare, select, sqrt, to_bits, to_float
@@ -77,7 +86,8 @@ def arctanh(x: Value) -> Value:
     c = to_float(power) + 1.0
     d = 2.0 - c
     s = plus_product(d, a, c) / plus_product(c, a, d)
-    z, scale = s * s, exponent_scale(f) / 2
+    root, scale = zero_if_tiny(s, a), exponent_scale(f) / 2
+    z = root * root
     high, low = short_pair(LN2, x)
     y = fma(k, high * scale, s + fma(s * z, polynomial(z, "ATANH_QUARTER"), k * (low * scale)))
     (y,) = rare(~(a < 1.0), lambda: (select(a.equals(1.0), math.inf, math.nan),), y)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from adjit.codegen.vector_math.building_blocks import fast_two_sum, flip, is_negative, polynomial, sign_of
+from adjit.codegen.vector_math.building_blocks import fast_two_sum, flip, is_negative, polynomial, sign_of, zero_if_tiny
 from adjit.codegen.vector_math.constants import HALF_PI, pair
 from adjit.codegen.vector_math.language import Value, copysign, fma, like, select, sqrt, to_bits
 
@@ -17,7 +17,8 @@ def _arcsin_parts(x: Value) -> tuple[Value, Value, Value]:
     """Whether |x| > 1/2; and s, t with arcsin(s) = s + t."""
     a = abs(x)
     big = a > 0.5
-    z = select(big, fma(a, -0.5, 0.5), a * a)
+    root = zero_if_tiny(a, a)
+    z = select(big, fma(a, -0.5, 0.5), root * root)
     s = select(big, sqrt(z), a)
     return big, s, (s * z) * polynomial(z, "ASIN")
 
@@ -38,8 +39,9 @@ def arccos(x: Value) -> Value:
 
 
 def _arctan_minus(t: Value) -> Value:
-    """arctan(t) - t for |t| <= 1."""
-    z = t * t
+    """arctan(t) - t for 0 <= t <= 1."""
+    root = zero_if_tiny(t, t)
+    z = root * root
     return (t * z) * polynomial(z, "ATAN")
 
 

@@ -87,8 +87,8 @@ class Emitter(ABC):
             return number
         return Value(self, self.literal(number, type), type)
 
-    def scales(self, type: str) -> bool:
-        """Whether the target has an instruction for `scale` on values of this type."""
+    def takes_apart(self, type: str) -> bool:
+        """Whether the target has instructions for `scale`, `exponent` and `mantissa` on values of this type."""
         return False
 
     def emit(self, code: str, type: str, *arguments: Value) -> Value:
@@ -199,8 +199,18 @@ def fma(a: Value, b: Value | Number, c: Value | Number) -> Value:
 
 
 def scale(x: Value | Number, n: Value) -> Value:
-    """x 2^n for a whole n, rounded once; only where the emitter `scales`."""
+    """x 2^n for a whole n, rounded once; only where the emitter `takes_apart`, as the next two."""
     return n.emitter.emit("scale", n.type, like(n, x), n)
+
+
+def exponent(x: Value) -> Value:
+    """The whole k with 2^k <= |x| < 2^(k + 1); -inf for zero, inf for infinity."""
+    return x.emitter.emit("exponent", x.type, x)
+
+
+def mantissa(x: Value) -> Value:
+    """x times a power of two, in 3/4..3/2; 1 for zero and infinity; NaN for negative numbers."""
+    return x.emitter.emit("mantissa", x.type, x)
 
 
 def sqrt(x: Value) -> Value: return x.emitter.emit("sqrt", x.type, x)

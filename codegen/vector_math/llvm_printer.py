@@ -32,6 +32,8 @@ _SIGNED = _UNSIGNED | {
 _BINARY = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "b": _UNSIGNED}
 _FLOAT_INTRINSICS = {"absolute": "fabs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
                      "copysign": "copysign", "maximum": "maximum", "minimum": "minimum"}
+_AVX512 = {"scale": ("scalef", ""), "exponent": ("getexp", ""), "mantissa": ("getmant", "15")}
+"""The instruction, and which interval and which signs: 3/4..3/2, 1 for -0.0 and NaN for negative numbers."""
 _LONGEST_INLINED = 60
 """Instructions of a branch that the vectoriser may run for all elements: the longest of those (power's) has 30."""
 UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}'
@@ -42,11 +44,11 @@ def llvm_type(type: str) -> str:
 
 
 class LLVMPrinter(Emitter):
-    """The text of one function body, `width` elements at a time (1: scalars); `scaling`: for a processor with AVX-512's `scalef`."""
+    """The text of one function body, `width` elements at a time (1: scalars); `avx512`: for a processor that has it."""
 
-    def __init__(self, fused: bool, width: int = 1, scaling: bool = False) -> None:
+    def __init__(self, fused: bool, width: int = 1, avx512: bool = False) -> None:
         super().__init__(fused)
-        self.width, self.scaling = width, scaling
+        self.width, self.avx512 = width, avx512
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.tables: dict[str, str] = {}
@@ -57,8 +59,8 @@ class LLVMPrinter(Emitter):
     def type_text(self, type: str) -> str:
         return llvm_type(type) if self.width == 1 else f"<{self.width} x {llvm_type(type)}>"
 
-    def scales(self, type: str) -> bool:
-        return self.scaling and self.width * int(type[1:]) in (128, 256, 512)
+    def takes_apart(self, type: str) -> bool:
+        return self.avx512 and self.width * int(type[1:]) in (128, 256, 512)
 
     def literal(self, number: Number, type: str) -> str:
         text = element_literal(number, type)
@@ -80,8 +82,8 @@ class LLVMPrinter(Emitter):
         if code == "negate":
             negation = f"fneg {source}" if first.kind == "f" else f"sub {source} {self.literal(0, first.type)},"
             return self._assign(f"{negation} {names[0]}")
-        if code == "scale":
-            return self._scale(type, arguments)
+        if code in _AVX512:
+            return self._avx512(code, type, arguments)
         return self._call(f"llvm.{_FLOAT_INTRINSICS[code]}.{self._suffix(type)}", self.type_text(type), arguments)
 
     def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -106,7 +108,7 @@ class LLVMPrinter(Emitter):
         self.tables[table_name] = f"@{table_name} = internal constant [{len(table)} x {element}] [{cells}], align 64"
         if self.width == 1:
             return Value(self, self._load(table_name, index.name, llvm_type(index.type), element), type)
-        if self.scales(type) and self.width * int(type[1:]) == 512 and len(table) <= 2 * self.width:
+        if self.takes_apart(type) and self.width * int(type[1:]) == 512 and len(table) <= 2 * self.width:
             return Value(self, self._permutation(table_name, index, type), type)
         places = self._assign(f"getelementptr {element}, ptr @{table_name}, {self.type_text(index.type)} {index.name}")
         vector, pointers, mask = self.type_text(type), f"<{self.width} x ptr>", f"<{self.width} x i1>"
@@ -152,13 +154,14 @@ class LLVMPrinter(Emitter):
             code = "sext" if x.kind == "i" else "zext"
         return self._assign(f"{code} {source} {x.name} to {target}")
 
-    def _scale(self, type: str, arguments: tuple[Value, ...]) -> str:
-        bits = self.width * int(type[1:])
-        vector, rounding = self.type_text(type), ", i32 4" if bits == 512 else ""      # 4: as everywhere else
-        intrinsic, lanes = f"@llvm.x86.avx512.mask.scalef.p{'s' if type == 'f32' else 'd'}.{bits}", f"i{max(self.width, 8)}"
-        self.declarations.add(f"declare {vector} {intrinsic}({vector}, {vector}, {vector}, {lanes}{rounding.removesuffix(' 4')})")
-        x, n = (argument.name for argument in arguments)
-        return self._assign(f"call {vector} {intrinsic}({vector} {x}, {vector} {n}, {vector} zeroinitializer, {lanes} -1{rounding})")
+    def _avx512(self, code: str, type: str, arguments: tuple[Value, ...]) -> str:
+        instruction, interval = _AVX512[code]
+        bits, vector, lanes = self.width * int(type[1:]), self.type_text(type), f"i{max(self.width, 8)}"
+        operands = [(vector, argument.name) for argument in arguments] + [("i32", interval)] * bool(interval)
+        operands += [(vector, "zeroinitializer"), (lanes, "-1")] + [("i32", "4")] * (bits == 512)      # all lanes, rounded as everywhere
+        intrinsic = f"@llvm.x86.avx512.mask.{instruction}.p{'s' if type == 'f32' else 'd'}.{bits}"
+        self.declarations.add(f"declare {vector} {intrinsic}({', '.join(type for type, _ in operands)})")
+        return self._assign(f"call {vector} {intrinsic}({', '.join(map(' '.join, operands))})")
 
     def _suffix(self, type: str) -> str:
         name = type if type[0] == "f" else llvm_type(type)

@@ -9,18 +9,35 @@ from __future__ import annotations
 
 import math
 
-from adjit.codegen.vector_math.building_blocks import Pair, plus_product, polynomial, split_polynomial, two_product
+from adjit.codegen.vector_math.building_blocks import Pair, plus_product, polynomial, split_polynomial, two_product, zero_if_tiny
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, LOG10_2, LOG10_E, pair, short_pair
-from adjit.codegen.vector_math.language import Format, Value, bits_of, convert, copysign, fma, like, rare, select, to_bits, to_float
+from adjit.codegen.vector_math.language import (
+    Format,
+    Value,
+    bits_of,
+    convert,
+    copysign,
+    exponent,
+    fma,
+    like,
+    mantissa,
+    rare,
+    select,
+    to_bits,
+    to_float,
+)
 
 
-def split_exponent(x: Value, least: float = 0.75) -> Pair:
-    """k and m with x = 2^k m, least <= m < 2 least; 1/2 <= least < 1.
+def split_exponent(x: Value) -> Pair:
+    """k and m with x = 2^k m, 3/4 <= m < 3/2.
 
-    Zero gives k = -inf, infinity gives inf, NaN and negative numbers give NaN, with m = 1: no special cases later.
+    Zero gives k = -inf, infinity gives inf, with m = 1; for NaN and negative numbers k or m is NaN: no special cases later.
     """
     f = x.format
-    base = bits_of(least, f.bits)
+    if x.emitter.takes_apart(x.type):
+        m = mantissa(x)
+        return exponent(x) - exponent(m), m
+    base = bits_of(0.75, f.bits)
     fraction = (1 << f.mantissa) - 1
     start = base & fraction | 1 << f.mantissa   # of the usual numbers: so that one comparison is enough
 
@@ -70,16 +87,11 @@ def _log_to_base(x: Value, log_of_e: str, log_of_2: tuple[float, float]) -> Valu
     return fma(k, log_of_2[0], p) + fma(k, log_of_2[1], small)
 
 
-def _split_for_polynomial(x: Value) -> Pair:
-    """k and f with x = 2^k (1 + f), for a polynomial in f: around 1, so that it has the fewest terms and little cancels."""
-    k, m = split_exponent(x, math.sqrt(0.5))
-    return k, m - 1.0
-
-
 def log2(x: Value) -> Value:
     if x.bits == 64:
         return _log_to_base(x, LOG2_E, (1.0, 0.0))
-    k, f = _split_for_polynomial(x)
+    k, m = split_exponent(x)
+    f = m - 1.0
     leading, rest = split_polynomial(f, "LOG2")
     return fma(f, rest, plus_product(k, f, leading))
 
@@ -88,7 +100,8 @@ def log10(x: Value) -> Value:
     log_of_2, log_of_2_low = short_pair(LOG10_2, x)
     if x.bits == 64:
         return _log_to_base(x, LOG10_E, (log_of_2, log_of_2_low))
-    k, f = _split_for_polynomial(x)
+    k, m = split_exponent(x)
+    f = m - 1.0
     leading, rest = split_polynomial(f, "LOG10")
     return plus_product(k * log_of_2, f, leading) + fma(f, rest, k * log_of_2_low)
 
@@ -120,7 +133,7 @@ def scaled_exponent(power: Value, bias: float | Value) -> Value:
 def log_of_one_plus(t: Value, t_low: Value | None, outside: Value, argument: Value, factor: float, of_zero: float) -> Value:
     """log(1 + t + t_low); where `outside`, log(argument factor), for huge arguments, or infinity; `of_zero` for 0, NaN for others.
 
-    `outside` has to hold for t above 2^60 and for all t that do not exceed -1.
+    `outside` has to hold for t above 2^125 (float64: 2^1021) and for all t that do not exceed -1.
     """
     f, scale = t.format, exponent_scale(t.format)
     low = like(t, 0.0) if t_low is None else t_low
@@ -135,7 +148,7 @@ def log_of_one_plus(t: Value, t_low: Value | None, outside: Value, argument: Val
     power = power_of_two_below(u, 0.75)
     inverse = to_float(2 * bits_of(1.0, f.bits) - power)
     k, g = scaled_exponent(power, bias), fma(t, inverse, inverse - 1.0)
-    small = log1p_minus(g)
+    small = log1p_minus(zero_if_tiny(g, abs(g)) if f.bits == 32 else g)
     if t_low is not None:
         small = fma(low, inverse, small)
     high_ln2, low_ln2 = short_pair(LN2, t)
@@ -143,14 +156,15 @@ def log_of_one_plus(t: Value, t_low: Value | None, outside: Value, argument: Val
 
 
 def log1p(x: Value) -> Value:
-    outside = ~((x > -1.0) & (x < 2.0**60))
+    outside = ~((x > -1.0) & (x < 2.0 ** (x.format.bias - 2)))
     return copysign(log_of_one_plus(x, None, outside, x + 1.0, 1.0, -math.inf), x)
 
 
 def log1p_of_unit(e: Value) -> Pair:
     """log(1 + e) for 0 <= e <= 1 as two terms: 1 + e is never rounded."""
     far = e > 0.5
-    f = select(far, e * 0.5 - 0.5, e)
+    half = e * 0.5 - 0.5
+    f = select(far, half, e)
     high, low = short_pair(LN2, e)
-    c = log1p_minus(f)
+    c = log1p_minus(select(far, half, zero_if_tiny(e, e)))
     return select(far, high, f), select(far, f + (c + low), c)

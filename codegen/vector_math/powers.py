@@ -89,7 +89,7 @@ def hypot(x: Value, y: Value) -> Value:
     scale = select(big, 2.0**shrink, select(small, 2.0**grow, 1.0))
     back = select(big, 2.0**-shrink, select(small, 2.0**-grow, 1.0))
     high, low = high * scale, low * scale
-    return select(a.equals(math.inf) | b.equals(math.inf), math.inf, sqrt(fma(high, high, low * low)) * back)
+    return select(a.equals(math.inf) | b.equals(math.inf), math.inf, sqrt(fma(low, low, high * high)) * back)
 
 
 _CELLS = 7

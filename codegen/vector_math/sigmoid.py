@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-from adjit.codegen.vector_math.building_blocks import at_least, fast_two_sum, quotient, two_sum
+from adjit.codegen.vector_math.building_blocks import at_least, fast_two_sum, quotient, two_sum, zero_if_tiny
 from adjit.codegen.vector_math.exponential import EXP_RANGE, exp_of_minus_abs, exp_of_reduced, reduce_ln2
 from adjit.codegen.vector_math.language import Value, select
 from adjit.codegen.vector_math.logarithmic import log1p_of_unit
 
 
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + e^-x), as a quotient with its rest: right down to the subnormal results. A rest that does not matter might be subnormal."""
+    """1 / (1 + e^-x), as a quotient with its rest: right down to the subnormal results."""
     e = exp_of_minus_abs(x)
     d, d_low = fast_two_sum(1.0, e)
-    return quotient(select(x < 0.0, e, 1.0), None, d, select(e < 2.0 ** -(x.format.digits + 6), 0.0, d_low))
+    return quotient(select(x < 0.0, e, 1.0), None, d, zero_if_tiny(d_low, e))
 
 
 def logaddexp(x: Value, y: Value) -> Value:

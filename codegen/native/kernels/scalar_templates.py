@@ -103,7 +103,7 @@ def template_of(op: Op, width: int, target: Target) -> Template:
 @cache
 def template(name: str, types: tuple[str, ...], converted: str, width: int, target: Target) -> Template:
     """The template of the op with this name on operands of these dtypes; `converted`: the dtype that a conversion gives."""
-    printer = LLVMPrinter(target.fma, width, target.scales)
+    printer = LLVMPrinter(target.fma, width, target.avx512)
     values = [Value(printer, f"%x{i}", type) for i, type in enumerate(types)]
     result = _definition(name, converted)(*values)
     if len(printer.lines) > _LONGEST_INLINED:
