@@ -316,3 +316,13 @@ def test_hooks(target: Target, transpose_a: bool, transpose_b: bool, shape: tupl
     c = np.zeros((rows, columns), "f4")
     entry(code)(left.ctypes.data, right.ctypes.data, c.ctypes.data, 0, code.plan.tasks)
     np.testing.assert_allclose(c, np.maximum(2 * (a.astype("f8") @ b) + 3, 0), rtol=0, atol=2 * tolerance(inner, "f32"))
+
+
+@pytest.mark.parametrize("columns", [256, 512, 240, 1024])
+def test_halves_of_the_panels_have_as_many_columns(columns: int) -> None:
+    plan = plan_product(dense_product(128, 300, columns, "f32"), TARGETS["avx512"])
+    assert plan.axis == "columns"
+    widths = [sum(counts) for counts in plan.panels]
+    half = -(-len(widths) // 2)
+    assert sum(widths) == columns
+    assert abs(2 * sum(widths[:half]) - columns) <= max(widths) * (len(widths) % 2)

@@ -103,10 +103,12 @@ def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
     a, b, c = operands
     apart = text.let(f"mul i64 {length}, {number(text, 'inner_a')}")
     wide = number(text, "wide_columns")
-    less = text.let(f"mul i64 {text.larger(text.let(f'sub i64 {panel}, ' + number(text, 'wide_panels')), 0)}, "
+    behind, narrow_panels = text.let(f"sub i64 {panel}, {number(text, 'wide_panels')}"), number(text, "narrow_panels")
+    less = text.let(f"mul i64 {text.smaller(text.larger(behind, 0), narrow_panels)}, "
                     f"{text.let(f'sub i64 {wide}, ' + number(text, 'narrow_columns'))}")
     column = text.let(f"sub i64 {text.let(f'mul i64 {panel}, {wide}')}, {less}")
-    narrow, last = (text.let(f"icmp sge i64 {panel}, {number(text, name)}") for name in ("wide_panels", "whole_panels"))
+    narrow = text.let(f"icmp ult i64 {behind}, {narrow_panels}")
+    last = text.let(f"icmp sge i64 {panel}, {number(text, 'whole_panels')}")
     kind = _select(text, last, "i64", "2", text.let(f"zext i1 {narrow} to i64"))
     b = _ahead(text, b, column, number(text, "source_column_b"))
     pack = text.let(f"load ptr, ptr {place(text, '%plan', 'pack_0', kind, 8)}, align 8")

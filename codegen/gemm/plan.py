@@ -221,6 +221,8 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     if p.transpose_a and p.inner and tiles and p.row_a * p.element_bytes >= FAR and len(panels) >= A_PANELS:
         blocks, axis = _blocks(tiles, together), "rows" if axis == "columns" else axis
         return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "copied", b, axis)
+    if axis == "columns":
+        panels = _balanced(panels, p, lanes)
     return Plan(p, lanes, swapped, "", _blocks(tiles, 1 if b == "in place" else together), panels, parts, chained, "in place", b, axis)
 
 
@@ -241,6 +243,15 @@ def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ..
     width = next((w for w in widths if vectors % w == 0), widths[0])
     ends = itertools.accumulate(equal_parts(vectors, width), initial=0)
     return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))
+
+
+def _balanced(panels: tuple[tuple[int, ...], ...], p: Product, lanes: int) -> tuple[tuple[int, ...], ...]:
+    """The panels with the narrow ones in the middle, so that threads, which begin with equal shares of them, have as many columns each."""
+    if p.columns % lanes:
+        return panels       # the last one has to be that which is not full
+    wide = [counts for counts in panels if counts == panels[0]]
+    before = -(-len(wide) // 2)
+    return (*wide[:before], *panels[len(wide):], *wide[before:])
 
 
 def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ NUMBERS = (
     "by_rows", "by_columns",                            # what tasks divide: 1 for one of them, or the batch
     "block", "larger_blocks",                           # tiles of a block, of which the first ones have one more
     "tiles", "large_tiles", "large_rows", "small_rows",
-    "panels", "wide_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
+    "panels", "wide_panels", "narrow_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
     "source_row_a", "source_inner_a", "source_inner_b", "source_column_b",
     "row_a", "inner_a", "inner_b", "row_c", "column_c",     # as the kernels of tiles find them
     "together", "beside", "panel",                      # tiles of a group, panels of a group, and bytes of a packed panel
@@ -50,13 +50,15 @@ def number(text: LLVMText, name: str, plan: str = "%plan") -> str:
 @dataclass(frozen=True, slots=True)
 class Kinds:
     """The kinds of tiles and panels of a plan: rows of large and small tiles, the columns of each vector of a wide, a narrow and the last
-    panel; None where there are no such. How many tiles are large, how many panels wide, and how many not the last one.
+    panel; None where there are no such. How many tiles are large, how many wide panels come first, how many narrow ones then, before more
+    wide ones, and how many are not the last one.
     """
 
     tiles: tuple[int, int | None]
     panels: tuple[tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None]
     large_tiles: int
     wide_panels: int
+    narrow_panels: int
     whole_panels: int
 
 
@@ -71,16 +73,17 @@ def plan_of_kernels(plan: Plan) -> Plan:
 
 
 def kinds_of(plan: Plan) -> Kinds:
-    """Larger tiles and panels come first, and are all equal; so are the others, up to the last panel."""
+    """Larger tiles come first, and are all equal; so are the others. Wide panels come before and behind narrow ones, up to the last."""
     tiles, panels = plan.tiles, plan.panels
     large = sum(rows == tiles[0] for rows in tiles)
     full = panels[0][0] if plan.dots else plan.lanes
     whole = sum(counts[-1] == full for counts in panels)
     wide = len(list(takewhile(lambda counts: counts == panels[0], panels[:whole])))
+    narrow = panels[wide] if wide < whole else None
     return Kinds(
         (tiles[0], tiles[-1] if large < len(tiles) else None),
-        (panels[0] if wide else None, panels[wide] if wide < whole else None, panels[-1] if whole < len(panels) else None),
-        large, wide, whole)
+        (panels[0] if wide else None, narrow, panels[-1] if whole < len(panels) else None),
+        large, wide, panels[:whole].count(narrow) if narrow else 0, whole)
 
 
 def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
@@ -101,7 +104,8 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
         "batch": p.batch, "tasks_each": plan.tasks_each, "by_rows": plan.axis == "rows", "by_columns": plan.axis == "columns",
         "block": least, "larger_blocks": sum(len(block) > least for block in plan.blocks),
         "tiles": len(plan.tiles), "large_tiles": kinds.large_tiles, "large_rows": kinds.tiles[0], "small_rows": kinds.tiles[1] or 0,
-        "panels": len(plan.panels), "wide_panels": kinds.wide_panels, "whole_panels": kinds.whole_panels,
+        "panels": len(plan.panels), "wide_panels": kinds.wide_panels,
+        "narrow_panels": kinds.narrow_panels, "whole_panels": kinds.whole_panels,
         "wide_columns": wide, "narrow_columns": narrow, "last_columns": last,
         "together": plan.together, "beside": plan.beside, "panel": plan.panel_elements * size, "parts": len(plan.parts)}
     starts = [sum(plan.parts[:k]) for k in range(len(plan.parts))]
