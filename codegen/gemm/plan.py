@@ -51,13 +51,13 @@ FAR = 2048
 A_PANELS = 3
 """Panels of B from which it pays to copy A, where that pays at all."""
 
-A_BYTES, A_NEAR = 512 << 10, 1 << 20
-"""Most of a part of A, copied and read in place, up to which it stays in the second cache while one panel of B after the other passes."""
+A_NEAR = 1 << 20
+"""Most of a part of A, read in place, up to which it stays in the second cache while one panel of B after the other passes."""
 
 A_GROUP, B_GROUP, B_GROUP_WIDE = 256 << 10, 512 << 10, 2 << 20
-"""Where there is more of A: bytes of tiles and of packed panels that pass each other before the next tiles come. A is read that much less
-often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048 rows in float64.
-Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache."""
+"""Where there is more of A, or it is copied: bytes of tiles and of packed panels that pass each other before the next tiles come. A is read
+that much less often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048 rows in
+float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache."""
 
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
@@ -135,16 +135,17 @@ class Plan:
     def together(self) -> int:
         """Tiles that a group of panels passes before the next tiles."""
         tile = max(self.parts) * self.product.element_bytes * self.tiles[0]
-        if self.dots or len(self.tiles) * tile <= (A_BYTES if self.a == "copied" else A_NEAR):
+        if self.dots or (self.a == "in place" and len(self.tiles) * tile <= A_NEAR):
             return len(self.tiles)
         return max(equal_parts(len(self.tiles), max(A_GROUP // tile, 1)))
 
     @property
     def beside(self) -> int:
-        """Panels that pass a group of tiles: where they are packed, one at once if all tiles are one group, else as many as stay near."""
+        """Panels that pass a group of tiles: where they are packed, as many as stay near, or one at once if all tiles are one group in
+        place."""
         if self.b == "in place":
             return len(self.panels)
-        if self.together == len(self.tiles):
+        if self.a == "in place" and self.together == len(self.tiles):
             return 1
         most = B_GROUP_WIDE if self.a == "copied" else B_GROUP
         return max(equal_parts(len(self.panels), max(most // (self.panel_elements * self.product.element_bytes), 1)))
