@@ -159,6 +159,7 @@ POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "far": ((1, 20, 50), {"sizes": (5, 6), "stride": (3, 5)}),
     "gaps": ((1, 20, 50), {"sizes": (3, 2), "stride": (4, 3), "low": (1, 1), "high": (1, 0)}),
     "dilated": ((1, 9, 40), {"sizes": (2, 3), "stride": (1, 2), "dilation": (3, 2)}),
+    "one row, dilated": ((1, 9, 40), {"sizes": (1, 2), "stride": (2, 3), "dilation": (2, 1), "low": (1, 0)}),
     "tall": ((1, 45, 19), {"sizes": (18, 3), "stride": (2, 2), "low": (3, 1), "high": (2, 0), "dilation": (2, 1)}),
     "wide": ((1, 5, 90), {"sizes": (2, 34), "stride": (1, 2), "low": (0, 9), "high": (1, 3)}),
     "one row": ((2, 3, 40), {"sizes": (1, 4), "stride": (1, 3), "low": (0, 2), "high": (0, 2)}),

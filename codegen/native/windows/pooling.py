@@ -33,6 +33,7 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
         return ()
     missing = 3 - rank
     given = {name: (0 if name in ("low", "high", "interior") else 1,) * missing + attrs[name] for name in ("sizes", *ATTRIBUTES)}
+    given["dilation"] = tuple(1 if size == 1 else apart for size, apart in zip(given["sizes"], given["dilation"], strict=True))
     sliding = Sliding((1,) * missing + x.shape[x.rank - rank:], **given)
     text = PanelText(target, short_name(x.dtype))
     planes, elements, windows = prod(x.shape[:x.rank - rank]), prod(sliding.lengths), prod(sliding.counts)
@@ -153,8 +154,7 @@ def _lie_apart(s: Sliding) -> bool:
     """Whether windows do not meet, and are small: then they write all rows and columns up to the next."""
     deep, high, wide = s.sizes
     return (deep == s.stride[0] == s.lengths[0] == 1 and s.low[0] == s.high[0] == 0 and high <= s.stride[1] <= UNROLLED
-            and wide <= s.stride[2] <= NEAR and high * wide <= UNROLLED
-            and all(size == 1 or dilation == 1 for size, dilation in zip(s.sizes, s.dilation, strict=True)))
+            and wide <= s.stride[2] <= NEAR and high * wide <= UNROLLED and s.dilation == (1, 1, 1))
 
 
 def _windows_to_write(w: WindowWriter, result: str) -> Iterator[Place]:
