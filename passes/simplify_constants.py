@@ -111,6 +111,15 @@ def sum_constant(op: Op, graph: Rewriter) -> Value | None:
     return filled(op.result, total + 0.0)
 
 
+@CONSTANTS.rule("broadcast")
+def count_in_place(op: Op, graph: Rewriter) -> Value | None:
+    """broadcast(iota) -> iota: a kernel has one place for each value, and rows beside columns take two."""
+    made = graph.maker(op.operands[0], "iota")
+    if made is None or made.result.type.shape[made.attrs["axis"]] == 1:
+        return None
+    return ops.iota(dtype=made.attrs["dtype"], shape=op.result.type.shape, axis=op.attrs["axes"][made.attrs["axis"]])
+
+
 @CONSTANTS.rule("iota")
 def count_to_one(op: Op, graph: Rewriter) -> Value | None:
     """Counting along an axis of size 1 gives zeros."""

@@ -12,6 +12,7 @@ from backends import BACKENDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adjit import numpy
 from adjit.runtime.compiled import compile
 
 SHAPES = ((4, 3), (4, 3), (3,), (), (1, 3))
@@ -86,3 +87,16 @@ def test_agrees_with_numpy(backend: str, program: Program, donated: set[str]) ->
         fresh = [result for result in results if isinstance(result, np.ndarray)]
         for index, result in enumerate(fresh):
             assert not any(np.shares_memory(result, other) for other in (*fresh[index + 1:], *kept))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_count_rows_and_columns_of_one_kernel(backend):
+    """A mask of what comes before what, as attention has it."""
+    @compile(backend=backend)
+    def mask(x):
+        places = numpy.arange(4)
+        return places[:, None] < places, np.sum(np.where(places[:, None] <= places, x, 0.0))
+
+    before, total = mask(np.arange(16.0).reshape(4, 4))
+    assert np.array_equal(before, np.triu(np.ones((4, 4), bool), 1))
+    assert total == np.sum(np.triu(np.arange(16.0).reshape(4, 4)))
