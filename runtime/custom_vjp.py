@@ -26,10 +26,12 @@ from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 
 Function = Callable[..., Any]
 
-SELF_CALLS = 3
-"""How often a rule that calls its own function is traced into itself. All derivatives up to this order use the rule."""
+ORDERS = 3
+"""All derivatives up to this order use the rule: calls in a rule within a rule within a rule are calls of the function's own code. Each
+order is traced, and rules call themselves."""
 
-_nesting: ContextVar[dict[custom_vjp, int]] = ContextVar("_nesting")
+_order: ContextVar[int] = ContextVar("_order", default=0)
+_traced: ContextVar[dict[Any, _Call] | None] = ContextVar("_traced", default=None)
 
 
 class custom_vjp:
@@ -76,21 +78,48 @@ class custom_vjp:
         if self.rule is None:
             raise TraceError(f"{describe(self)} is a custom_vjp without a rule", find_user_location(),
                              hint="call .defvjp(forward, backward) on it first")
-        with self._nested() as depth:
-            if depth > SELF_CALLS:
-                return self.fun(*args, **kwargs)
-            return _Call(self.fun, *self.rule, _positional(self.fun, args, kwargs)).emit()
+        if _order.get() >= ORDERS:
+            return self.fun(*args, **kwargs)
+        given = _positional(self.fun, args, kwargs)
+        with _shared_traces() as known:
+            key = self, _order.get(), *_signature(given)
+            call = known.get(key)
+            if call is None:
+                call = _Call(self.fun, *self.rule, given)
+                if not call.closed:
+                    known[key] = call
+            return call.emit(given)
 
-    @contextmanager
-    def _nested(self) -> Iterator[int]:
-        """How many calls of this function are being traced within each other, this one included."""
-        counts = _nesting.get({})
-        depth = counts.get(self, 0) + 1
-        token = _nesting.set({**counts, self: depth})
-        try:
-            yield depth
-        finally:
-            _nesting.reset(token)
+
+@contextmanager
+def _shared_traces() -> Iterator[dict[Any, _Call]]:
+    """The calls that were traced within the outermost one: rules that call themselves and each other trace much again and again."""
+    known = _traced.get()
+    if known is not None:
+        yield known
+        return
+    token = _traced.set(known := {})
+    try:
+        yield known
+    finally:
+        _traced.reset(token)
+
+
+@contextmanager
+def _next_order() -> Iterator[None]:
+    """What is called within the block is part of a derivative."""
+    token = _order.set(_order.get() + 1)
+    try:
+        yield
+    finally:
+        _order.reset(token)
+
+
+def _signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the trace of a call depends on. What is no array is compared by its identity, which holds as long as the outermost call."""
+    leaves, tree = flatten(args)
+    arrays = [as_traced(leaf) if _is_array(leaf) else None for leaf in leaves]
+    return tree, *(id(leaf) if array is None else (array.value.type, array.weak) for leaf, array in zip(leaves, arrays, strict=True))
 
 
 class _Call:
@@ -103,10 +132,11 @@ class _Call:
         self.places = [place for place, leaf in enumerate(self.leaves) if _is_array(leaf)]
         self.arrays = [as_traced(self.leaves[place]) for place in self.places]
         self.primal = self.trace(fun, self.name)
-        self.forward = self.trace(lambda *args: self.pair(forward(*args)), f"{self.name}_forward")
-        self.check_outputs()
         self.lifted: list[Value] = []        # outer values that the backward rule closes over
-        self.backward = self.trace_backward(backward)
+        with _next_order():
+            self.forward = self.trace(lambda *args: self.pair(forward(*args)), f"{self.name}_forward")
+            self.check_outputs()
+            self.backward = self.trace_backward(backward)
 
     def trace(self, fun: Function, name: str) -> RegionTrace:
         def flat(*arrays: TracedArray) -> Any:
@@ -172,16 +202,23 @@ class _Call:
         (leaf,) = match_leaves(flatten(0.0)[1], [type], cotangent, f"a cotangent from the backward rule of {self.name}")
         return as_traced(leaf).value
 
-    def emit(self) -> Any:
-        """Emit the call. What a region closes over is an operand of the call, so all regions get the same parameters."""
+    @property
+    def closed(self) -> list[Value]:
+        """The outer values that a region closes over."""
         count = len(self.arrays)
-        outer = [*self.primal.operands[count:], *self.forward.operands[count:], *self.lifted]
-        closed = list(dict.fromkeys(outer))
+        return list(dict.fromkeys((*self.primal.operands[count:], *self.forward.operands[count:], *self.lifted)))
+
+    def emit(self, args: tuple[Any, ...]) -> Any:
+        """Emit the call, with arguments like those that were traced. What a region closes over is an operand of the call, so all regions
+        get the same parameters."""
+        count, closed = len(self.arrays), self.closed
+        leaves, _ = flatten(args)
         primal, _ = _widened(self.primal, count, closed)
         forward, params = _widened(self.forward, count, closed)
         forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.lifted)))
         # the backward rule takes its residuals in the order in which the forward rule gives them
-        results = ops.custom_call.emit(*self.primal.operands[:count], *closed, regions=(primal, forward, self.backward))
+        operands = (as_traced(leaves[place]).value for place in self.places)
+        results = ops.custom_call.emit(*operands, *closed, regions=(primal, forward, self.backward))
         return self.primal.rebuild(results)
 
 

@@ -148,6 +148,19 @@ def test_dtypes_and_shapes():
     assert aj.numpy.linalg is aj.linalg
 
 
+def test_orders_without_a_rule_are_nan():
+    """The derivatives of log(x), by systems of one equation: 1/x, -1/x**2, 2/x**3, and then no silent zero."""
+    def function(x):
+        return np.linalg.slogdet(x * np.eye(1))[1]
+
+    found = []
+    for _ in range(4):
+        function = aj.grad(function)
+        found.append(float(function(2.0)))
+    np.testing.assert_allclose(found[:3], [0.5, -0.25, 0.25], rtol=1e-12)
+    assert np.isnan(found[3])
+
+
 def test_in_a_loop():
     """A Kalman filter: systems within a scan, and its derivatives."""
     observed, turn = RANDOM.normal(size=(6, 2)), np.array([[1.0, 1.0], [0.0, 1.0]])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.runtime.control_flow import scan
+from adjit.tracer.functions.creation import arange, eye, zeros
 
 BLOCK = 32
 """Columns of a block. Smaller matrices are one block."""
@@ -21,7 +22,7 @@ def cholesky_factor(a: Any) -> Any:
     size = a.shape[-1]
     lower = np.tril(a)
     whole = _padded(lower + _transposed(np.tril(a, -1)))
-    rows, (count, width) = np.arange(whole.shape[-1]), _blocks(whole)
+    rows, (count, width) = arange(whole.shape[-1]), _blocks(whole)
 
     def block(rest: Any, k: Any) -> Any:
         columns = _column_block(rest, k, count)
@@ -29,7 +30,7 @@ def cholesky_factor(a: Any) -> Any:
         panel = np.where(rows >= k * width, _substitute(corner, _transposed(columns)), 0.0)
         return rest - _transposed(panel) @ panel, panel
 
-    _, panels = scan(block, whole, np.arange(count))
+    _, panels = scan(block, whole, arange(count))
     return np.tril(_transposed(_stacked_rows(panels)))[..., :size, :size]
 
 
@@ -46,7 +47,7 @@ def lu_factors(a: Any) -> tuple[Any, Any, Any]:
         rest = rest - np.where(used[..., None], 0.0, factors) @ above
         return (rest, used), (above, _transposed(factors), pivots)
 
-    _, (above, factors, pivots) = scan(block, (whole, np.zeros(whole.shape[:-1], bool)), np.arange(count))
+    _, (above, factors, pivots) = scan(block, (whole, zeros(whole.shape[:-1], bool)), arange(count))
     order = np.moveaxis(pivots, 0, -2).reshape(*a.shape[:-2], count * width)
     lower = _rows(_transposed(_stacked_rows(factors)), order)
     cut = (..., slice(size), slice(size))
@@ -64,20 +65,20 @@ def _forward(lower: Any, b: Any) -> Any:
     size = b.shape[-2]
     whole = _padded(lower)
     count, width = _blocks(whole)
-    filled = np.concatenate([b, np.zeros((*b.shape[:-2], count * width - size, b.shape[-1]), b.dtype)], axis=-2)
-    rows = np.arange(count * width)
+    filled = np.concatenate([b, zeros((*b.shape[:-2], count * width - size, b.shape[-1]), b.dtype)], axis=-2)
+    rows = arange(count * width)
 
     def block(rest: Any, k: Any) -> Any:
         columns = _column_block(whole, k, count)
         x = _substitute(_row_block(columns, k, count), _row_block(rest, k, count))
         return rest - np.where(rows[:, None] >= (k + 1) * width, columns, 0.0) @ x, x
 
-    _, solved = scan(block, filled, np.arange(count))
+    _, solved = scan(block, filled, arange(count))
     return _stacked_rows(solved)[..., :size, :]
 
 
 def _cholesky_columns(a: Any) -> Any:
-    rows = np.arange(a.shape[-1])
+    rows = arange(a.shape[-1])
 
     def column(rest: Any, j: Any) -> Any:
         below = rest[..., j]
@@ -91,7 +92,7 @@ def _cholesky_columns(a: Any) -> Any:
 def _pivoted_columns(a: Any, used: Any) -> tuple[Any, Any, Any]:
     """Eliminates the columns of a panel [*stack, n, width]: the factors of all rows that were not used as pivots before, with 1 at the
     pivot itself; the pivots; and which rows are used now. Rows stay where they are."""
-    rows = np.arange(a.shape[-2])
+    rows = arange(a.shape[-2])
 
     def column(state: Any, j: Any) -> Any:
         rest, used = state
@@ -104,13 +105,13 @@ def _pivoted_columns(a: Any, used: Any) -> tuple[Any, Any, Any]:
         factor = np.where(used, 0.0, below / np.where(largest == 0.0, 1.0, largest)[..., None])
         return (rest - factor[..., :, None] * row[..., None, :], used), (np.where(chosen, 1.0, factor), pivot)
 
-    (_, used), (factors, pivots) = scan(column, (a, used), np.arange(a.shape[-1]))
+    (_, used), (factors, pivots) = scan(column, (a, used), arange(a.shape[-1]))
     return np.moveaxis(factors, 0, -1), np.moveaxis(pivots, 0, -1), used
 
 
 def _substitute(lower: Any, b: Any) -> Any:
     """x of `lower @ x = b`, column by column."""
-    rows = np.arange(lower.shape[-1])
+    rows = arange(lower.shape[-1])
 
     def column(rest: Any, step: Any) -> Any:
         j, below = step
@@ -128,9 +129,9 @@ def _padded(a: Any) -> Any:
     if not more:
         return a
     stack = a.shape[:-2]
-    corner = np.broadcast_to(np.eye(more, dtype=a.dtype), (*stack, more, more))
-    top = np.concatenate([a, np.zeros((*stack, size, more), a.dtype)], axis=-1)
-    return np.concatenate([top, np.concatenate([np.zeros((*stack, more, size), a.dtype), corner], axis=-1)], axis=-2)
+    corner = np.broadcast_to(eye(more, dtype=a.dtype), (*stack, more, more))
+    top = np.concatenate([a, zeros((*stack, size, more), a.dtype)], axis=-1)
+    return np.concatenate([top, np.concatenate([zeros((*stack, more, size), a.dtype), corner], axis=-1)], axis=-2)
 
 
 def _blocks(a: Any) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.box import find_box
 from adjit.tracer.entry import entry_point
+from adjit.tracer.functions.creation import eye
 from adjit.tracer.functions.shapes import normalize_axes
 from adjit.tracer.registry import FUNCTIONS, Function
 from adjit.tracer.source import find_user_location
@@ -110,7 +111,7 @@ def inv(a: Any) -> Any:
            [0.  , 0.25]])
     """
     a = _square(a, "inv")
-    return rules.Factored(a).solve(np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)) if a.size else a
+    return rules.Factored(a).solve(np.broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)) if a.size else a
 
 
 @_stands_for(np.linalg.det)
@@ -159,7 +160,7 @@ def matrix_power(a: Any, n: int) -> Any:
         if n % 2:
             power = base if power is None else power @ base
         base, n = base @ base if n > 1 else base, n // 2
-    return np.broadcast_to(np.eye(base.shape[-1], dtype=base.dtype), base.shape) if power is None else power
+    return np.broadcast_to(eye(base.shape[-1], dtype=base.dtype), base.shape) if power is None else power
 
 
 @_stands_for(np.linalg.norm)

@@ -13,6 +13,7 @@ import numpy as np
 from adjit.linalg.factorizations import cholesky_factor, lu_factors, substitute
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import stop_gradient
+from adjit.tracer.functions.creation import arange, eye
 
 
 @custom_vjp
@@ -28,7 +29,7 @@ def _lower_factor_forward(a: Any) -> tuple[Any, Any]:
 
 def _lower_factor_backward(factor: Any, cotangent: Any) -> tuple[Any]:
     inner = np.tril(_t(factor) @ cotangent)
-    inner = inner - 0.5 * inner * np.eye(inner.shape[-1], dtype=inner.dtype)
+    inner = inner - 0.5 * inner * eye(inner.shape[-1], dtype=inner.dtype)
     left = triangular_solve(factor, inner, True)
     both = triangular_solve(factor, _t(left), True)
     return (0.5 * (both + _t(both)),)
@@ -85,9 +86,10 @@ class Factored:
 def _solve(lower: Any, upper: Any, order: Any, a: Any, b: Any, transposed: bool) -> Any:
     """x of `a @ x = b`, or of `a^T @ x = b`, where a[order] = lower @ upper."""
     if transposed:
-        x = substitute(lower, substitute(_t(upper), b, False), True)
-        return _rows(x, np.argsort(order, axis=-1))
-    return substitute(_t(upper), substitute(lower, _rows(b, order), False), True)
+        x = _rows(substitute(lower, substitute(_t(upper), b, False), True), np.argsort(order, axis=-1))
+    else:
+        x = substitute(_t(upper), substitute(lower, _rows(b, order), False), True)
+    return x + _without_derivative(a)[..., None, None]
 
 
 def _solve_forward(lower: Any, upper: Any, order: Any, a: Any, b: Any, transposed: bool) -> tuple[Any, Any]:
@@ -106,11 +108,11 @@ _solve.defvjp(_solve_forward, _solve_backward)
 
 @custom_vjp
 def _log_abs_det(lower: Any, upper: Any, order: Any, a: Any) -> Any:
-    return np.sum(np.log(np.abs(_diagonal(upper))), axis=-1)
+    return np.sum(np.log(np.abs(_diagonal(upper))), axis=-1) + _without_derivative(a)
 
 
 def _inverse_transposed(lower: Any, upper: Any, order: Any, a: Any) -> Any:
-    unit = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    unit = np.broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
     return _solve(lower, upper, order, a, unit, True)
 
 
@@ -121,7 +123,7 @@ _log_abs_det.defvjp(
 
 @custom_vjp
 def _det(lower: Any, upper: Any, order: Any, a: Any) -> Any:
-    return np.prod(_diagonal(upper), axis=-1) * _parity(order, a.dtype)
+    return np.prod(_diagonal(upper), axis=-1) * _parity(order, a.dtype) + _without_derivative(a)
 
 
 def _det_forward(*factored: Any) -> tuple[Any, Any]:
@@ -137,6 +139,11 @@ def _det_backward(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
 _det.defvjp(_det_forward, _det_backward)
 
 
+def _without_derivative(a: Any) -> Any:
+    """0, with the derivative NaN: beyond the orders for which rules are used, functions of constant factors must not seem constant."""
+    return np.sqrt(0.0 * np.sum(a, axis=(-2, -1)))
+
+
 def _sign(lower: Any, upper: Any, order: Any) -> Any:
     return np.prod(np.sign(_diagonal(upper)), axis=-1) * _parity(order, upper.dtype)
 
@@ -144,7 +151,8 @@ def _sign(lower: Any, upper: Any, order: Any) -> Any:
 def _parity(order: Any, dtype: Any) -> Any:
     """1 for an even permutation, -1 for an odd one: by the pairs that are in the wrong order."""
     size = order.shape[-1]
-    wrong = (order[..., :, None] > order[..., None, :]) & np.tri(size, dtype=bool).T
+    rows = arange(size)
+    wrong = (order[..., :, None] > order[..., None, :]) & (rows[:, None] < rows)
     return (1 - 2 * (np.sum(wrong, axis=(-2, -1)) % 2)).astype(dtype)
 
 
