@@ -7,7 +7,7 @@ import time
 
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import DiskCache
-from adjit.runtime.memory_blocks import format_bytes
+from adjit.runtime.reports.memory_blocks import format_bytes
 
 _PERIODS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"))
 

@@ -12,7 +12,7 @@ from llvmlite import binding
 from adjit.codegen.target import host_targets
 from adjit.runtime import settings
 from adjit.runtime.exports.library import SYSTEMS
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 LIBRARIES = ("adjit", "numpy", "llvmlite", "numba", "optree")
 VECTOR_FEATURES = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "neon", "sve")

@@ -123,8 +123,8 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
     import numpy as np
 
     from adjit.ir.parser import parse
-    from adjit.runtime.chain import join_steps
-    from adjit.runtime.product_step import ProductStep, obtain_product
+    from adjit.runtime.portable.chain import join_steps
+    from adjit.runtime.portable.product_step import ProductStep, obtain_product
 
     turn_a, turn_b = (turn == "T" for turn in case.turned)
     dtype = np.dtype({"f32": "f4", "f64": "f8"}[case.dtype])

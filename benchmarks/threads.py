@@ -15,7 +15,7 @@ from statistics import median
 
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.target import TARGETS, machine
-from adjit.runtime.native_threads import pool_for
+from adjit.runtime.native.threads import pool_for
 
 TASKS = 16
 STEP = """

@@ -15,7 +15,7 @@ from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import view_operation
 from adjit.ir.errors import GraphFreedError, InPlaceError, Location
 from adjit.ir.graph import Value
-from adjit.passes.split_joint import Saved
+from adjit.passes.derivatives.split_joint import Saved
 from adjit.tracer.array import wrap
 from adjit.tracer.source import find_user_location
 

@@ -20,14 +20,14 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Value, walk
 from adjit.ir.types import is_float
-from adjit.passes.derivative_path import find_path
-from adjit.passes.differentiate import CALLS, differentiate, expand_vjps
-from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.derivatives.differentiate import CALLS, differentiate, expand_vjps
+from adjit.passes.derivatives.path import find_path
+from adjit.passes.derivatives.reverse_ad import run_backward, run_forward, zeros_like
+from adjit.passes.derivatives.split_joint import Halves, Saved, split_joint
 from adjit.passes.options import Options
-from adjit.passes.reverse_ad import run_backward, run_forward, zeros_like
-from adjit.passes.simplify import simplify
-from adjit.passes.split_joint import Halves, Saved, split_joint
+from adjit.passes.simplifications.common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.simplifications.dead_code import eliminate_dead_code
+from adjit.passes.simplifications.simplify import simplify
 
 AGAIN = frozenset({"divide", "square", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 """Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible, and `x ** 3` keeps `x` alone.

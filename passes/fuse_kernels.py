@@ -45,7 +45,7 @@ from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_meaning, prod
 from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_map
 from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
 from adjit.ir.ops.region import fused
-from adjit.passes.choose_saved_values import backward_ops
+from adjit.passes.derivatives.choose_saved_values import backward_ops
 from adjit.passes.fusion_groups import VIEWS, Group, choose_space, find_factor, is_fusible, merge_groups
 from adjit.passes.options import Options
 from adjit.passes.unit_order import UnitOrder

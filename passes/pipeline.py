@@ -12,21 +12,21 @@ from adjit.ir.region_memory import stack_bytes
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.choose_layouts import choose_layouts
-from adjit.passes.choose_saved_values import choose_saved_values, describe_saved_values
-from adjit.passes.differentiate import differentiate
-from adjit.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from adjit.passes.eliminate_dead_code import eliminate_dead_code
+from adjit.passes.derivatives.choose_saved_values import choose_saved_values, describe_saved_values
+from adjit.passes.derivatives.differentiate import differentiate
 from adjit.passes.finish_products import describe_products, finish_products
 from adjit.passes.fuse_kernels import fuse_kernels
+from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
-from adjit.passes.plan_memory import plan_memory
+from adjit.passes.panels.split_into_panels import describe_panels, split_into_panels
+from adjit.passes.panels.update_by_rows import describe_updates, update_by_rows
 from adjit.passes.regions import in_regions
-from adjit.passes.remove_stop_gradients import remove_stop_gradients
 from adjit.passes.schedule import schedule
-from adjit.passes.simplify import simplify
-from adjit.passes.simplify_loops import simplify_loops
-from adjit.passes.split_into_panels import describe_panels, split_into_panels
-from adjit.passes.update_by_rows import describe_updates, update_by_rows
+from adjit.passes.simplifications.common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.simplifications.dead_code import eliminate_dead_code
+from adjit.passes.simplifications.loops import simplify_loops
+from adjit.passes.simplifications.simplify import simplify
+from adjit.passes.simplifications.stop_gradients import remove_stop_gradients
 
 STACK_BYTES = 1 << 22
 """What panels may take of the stack of a thread, which has 8 MiB where nobody chose another size. (What they take is known when memory is

@@ -7,8 +7,8 @@ import heapq
 from adjit.ir.aliases import alias_start
 from adjit.ir.graph import Graph, Value
 from adjit.ir.verifier import ALIASES
-from adjit.passes.donation import Donations, match_donations, reads_before_writes
-from adjit.passes.liveness import live_bytes
+from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
+from adjit.passes.memory.liveness import live_bytes
 from adjit.passes.options import Options
 
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
-from adjit.runtime.native_code import native_target, obtain_program
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.code import native_target, obtain_program
+from adjit.runtime.native.executable import NativeExecutable
 
 if TYPE_CHECKING:
-    from adjit.runtime import executable as other
-    from adjit.runtime import kernels
+    from adjit.runtime.portable import executable as other
+    from adjit.runtime.portable import kernels
 
     AnyExecutable = other.Executable | other.Interpretation | NativeExecutable
 else:
-    other = OnDemand("adjit.runtime.executable")
-    kernels = OnDemand("adjit.runtime.kernels")
+    other = OnDemand("adjit.runtime.portable.executable")
+    kernels = OnDemand("adjit.runtime.portable.kernels")
 
 
 def native_executable(planned: Graph, target: Target, threads: int = 1, flush_subnormals: bool = False) -> NativeExecutable:

@@ -12,17 +12,17 @@ from adjit.ir.on_demand import OnDemand
 from adjit.tracer.trees import flatten
 
 if TYPE_CHECKING:
-    from adjit.runtime import explain as explaining
-    from adjit.runtime import reports
     from adjit.runtime.compiled import CompiledFunction
     from adjit.runtime.exports.native_callable import NativeCallable
-    from adjit.runtime.memory_report import MemoryReport
-    from adjit.runtime.profile import Profile
     from adjit.runtime.program import Program
     from adjit.runtime.program_cache import CacheInfo
+    from adjit.runtime.reports import explain as explaining
+    from adjit.runtime.reports import reports
+    from adjit.runtime.reports.memory_report import MemoryReport
+    from adjit.runtime.reports.profile import Profile
 else:
-    explaining = OnDemand("adjit.runtime.explain")
-    reports = OnDemand("adjit.runtime.reports")
+    explaining = OnDemand("adjit.runtime.reports.explain")
+    reports = OnDemand("adjit.runtime.reports.reports")
 
 
 class BoundCompiledFunction:

@@ -11,7 +11,7 @@ from adjit.ir.errors import UnsupportedError
 from adjit.passes.options import Options
 from adjit.runtime import settings
 from adjit.runtime.machine import own_cache_bytes
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.box import ByReference
 
 BACKENDS = ("auto", "native", "numba", "interpret")

@@ -15,8 +15,8 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime.backends import make_executable
 from adjit.runtime.collector import no_collection
-from adjit.runtime.native_code import begin_early, native_target
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.code import begin_early, native_target
+from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.warm_start import find_program, keep_program, program_key
 
 if TYPE_CHECKING:

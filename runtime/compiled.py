@@ -20,7 +20,7 @@ from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
-from adjit.runtime.native_entry import activate, callable_type, entry_is_ready
+from adjit.runtime.native.entry import activate, callable_type, entry_is_ready
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
 from adjit.tracer.box import ByReference
@@ -29,15 +29,15 @@ from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 
 if TYPE_CHECKING:
-    from adjit.runtime import explain as explaining
-    from adjit.runtime import reports
     from adjit.runtime.exports import export as exporting
     from adjit.runtime.exports import native_callable as calling
-    from adjit.runtime.memory_report import MemoryReport
-    from adjit.runtime.profile import Profile
+    from adjit.runtime.reports import explain as explaining
+    from adjit.runtime.reports import reports
+    from adjit.runtime.reports.memory_report import MemoryReport
+    from adjit.runtime.reports.profile import Profile
 else:
-    explaining = OnDemand("adjit.runtime.explain")
-    reports = OnDemand("adjit.runtime.reports")
+    explaining = OnDemand("adjit.runtime.reports.explain")
+    reports = OnDemand("adjit.runtime.reports.reports")
     exporting = OnDemand("adjit.runtime.exports.export")
     calling = OnDemand("adjit.runtime.exports.native_callable")
 

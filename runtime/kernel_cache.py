@@ -33,11 +33,11 @@ from adjit.runtime import settings
 if TYPE_CHECKING:
     from adjit.codegen import numba_compiler, python_kernels
     from adjit.codegen.kernel_source import KernelSource
-    from adjit.runtime import kernel_step
+    from adjit.runtime.portable import kernel_step
 else:
     numba_compiler = OnDemand("adjit.codegen.numba_compiler")
     python_kernels = OnDemand("adjit.codegen.python_kernels")
-    kernel_step = OnDemand("adjit.runtime.kernel_step")
+    kernel_step = OnDemand("adjit.runtime.portable.kernel_step")
 
 _MAGIC = b"adjit kernel 3\n"
 _SUFFIX = ".kernel"

@@ -17,30 +17,30 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
+from adjit.runtime.captures.compiled_operation import Half
+from adjit.runtime.captures.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.runtime.choices import Choices
 from adjit.runtime.compile_graph import Pipeline, compile_graph
-from adjit.runtime.compiled_operation import Half
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.native_executable import NativeExecutable
-from adjit.runtime.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
+from adjit.runtime.native.executable import NativeExecutable
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
 
 if TYPE_CHECKING:
-    from adjit.runtime import dump as dumping
-    from adjit.runtime import kernel_texts as texts
-    from adjit.runtime import profile as profiling
-    from adjit.runtime import program_record as records
     from adjit.runtime.backends import AnyExecutable
-    from adjit.runtime.entry_records import ProgramRecord
-    from adjit.runtime.kernels import Code
-    from adjit.runtime.profile import Profile
+    from adjit.runtime.native import program_record as records
+    from adjit.runtime.native.entry_records import ProgramRecord
+    from adjit.runtime.portable.kernels import Code
+    from adjit.runtime.reports import dump as dumping
+    from adjit.runtime.reports import kernel_texts as texts
+    from adjit.runtime.reports import profile as profiling
+    from adjit.runtime.reports.profile import Profile
 else:
-    dumping = OnDemand("adjit.runtime.dump")
-    texts = OnDemand("adjit.runtime.kernel_texts")
-    profiling = OnDemand("adjit.runtime.profile")
-    records = OnDemand("adjit.runtime.program_record")
+    dumping = OnDemand("adjit.runtime.reports.dump")
+    texts = OnDemand("adjit.runtime.reports.kernel_texts")
+    profiling = OnDemand("adjit.runtime.reports.profile")
+    records = OnDemand("adjit.runtime.native.program_record")
 
 
 @dataclass(frozen=True, slots=True)

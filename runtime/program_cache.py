@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjit.runtime.entry_records import FunctionRecord
+from adjit.runtime.native.entry_records import FunctionRecord
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature, describe_difference
 

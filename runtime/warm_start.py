@@ -20,7 +20,7 @@ from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
 from adjit.passes.options import Options
 from adjit.runtime.kernel_cache import compiler, disk_cache, find_code, sha256
-from adjit.runtime.native_code import NativeCode
+from adjit.runtime.native.code import NativeCode
 
 
 @cache

@@ -12,9 +12,9 @@ import adjit
 from adjit.codegen.native.entry import object_layout
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction
-from adjit.runtime.native_code import native_is_supported
-from adjit.runtime.native_entry import callable_type, entry_is_ready
-from adjit.runtime.native_threads import TEAM_CODE
+from adjit.runtime.native.code import native_is_supported
+from adjit.runtime.native.entry import callable_type, entry_is_ready
+from adjit.runtime.native.threads import TEAM_CODE
 
 needs_entry = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 

@@ -19,10 +19,10 @@ import numpy as np
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
 from adjit.ir.verifier import Stage
-from adjit.passes.move_out_of_loops import move_out_of_loops
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
-from adjit.passes.prune_loops import prune_loops
+from adjit.passes.simplifications.move_out_of_loops import move_out_of_loops
+from adjit.passes.simplifications.prune_loops import prune_loops
 
 FOLDER = Path(__file__).parent / "passes"
 PARTS = (prune_loops, move_out_of_loops)        # of a pass

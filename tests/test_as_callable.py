@@ -14,7 +14,7 @@ import pytest
 import adjit as aj
 from adjit.codegen.native.callable_text import STACK_BYTES
 from adjit.errors import ExportError
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
 

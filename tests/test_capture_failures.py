@@ -16,8 +16,8 @@ from adjit import nn, optim
 from adjit.eager.generator import default_generator
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.runtime import compile_graph
-from adjit.runtime.executable import Executable
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.portable.executable import Executable
 
 
 class Counting(nn.Module):

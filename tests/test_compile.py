@@ -22,7 +22,7 @@ from backends import BACKENDS, COMPILING
 from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.parser import parse
 from adjit.runtime.compiled import CompiledFunction, compile
-from adjit.runtime.threads import POOL
+from adjit.runtime.portable.threads import POOL
 
 
 def layer(x, w, b):

@@ -22,7 +22,7 @@ import adjit as aj
 from adjit.errors import ExportError
 from adjit.runtime.exports.load import LoadedFunction
 from adjit.runtime.exports.tensors_file import read_tensors, write_tensors
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
 RNG = np.random.default_rng(8)

@@ -16,7 +16,7 @@ import pytest
 import adjit as aj
 from adjit.codegen.c_library.description import identifiers
 from adjit.runtime.exports import linker
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = [pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64"),
               pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")]

@@ -18,7 +18,7 @@ import adjit as aj
 from adjit.codegen.native.entry import object_layout
 from adjit.codegen.object_image import link_image
 from adjit.runtime.exports.load import LoadedFunction
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 

@@ -11,7 +11,7 @@ from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.target import LEVELS, NEON, Target, machine
 from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.graph import Op, Value
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
 EXPANDED = {"vjp", "checkpoint", "custom_call", "stop_gradient"}

@@ -18,7 +18,7 @@ import pytest
 import adjit as aj
 from adjit.codegen.c_library.stack import stack_bytes
 from adjit.codegen.target import TARGETS
-from adjit.runtime.native_code import native_is_supported, native_target
+from adjit.runtime.native.code import native_is_supported, native_target
 from adjit.tracer.trees import flatten
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -16,7 +16,7 @@ from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import NEON
 from adjit.ir.errors import UnsupportedError
 from adjit.runtime import settings
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
 SUBNORMAL = {np.float32: np.float32(1e-40), np.float64: np.float64(1e-310)}

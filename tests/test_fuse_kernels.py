@@ -16,7 +16,7 @@ from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.fuse_kernels import MAX_WAITING, fuse_kernels
-from adjit.passes.liveness import peak_bytes
+from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options
 
 CASES: dict[str, tuple[str, list[tuple[int, int]]]] = {

@@ -17,12 +17,12 @@ from adjit.codegen.kernel_source import KernelSource, lower_fused
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.layout import arena_bytes
 from adjit.ir.verifier import ALIASES
-from adjit.passes.choose_saved_values import saved_bytes, saved_values
-from adjit.passes.liveness import peak_bytes
+from adjit.passes.derivatives.choose_saved_values import saved_bytes, saved_values
+from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
-from adjit.runtime.memory_report import memory_report
 from adjit.runtime.program import Program
+from adjit.runtime.reports.memory_report import memory_report
 
 FOLDER = Path(__file__).parent
 GOLDEN = FOLDER / "golden" / "counts.txt"

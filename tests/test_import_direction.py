@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -115,8 +116,9 @@ FIRST_CALL = 45
 """Modules that a first call may import; those for ops that few programs have are imported where an op asks for them."""
 
 LATER = ("codegen.gemm", "codegen.kernel_source", "codegen.native.program", "codegen.numba_compiler", "codegen.vector_math", "nn", "optim",
-         "runtime.executable", "runtime.explain", "runtime.exports", "runtime.kernels", "runtime.memory_report", "runtime.profile",
-         "runtime.program_record", "runtime.reports", "runtime.steps", "special", "viz")
+         "runtime.exports", "runtime.native.program_record", "runtime.portable.executable", "runtime.portable.kernels",
+         "runtime.portable.steps", "runtime.reports.explain", "runtime.reports.memory_report", "runtime.reports.profile",
+         "runtime.reports.reports", "special", "viz")
 """What `import adjit` leaves to the first use."""
 
 
@@ -149,6 +151,9 @@ print(*(name for name in set(sys.modules) - before if name.startswith("adjit."))
     loaded = done.stdout.split()
     assert "adjit.codegen.native.program" in loaded, "nothing was compiled"
     assert len(loaded) <= FIRST_CALL, sorted(loaded)
-    rare = {f"adjit.codegen.native.{name}" for name in ("control_flow", "convolution", "sorting", "scans", "windows", "panels")}
-    rare |= {"adjit.runtime.executable", "adjit.runtime.kernels", "adjit.codegen.numba_compiler", "adjit.codegen.vector_math.gamma"}
+    rare = {f"adjit.codegen.native.{name}" for name in (
+        "control_flow", "panels", "arrays.scans", "arrays.sorting", "windows.convolution", "windows.pooling")}
+    rare |= {"adjit.runtime.portable.executable", "adjit.runtime.portable.kernels", "adjit.codegen.numba_compiler",
+             "adjit.codegen.vector_math.gamma"}
+    assert all(map(find_spec, rare)), "a name that no module has"
     assert rare.isdisjoint(loaded)

@@ -11,7 +11,7 @@ import pytest
 import adjit as aj
 from adjit.__main__ import main
 from adjit.ir.parser import parse
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
 OFFSET = np.linspace(0.0, 1.0, 5)

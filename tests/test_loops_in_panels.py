@@ -15,8 +15,8 @@ from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.options import Options
+from adjit.passes.panels.split_into_panels import split_into_panels
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
-from adjit.passes.split_into_panels import split_into_panels
 from adjit.runtime import choices
 from adjit.runtime.compiled import compile
 from adjit.tracer.trace import trace_function

@@ -18,10 +18,10 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.layout import arena_bytes
 from adjit.ir.types import F32, F64, TensorType
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.liveness import peak_bytes
+from adjit.passes.memory.liveness import peak_bytes
+from adjit.passes.memory.packing import Block, pack, peak
+from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
-from adjit.passes.packing import Block, pack, peak
-from adjit.passes.plan_memory import plan_memory
 from adjit.passes.schedule import schedule
 
 SHAPES = ((4, 6), (6, 4), (24,), (2, 12), (4,), (6, 6), (1, 24), (0, 3), ())

@@ -13,10 +13,10 @@ from adjit.ir.errors import Role, UnsupportedError
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops import fused
 from adjit.ir.parser import parse
-from adjit.passes.liveness import peak_bytes
+from adjit.passes.memory.liveness import peak_bytes
+from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
-from adjit.passes.plan_memory import plan_memory
-from adjit.runtime.memory_report import MemoryReport, format_bytes, memory_report
+from adjit.runtime.reports.memory_report import MemoryReport, format_bytes, memory_report
 
 SOURCE = "def loss(x):\n    h = np.exp(x)\n    t = np.sin(h)\n    return np.concatenate([h, t])\n"
 

@@ -13,8 +13,9 @@ import pytest
 
 import adjit as aj
 from adjit.codegen.target import host_targets
-from adjit.runtime import native_code, warm_start
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime import warm_start
+from adjit.runtime.native import code as native_code
+from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
 X = np.linspace(-1, 1, 12).reshape(4, 3)

@@ -24,10 +24,11 @@ from adjit.codegen.native.module_parts import FUNCTION_LINES, PART_LINES, split_
 from adjit.codegen.object_code import emit_objects
 from adjit.codegen.target import TARGETS, Target, host_target, machine
 from adjit.ir.graph import Graph
-from adjit.runtime import compile_graph, native_code
+from adjit.runtime import compile_graph
 from adjit.runtime.kernel_cache import DiskCache
-from adjit.runtime.native_code import NativeCode, native_is_supported
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native import code as native_code
+from adjit.runtime.native.code import NativeCode, native_is_supported
+from adjit.runtime.native.executable import NativeExecutable
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
 RNG = np.random.default_rng(0)
@@ -118,7 +119,7 @@ def test_the_thread_pool_is_made_from_the_second_call_on() -> None:
     script = """
         import threading
         import numpy as np, adjit as aj
-        from adjit.runtime.native_threads import TEAM_CODE
+        from adjit.runtime.native.threads import TEAM_CODE
         def loaded_after(size, calls):
             f = aj.compile(lambda x: np.tanh(x) * 2 + np.exp(-x * x), backend="native", threads=2)
             for _ in range(calls):
@@ -135,7 +136,7 @@ def test_the_thread_pool_is_made_from_the_second_call_on() -> None:
 def test_a_long_program_waits_for_the_thread_pool() -> None:
     script = """
         import numpy as np, adjit as aj
-        from adjit.runtime.native_threads import TEAM_CODE
+        from adjit.runtime.native.threads import TEAM_CODE
         aj.compile(lambda x: x @ x, backend="native", threads=2)(np.ones((1600, 1600), np.float32))
         print(TEAM_CODE.loaded is not None)
     """

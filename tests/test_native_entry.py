@@ -15,10 +15,10 @@ import adjit
 from adjit.codegen.native.entry import object_layout
 from adjit.codegen.native.entry.compile_entry import compile_entry, entry_text
 from adjit.errors import AdjitError
-from adjit.runtime import program_record
 from adjit.runtime.compiled import CompiledFunction
-from adjit.runtime.entry_records import MOST_PROGRAMS
-from adjit.runtime.native_entry import callable_type
+from adjit.runtime.native import program_record
+from adjit.runtime.native.entry import callable_type
+from adjit.runtime.native.entry_records import MOST_PROGRAMS
 
 pytestmark = needs_entry
 

@@ -16,7 +16,7 @@ from native_calls import V, X, hot, needs_entry, runs_natively, transpose
 
 import adjit
 from adjit.codegen.native.entry.blocks import HUGE_BYTES
-from adjit.runtime.record_fields import BLOCK_BYTES
+from adjit.runtime.native.record_fields import BLOCK_BYTES
 
 pytestmark = needs_entry
 

@@ -16,7 +16,7 @@ from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import TARGETS, host_targets
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

@@ -21,10 +21,10 @@ from adjit.codegen.target import Target, host_targets
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
-from adjit.runtime import native_code
 from adjit.runtime.backends import native_executable
-from adjit.runtime.executable import Executable
-from adjit.runtime.native_code import native_target
+from adjit.runtime.native import code as native_code
+from adjit.runtime.native.code import native_target
+from adjit.runtime.portable.executable import Executable
 
 TARGETS = host_targets()
 pytestmark = pytest.mark.skipif(not TARGETS, reason="native programs are for x86-64")

@@ -20,7 +20,7 @@ from forks import in_child
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.native.thread_pool import THREAD_NAME
 from adjit.codegen.target import TARGETS, machine
-from adjit.runtime.native_threads import Pool, Team, make_pool, pool_for
+from adjit.runtime.native.threads import Pool, Team, make_pool, pool_for
 
 pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux"), reason="futexes are Linux's"),
               pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")]
@@ -296,7 +296,7 @@ import resource, sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import test_native_threads as t
-from adjit.runtime import native_threads
+from adjit.runtime.native import threads as native_threads
 pool = native_threads.pool_for(4)
 t.step("count")
 resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))      # no room for a stack
@@ -313,7 +313,7 @@ import sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import test_native_threads as t
-from adjit.runtime.native_threads import pool_for
+from adjit.runtime.native.threads import pool_for
 pool = pool_for(3)
 assert t.all_once(pool, 100)
 if {busy}:

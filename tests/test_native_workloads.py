@@ -22,9 +22,9 @@ from adjit.ir.graph import Graph
 from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
-from adjit.runtime.executable import Interpretation
-from adjit.runtime.native_code import NativeCode
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.code import NativeCode
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.portable.executable import Interpretation
 from adjit.tracer.trees import flatten
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -12,8 +12,8 @@ import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.ir.definition import DEFINITIONS
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import TensorType
-from adjit.passes.panel_cuts import cut_of
-from adjit.passes.panel_rules import panel_attributes, panel_type, summed_axes
+from adjit.passes.panels.cuts import cut_of
+from adjit.passes.panels.rules import panel_attributes, panel_type, summed_axes
 
 RNG = np.random.default_rng(2)
 

@@ -14,8 +14,8 @@ from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.pipeline import PIPELINE, Pass
-from adjit.passes.rewrite import Rewriter, Rule, rewrite
-from adjit.passes.simplify import RULES
+from adjit.passes.simplifications.rewrite import Rewriter, Rule, rewrite
+from adjit.passes.simplifications.simplify import RULES
 
 CASES = all_cases()
 GRAPH_CASES = [case for case in CASES if STAGES[case.passes[-1]] is Stage.OPTIMIZED]

@@ -10,9 +10,9 @@ from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.eliminate_dead_code import eliminate_dead_code
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, run_pipeline
+from adjit.passes.simplifications.dead_code import eliminate_dead_code
 
 TEXT = """\
 graph @gradient(%x: f32[4], %ct: f32[4]) {

@@ -14,9 +14,9 @@ import adjit as aj
 from adjit.codegen.target import TARGETS, host_target, host_targets
 from adjit.ir.parser import parse
 from adjit.runtime import kernel_cache
-from adjit.runtime.executable import Executable
-from adjit.runtime.kernels import compile_kernels
-from adjit.runtime.product_step import ProductKernel, obtain_product, product_target
+from adjit.runtime.portable.executable import Executable
+from adjit.runtime.portable.kernels import compile_kernels
+from adjit.runtime.portable.product_step import ProductKernel, obtain_product, product_target
 from adjit.runtime.program import Program
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
@@ -120,14 +120,14 @@ def test_threads_do_not_change_a_bit(text: str, monkeypatch: pytest.MonkeyPatch)
       %c: {a[:3]}[{shape}] @ result+0 = matmul %a, %b {{transpose_a={flags[0]}, transpose_b={flags[1]}}}
       return %c
     }}""")
-    monkeypatch.setattr("adjit.runtime.product_step.SPLIT_VECTORS", 100)
+    monkeypatch.setattr("adjit.runtime.portable.product_step.SPLIT_VECTORS", 100)
     results = [Executable(graph, compile_kernels(graph), threads).run(arrays, arrays)[0] for threads in (1, 2, 3)]
     np.testing.assert_allclose(results[0], exact, rtol=0, atol=1e-3)
     assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
 
 
 def test_calls_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adjit.runtime.product_step.SPLIT_VECTORS", 100)
+    monkeypatch.setattr("adjit.runtime.portable.product_step.SPLIT_VECTORS", 100)
     f = aj.compile(lambda x, w: (x @ w) @ w, threads=2)
     x, w = normal(64, 96), normal(96, 96, seed=1)
     expected = [f(x * i, w).tobytes() for i in range(4)]
@@ -168,7 +168,7 @@ def test_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_target_that_the_processor_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADJIT_MATMUL", "avx512")
-    monkeypatch.setattr("adjit.runtime.product_step.host_targets", lambda: (TARGETS["sse2"],))
+    monkeypatch.setattr("adjit.runtime.portable.product_step.host_targets", lambda: (TARGETS["sse2"],))
     with pytest.raises(ValueError, match="ADJIT_MATMUL='avx512': this processor has sse2"):
         product_target()
 

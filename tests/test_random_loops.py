@@ -139,6 +139,6 @@ def test_nests_of_three(seed: int) -> None:
 
 def test_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("FEWEST_CHECKPOINTS", 2), ("MOST_CHECKPOINTS", 2), ("MOST_RUNS", 8)):
-        monkeypatch.setattr(f"adjit.passes.reverse_control_flow.{name}", value)
+        monkeypatch.setattr(f"adjit.passes.derivatives.reverse_control_flow.{name}", value)
     for seed in range(200, 203):
         compare(seed, 1, "native")

@@ -20,7 +20,7 @@ from adjit.ir.printer import print_graph
 from adjit.ir.types import F64, TensorType
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.options import Options
-from adjit.passes.split_into_panels import split_into_panels
+from adjit.passes.panels.split_into_panels import split_into_panels
 
 BATCH = 96
 

@@ -33,17 +33,17 @@ from adjit.ir.layout import arena_bytes
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import verify
-from adjit.passes.choose_saved_values import saved_bytes
-from adjit.passes.differentiate import differentiate
-from adjit.passes.liveness import peak_bytes
+from adjit.passes.derivatives.choose_saved_values import saved_bytes
+from adjit.passes.derivatives.differentiate import differentiate
+from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
-from adjit.runtime import kernel_step
 from adjit.runtime.compiled import compile
-from adjit.runtime.executable import Executable
-from adjit.runtime.kernels import compile_kernels
-from adjit.runtime.native_code import obtain_program
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.code import obtain_program
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.portable import kernel_step
+from adjit.runtime.portable.executable import Executable
+from adjit.runtime.portable.kernels import compile_kernels
 
 MORE = int(os.environ.get("ADJIT_RANDOM_EXAMPLES", "0"))
 

@@ -16,9 +16,9 @@ from adjit.ir.layout import Layout
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
+from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
-from adjit.passes.plan_memory import plan_memory
-from adjit.runtime.native_code import native_is_supported
+from adjit.runtime.native.code import native_is_supported
 
 BACKENDS = [*(["native"] if native_is_supported() else []), "numba", "interpret"]
 SHAPES = ((4, 3), (3,), (3, 2), (2,))

@@ -16,11 +16,11 @@ from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.region_memory import stack_bytes
 from adjit.ir.verifier import Stage, verify
-from adjit.passes import made_again
-from adjit.passes.choose_saved_values import saved_values
+from adjit.passes.derivatives.choose_saved_values import saved_values
 from adjit.passes.options import Options
+from adjit.passes.panels import made_again
+from adjit.passes.panels.split_into_panels import split_into_panels
 from adjit.passes.pipeline import LOWER, PIPELINE, STACK_BYTES, run_pipeline
-from adjit.passes.split_into_panels import split_into_panels
 from adjit.runtime import choices
 from adjit.runtime.compiled import compile
 from adjit.runtime.transforms import value_and_grad

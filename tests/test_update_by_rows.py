@@ -16,10 +16,10 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
+from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
+from adjit.passes.panels.update_by_rows import describe_updates, update_by_rows
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
-from adjit.passes.plan_memory import plan_memory
-from adjit.passes.update_by_rows import describe_updates, update_by_rows
 from adjit.runtime import choices
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.transforms import value_and_grad

@@ -16,7 +16,7 @@ from adjit.codegen.native import compile_program
 from adjit.ir.parser import parse
 from adjit.passes.options import Options
 from adjit.runtime import compile_graph, warm_start
-from adjit.runtime.native_code import native_is_supported, native_target
+from adjit.runtime.native.code import native_is_supported, native_target
 from adjit.runtime.warm_start import program_key
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")

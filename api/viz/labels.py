@@ -12,7 +12,7 @@ from adjit.ir.errors import Location, Role
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.control_flow import title
 from adjit.ir.printer import attribute
-from adjit.runtime.memory_plot import COLOURS
+from adjit.runtime.reports.memory_plot import COLOURS
 
 ROLE_NAMES = {Role.PRIMAL: "forward", Role.ADJOINT: "backward", Role.RECOMPUTE: "forward, computed again", Role.UPDATE: "update"}
 WRITTEN_ATTRIBUTES = ("axes", "axis", "permutation")

@@ -11,7 +11,7 @@ from adjit.ir.graph import Graph
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.program import Program
-from adjit.runtime.reports import check_stage
+from adjit.runtime.reports.reports import check_stage
 from adjit.tracer.trace import Trace
 from adjit.tracer.trees import paths
 from adjit.viz.graph_drawing import draw_graph

@@ -26,7 +26,7 @@ from adjit.runtime.exports.interface import Interface, array_of, describe_progra
 from adjit.runtime.exports.library import c_program, choose_levels, write_library
 from adjit.runtime.exports.tensors_file import write_tensors
 from adjit.runtime.kernel_cache import compiler
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from adjit.ir.errors import ExportError
 from adjit.ir.types import short_name
+from adjit.runtime.captures.tensor_effects import Place
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import Form, Leaf, describe_tree, leaf_paths
 from adjit.runtime.program import Program
-from adjit.runtime.tensor_effects import Place
 from adjit.tracer.signature import CallSignature, parameter_names
 from adjit.tracer.trace import StaticLeaf
 from adjit.tracer.trees import as_name, unflatten

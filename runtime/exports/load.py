@@ -26,16 +26,16 @@ from adjit.ir.graph import Graph, Value
 from adjit.ir.on_demand import OnDemand
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime import settings
-from adjit.runtime.entry_records import FunctionRecord
 from adjit.runtime.exports.archive import CODE, PROGRAM
 from adjit.runtime.exports.contents import argument_paths, read_program
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.record import make_loaded_record
 from adjit.runtime.exports.trees import put_together, take_apart
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.native_code import NativeCode, native_target
-from adjit.runtime.native_entry import activate, callable_type, entry_is_ready
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.code import NativeCode, native_target
+from adjit.runtime.native.entry import activate, callable_type, entry_is_ready
+from adjit.runtime.native.entry_records import FunctionRecord
+from adjit.runtime.native.executable import NativeExecutable
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native

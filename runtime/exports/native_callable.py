@@ -21,7 +21,7 @@ from adjit.runtime.exports.interface import array_of, describe_program
 from adjit.runtime.exports.interface_data import Interface
 from adjit.runtime.exports.trees import leaf_paths
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
-from adjit.runtime.native_executable import NativeExecutable
+from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature
 

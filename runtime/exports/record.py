@@ -10,11 +10,11 @@ import numpy as np
 from adjit.codegen.native.artifact import Parameter
 from adjit.codegen.native.entry.records import Node
 from adjit.ir.graph import WRITABLE_ROLES
-from adjit.runtime.entry_records import Memory, ProgramRecord, UnsuitedError
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import Form, record_type
-from adjit.runtime.native_executable import NativeExecutable
-from adjit.runtime.record_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
+from adjit.runtime.native.entry_records import Memory, ProgramRecord, UnsuitedError
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.native.record_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
 
 
 def make_loaded_record(program: object, interface: Interface, executable: NativeExecutable,

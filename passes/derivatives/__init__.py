@@ -1,0 +1,1 @@
+"""Derivatives of graphs: forward and reverse mode, and which values backward keeps."""

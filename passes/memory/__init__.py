@@ -1,0 +1,1 @@
+"""Where every value lies: lifetimes, places in one block, sharing of memory."""

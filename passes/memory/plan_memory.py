@@ -1,0 +1,82 @@
+"""Gives every value of a program a place in memory, and says where memory ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from adjit.ir import ops
+from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.region_memory import scratch_bytes
+from adjit.passes.memory.donation import Donations, place_results
+from adjit.passes.memory.liveness import working_blocks
+from adjit.passes.memory.packing import pack
+from adjit.passes.memory.share_memory import share_memory
+from adjit.passes.options import Options
+
+
+def plan_memory(graph: Graph, options: Options) -> Graph:
+    """Set the slots of every op and insert `free` after the last use of what lies in the arena.
+
+    Results of the graph are written where they are to end: in the buffer of a donated parameter, else in a fresh one
+    (`result+INDEX`). A result may take the memory of an operand that dies there, a reshape is an alias of its operand, and so is a
+    contiguous slice where that keeps nothing longer. All else lies in one arena. Regions of loops and branches are planned too, with an
+    arena of their own in the scratch memory of the op.
+
+    A donated buffer is written when nothing reads its old content any more; a result that is made earlier is made in the
+    arena and copied: a `reshape` whose slot differs from its operand's is a copy.
+
+    Before:
+        graph @step(%w: f32[8] donated, %g: f32[8]) {
+          %s: f32[8] = multiply %g, %g
+          %t: f32[8] = add %s, %g
+          %n: f32[8] = subtract %w, %t
+          return %n
+        }
+    After:
+        graph @step(%w: f32[8] donated, %g: f32[8]) {
+          %s: f32[8] @ arena+0 = multiply %g, %g
+          %t: f32[8] @ arena+0 = add %s, %g
+          %n: f32[8] @ param+0 = subtract %w, %t
+          free %t
+          return %n
+        }
+    """
+    return _plan(graph, None)
+
+
+def _plan(graph: Graph, donations: Donations | None) -> Graph:
+    graph = graph.with_ops([_with_planned_regions(op) if op.name in CONTROL_FLOW else op for op in graph.ops])
+    sharing = share_memory(graph, donations)
+    offsets, _ = pack(working_blocks(sharing))
+    places = iter(offsets)
+    slots: dict[Value, Slot] = {}
+    ends: dict[int, list[Value]] = {}
+    for buffer in sharing.buffers:
+        slot = buffer.slot or Slot("arena", next(places))
+        slots.update((value, slot.behind(content.start(value))) for content in buffer.contents for value in content.values)
+        if buffer.slot is None:
+            ends.setdefault(buffer.last, []).extend(buffer.contents[-1].values)
+    planned: list[Op] = []
+    for index, op in enumerate(sharing.graph.ops):
+        scratch = (Slot("arena", next(places)),) if op.attrs.get("scratch_bytes", 0) else ()
+        op = replace(op, slots=tuple(slots[value] for value in op.results) + scratch)
+        planned.append(_with_planned_panel(op, slots) if op.name == "panels" else op)
+        if index in ends:
+            planned.append(Op(ops.free, tuple(ends[index]), ()))
+    return sharing.graph.with_ops(planned)
+
+
+def _with_planned_regions(op: Op) -> Op:
+    op = replace(op, regions=tuple(_plan(region, None) for region in op.regions))
+    return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op)})
+
+
+def _with_planned_panel(op: Op, slots: Mapping[Value, Slot]) -> Op:
+    """The op, its region planned: what lies in the memory of an operand outside does so inside."""
+    (region,) = op.regions
+    place_of = {slots[value]: index for index, value in enumerate(op.operands)}
+    places = {place_of[slot]: index for index, slot in enumerate(op.slots) if slot in place_of}
+    roles = tuple("donated" if index in places else role for index, role in enumerate(region.param_roles))
+    return replace(op, regions=(_plan(replace(region, param_roles=roles), place_results(region, places)),))

@@ -1,0 +1,81 @@
+"""What a group of ops gains by running in panels: a cost model of the bytes that do not go through memory any more."""
+
+from __future__ import annotations
+
+from adjit.ir.definition import Kind
+from adjit.ir.graph import Value
+from adjit.passes.panels.groups import VIEWS, Group, PanelGroups
+from adjit.passes.panels.rules import batches_before
+
+RUN_BYTES = 1 << 15
+"""What a core moves while it would wait for the others between two runs of a loop."""
+
+
+def panel_gain(groups: PanelGroups, group: Group, cache_bytes: int) -> float:
+    """Bytes that do not go through memory any more, less those of whole operands that panels read again; 0 where panels do not fit."""
+    loops = [op for op in group.ops if op in groups.axes.loops]
+    carried = sum(op.results[index - op.attrs["carries"]].type.nbytes for op in loops for index in groups.axes.loops[op].sums)
+    if carried > cache_bytes / 4:
+        return 0.0      # every run of every panel would read and write it all
+    saved = 2.0 * sum(value.type.nbytes for value in _stored(groups, group) if not groups.is_wanted(value, group))
+    saved -= 2.0 * groups.count * sum(op.result.type.nbytes for op in group.sums if op.definition.kind is Kind.CONTRACTION)
+    saved += float(RUN_BYTES) * sum(int(op.attrs["length"]) for op in loops)
+    saved -= 2.0 * sum(value.type.nbytes for value in _copied(groups, group))
+    whole = _whole_operands(groups, group)
+    if sum(value.type.nbytes for value in whole) > cache_bytes / 2:
+        saved -= float(sum(value.type.nbytes * times for value, times in whole.items())) * (groups.count - 1)
+    peak = peak_bytes(groups, group)
+    if saved < cache_bytes or peak + _bytes_in_loops(groups, group) > 2 * cache_bytes:
+        return 0.0      # so little stays in the cache anyway; so much does not
+    return saved * min(1.0, cache_bytes / 2 / max(peak, 1))      # what does not fit beside the whole operands comes back
+
+
+def peak_bytes(groups: PanelGroups, group: Group) -> int:
+    """The most bytes of a panel that are alive at once."""
+    stored = _stored(groups, group)
+    last = {value: index for index, op in enumerate(group.ops) for value in op.operands}
+    alive = peak = 0
+    ending: dict[int, int] = {}
+    for index, op in enumerate(group.ops):
+        for value in stored.intersection(op.results):
+            size = value.type.nbytes // groups.count
+            alive += size
+            end = last.get(value, index)
+            ending[end] = ending.get(end, 0) + size
+        peak = max(peak, alive)
+        alive -= ending.get(index, 0)
+    return peak
+
+
+def _stored(groups: PanelGroups, group: Group) -> set[Value]:
+    """The values of the group that lie in memory, rather than inside a kernel."""
+    return {value for op in group.ops for value in op.results if value in groups.uses.stored}
+
+
+def _whole_operands(groups: PanelGroups, group: Group) -> dict[Value, int]:
+    """What each panel reads as a whole, and how often."""
+    whole: dict[Value, int] = {}
+    for op in group.ops:
+        for value, cut in zip(op.operands, group.needs[op], strict=True):
+            if cut is None:
+                whole[value] = max(whole.get(value, 0), op.attrs["length"] if op in groups.axes.loops else 1)
+    return whole
+
+
+def _copied(groups: PanelGroups, group: Group) -> set[Value]:
+    """What is brought into another order outside, as panels of it do not lie in one piece."""
+    axes = groups.axes
+    if not axes.batch:
+        return set()
+    ends = {(value, axes[value]) for op in group.ops for value in op.results if value in axes and groups.is_wanted(value, group)}
+    ends.update((value, cut) for op in group.ops for value, cut in zip(op.operands, group.needs[op], strict=True)
+                if cut is not None and groups.maker.get(value) not in group.needs and not groups.is_made_inside(value, cut))
+    return {value for value, axis in ends if batches_before(value.type, axis, axes.batch) > 1}
+
+
+def _bytes_in_loops(groups: PanelGroups, group: Group) -> int:
+    """No more bytes than the bodies of loops take for one panel."""
+    loops = groups.axes.loops
+    return sum(value.type.nbytes // (groups.count if value in loops[op].body else 1)
+               for op in group.ops if op in loops
+               for inner in op.regions[0].ops if inner.name not in VIEWS for value in inner.results)

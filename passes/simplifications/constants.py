@@ -1,0 +1,126 @@
+"""Computes at once what depends on no data: ops whose operands are filled with one number, and give one number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.definition import DEFINITIONS, Kind
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Op, Value
+from adjit.ir.types import is_float
+from adjit.passes.simplifications.rewrite import Number, Rewriter, RuleTable
+
+CONSTANTS = RuleTable()
+
+
+def filled(type_of: Value, number: Number) -> Value:
+    """A constant of the type of a value."""
+    return ops.constant(value=number, dtype=type_of.type.dtype, shape=type_of.type.shape)
+
+
+@CONSTANTS.rule("constant")
+def number_of_the_dtype(op: Op, graph: Rewriter) -> Value | None:
+    """The number of a constant is written in one way, so that equal constants are equal text."""
+    value, number = op.attrs["value"], written(op.attrs["value"], op.result.type.dtype)
+    return None if type(value) is type(number) and repr(value) == repr(number) else filled(op.result, number)
+
+
+def written(number: Number, dtype: np.dtype) -> Number:
+    """The shortest Python number that `dtype` rounds to the same as `number`.
+
+    >>> written(np.float32(0.1).item(), np.dtype('float32')), written(3, np.dtype('float64')), written(1, np.dtype('bool'))
+    (0.1, 3.0, True)
+    """
+    with np.errstate(over="ignore"):
+        rounded = dtype.type(number)
+    exact: Number = rounded.item()
+    if not is_float(dtype):
+        return exact
+    shortest = float(str(rounded))
+    return shortest if dtype.type(shortest) == rounded else exact
+
+
+@CONSTANTS.rule(*(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient"))
+def evaluate_elementwise(op: Op, graph: Rewriter) -> Value | None:
+    """An elementwise op of constants is the constant that NumPy gives for one element."""
+    numbers = [graph.number(value) for value in op.operands]
+    if any(number is None for number in numbers):
+        return None
+    arrays = [np.full(1, number, value.type.dtype) for number, value in zip(numbers, op.operands, strict=True)]
+    (out,) = evaluate(op.definition, arrays, op.attrs)
+    return filled(op.result, out.item())
+
+
+@CONSTANTS.rule("reshape", "transpose", "broadcast", "slice", "flip", "take", "take_along_axis")
+def move_constant(op: Op, graph: Rewriter) -> Value | None:
+    """Moving the elements of a constant gives a constant."""
+    number = graph.number(op.operands[0])
+    return None if number is None else filled(op.result, number)
+
+
+@CONSTANTS.rule("concatenate", "update_slice")
+def join_constants(op: Op, graph: Rewriter) -> Value | None:
+    """Joining constants of the same number gives a constant."""
+    return _same_constant(op, [graph.number(value) for value in op.operands])
+
+
+@CONSTANTS.rule("pad")
+def pad_constant(op: Op, graph: Rewriter) -> Value | None:
+    """Padding a constant with its own number gives a constant."""
+    padding = op.result.type.dtype.type(op.attrs["value"]).item()
+    return _same_constant(op, [graph.number(op.operands[0]), padding])
+
+
+def _same_constant(op: Op, numbers: list[Number | None]) -> Value | None:
+    first = numbers[0]
+    return filled(op.result, first) if first is not None and len({repr(number) for number in numbers}) == 1 else None
+
+
+@CONSTANTS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
+    """The largest, or smallest, of equal numbers is that number."""
+    number = graph.number(op.operands[0])
+    if number is None or op.operands[0].type.size == 0 or op.operands[0].type.dtype != op.result.type.dtype:
+        return None
+    return filled(op.result, number)
+
+
+@CONSTANTS.rule("reduce_sum")
+def sum_constant(op: Op, graph: Rewriter) -> Value | None:
+    """n times c, where every partial sum is exact in whatever order: c is some units, and n times as many fit the mantissa."""
+    number = graph.number(op.operands[0])
+    if number is None or op.operands[0].type.dtype != op.result.type.dtype:
+        return None
+    count = math.prod(op.operands[0].type.shape[axis] for axis in op.attrs["axes"])
+    dtype = op.result.type.dtype
+    if not is_float(dtype):
+        with np.errstate(all="ignore"):
+            total = np.multiply(dtype.type(number), np.array(count).astype(dtype), dtype=dtype)
+        return filled(op.result, total.item())
+    if not math.isfinite(number):
+        return None
+    numerator, _ = number.as_integer_ratio() if isinstance(number, float) else (number, 1)
+    odd = abs(numerator) // (numerator & -numerator) if numerator else 0
+    total = float(count * number)
+    limits = np.finfo(dtype)
+    if odd * count > 2 ** (limits.nmant + 1) or abs(total) > limits.max:
+        return None
+    return filled(op.result, total + 0.0)
+
+
+@CONSTANTS.rule("broadcast")
+def count_in_place(op: Op, graph: Rewriter) -> Value | None:
+    """broadcast(iota) -> iota: a kernel has one place for each value, and rows beside columns take two."""
+    made = graph.maker(op.operands[0], "iota")
+    if made is None or made.result.type.shape[made.attrs["axis"]] == 1:
+        return None
+    return ops.iota(dtype=made.attrs["dtype"], shape=op.result.type.shape, axis=op.attrs["axes"][made.attrs["axis"]])
+
+
+@CONSTANTS.rule("iota")
+def count_to_one(op: Op, graph: Rewriter) -> Value | None:
+    """Counting along an axis of size 1 gives zeros."""
+    return filled(op.result, 0) if op.result.type.shape[op.attrs["axis"]] == 1 else None

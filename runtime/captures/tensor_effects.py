@@ -1,0 +1,324 @@
+"""Tensors around a compiled program: where it reads them, what it makes of its results, and what it writes back."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.capture import Capture, Entry
+from adjit.eager.modes import modes
+from adjit.eager.node import AccumulateGrad, Node
+from adjit.eager.shared_memory import place_of
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.graph import Value
+from adjit.ir.types import TensorType
+from adjit.runtime.captures.snapshot import Snapshot
+from adjit.tracer.array import TracedArray
+from adjit.tracer.box import ArrayBox
+from adjit.tracer.scope import active_scope
+from adjit.tracer.source import find_user_location
+from adjit.tracer.trace import OutLeaf, StaticLeaf, check_result, function_name
+from adjit.tracer.trees import TreeSpec, flatten, unflatten
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a tensor is found in a call: `tensor` itself, or leaf number `argument` of the call; with `gradient` its `.grad`."""
+
+    tensor: Tensor | None
+    argument: int | None
+    gradient: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same tensor: tensors themselves are compared element by element."""
+        if not isinstance(other, Place):
+            return NotImplemented
+        return self.tensor is other.tensor and (self.argument, self.gradient) == (other.argument, other.gradient)
+
+    def __hash__(self) -> int:
+        return hash((id(self.tensor), self.argument, self.gradient))
+
+    def find(self, all_leaves: Sequence[Any]) -> Any:
+        """The tensor; None where there is no gradient."""
+        found = self.tensor if self.argument is None else all_leaves[self.argument]
+        return found._grad if self.gradient else found      # type: ignore[union-attr]
+
+
+class CapturedFunction:
+    """A function as it is traced where tensors are about: it returns a list of arrays, and notes what they are for.
+
+    `leaves` says for each leaf of the function's result which of the arrays it is, or where the tensor is that it is. `tensors` are the
+    arrays that become new tensors, and whether they have a gradient. `gradients` are the owners of gradients that were set, and which
+    tensor is theirs, if any. `writes` are the tensors that were written to, and the array that is their new content.
+    """
+
+    def __init__(self, fun: Callable[..., Any], capture: Capture, positions: Sequence[int]):
+        self.__wrapped__ = fun
+        self.__name__ = function_name(fun)
+        self.capture = capture
+        self.leaves: list[int | Place] = []
+        self.tree: TreeSpec | None = None
+        self.tensors: dict[int, bool] = {}
+        self.gradients: list[tuple[Place, int | None]] = []
+        self.writes: list[tuple[Entry, int]] = []
+        self._positions = positions     # of the tensors among the leaves of the call
+        self._made: dict[int, tuple[int, Tensor]] = {}
+        self._arrays: list[Any] = []
+        self._boxes: list[weakref.ref[ArrayBox]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+        scope = active_scope()
+        assert scope is not None
+        self._boxes = scope.root.boxes
+        result, self.tree = flatten(self.__wrapped__(*args, **kwargs))
+        entries = self.capture.entries
+        for index, leaf in enumerate(result):
+            if isinstance(leaf, Tensor):
+                entry = entries.get(id(leaf))
+                self.leaves.append(self._new(leaf) if entry is None else self.place(entry))
+            else:
+                check_result(leaf, self.tree, index)
+                self.leaves.append(self._add(leaf))
+        for gradient in list(self.capture.gradients.values()):
+            now = gradient.tensor._grad
+            if isinstance(gradient.tensor.payload, TracedArray) and id(gradient.tensor) not in entries:
+                continue        # a tensor that the function made
+            if now is None and gradient.before is not None:
+                self.gradients.append((self.owner(gradient.tensor), None))
+            elif now is not None and now is not gradient.before:
+                self.gradients.append((self.owner(gradient.tensor), self._new(now)))
+        for entry in list(entries.values()):
+            _check_leaf(entry)
+            if entry.content.value is not entry.value and entry.shares is None:
+                self.writes.append((entry, self._add(entry.content)))
+        self.capture.check_writes()
+        return self._arrays
+
+    def place(self, entry: Entry) -> Place:
+        """Where the tensor of an entry is found."""
+        if entry.argument is not None:
+            return Place(None, self._positions[entry.argument])
+        if entry.gradient_of is not None:
+            owner = self.owner(entry.gradient_of)
+            return Place(owner.tensor, owner.argument, gradient=True)
+        return Place(entry.tensor, None)
+
+    def owner(self, tensor: Tensor) -> Place:
+        """Where a tensor is found that need not be an entry."""
+        entry = self.capture.entries.get(id(tensor))
+        return Place(tensor, None) if entry is None else self.place(entry)
+
+    def forget(self) -> list[weakref.ref[ArrayBox]]:
+        """Let go of all tensors, when the trace is over and its effects are known; the tensors that it made, those that still live."""
+        self._made.clear()
+        self.capture.entries.clear()
+        self.capture.gradients.clear()
+        return self._boxes
+
+    def _add(self, array: Any) -> int:
+        self._arrays.append(array)
+        return len(self._arrays) - 1
+
+    def _new(self, tensor: Tensor) -> int:
+        """The array of a tensor that the function made; the same one each time."""
+        known = self._made.get(id(tensor))
+        if known is None:
+            number = self._add(tensor.traced())
+            known = self._made[id(tensor)] = number, tensor
+            self.tensors[number] = modes.grad and bool(tensor._requires_grad) and _is_alive(tensor)
+        return known[0]
+
+
+def _check_leaf(entry: Entry) -> None:
+    tensor = entry.tensor
+    if tensor._requires_grad != entry.requires_grad or tensor._node is not None:
+        raise UnsupportedError(
+            f"a tensor of shape {tensor.shape} from outside of the compiled function is made part of its graph", find_user_location(),
+            hint="write to it under adjit.no_grad(), or return a new tensor instead of writing to this one")
+
+
+def _is_alive(tensor: Tensor) -> bool:
+    """Whether a backward pass from here would find everything it needs."""
+    stack: list[Node] = [tensor._node] if tensor._node is not None else []
+    seen: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node in seen or isinstance(node, AccumulateGrad):
+            continue
+        seen.add(node)
+        if node.saved is None:
+            return False
+        if node.result_hooks or node.pre_hooks or node.post_hooks:
+            raise UnsupportedError(f"{node.name()} has a hook, and is part of the result of a compiled function", node.location,
+                                   hint="register hooks on what the compiled function returns, or call backward() within it")
+        stack += [edge[0] for edge in node.edges if edge is not None]
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Parameter `index` is the content of the tensor at `place`, which has this type."""
+
+    index: int
+    place: Place
+    requires_grad: bool
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+class Effects:
+    """What a program does with tensors before and after it runs.
+
+    before the run  `contents` and `numbers` are its parameters after the arguments and the captured arrays. It holds while these have
+                    the same types, the gradients that it looked at are there or not as they were, and `snapshot` holds.
+    after the run   `tensors` are new tensors around results (and whether they have a gradient), `writes` the new contents of tensors
+                    from outside, `gradients` the tensors that become `.grad`, `leaves` what the function returns.
+
+    Nothing here refers to modules and optimisers themselves: a program ends with them.
+    """
+
+    def __init__(self, function: CapturedFunction, params: Sequence[Value], snapshot: Snapshot, reached: Container[int],
+                 out_leaves: Sequence[OutLeaf]):
+        capture = function.capture
+        number = {value: index for index, value in enumerate(params)}
+        self.count = len(params)
+        self.snapshot = snapshot
+        entries = capture.entries.values()
+        self.places = {entry.value: function.place(entry) for entry in entries if entry.shares is None or entry.requires_grad}
+        self.sharing = tuple((function.place(entry), function.place(entry.shares), entry.requires_grad)
+                             for entry in capture.entries.values() if entry.shares is not None)
+        self.differentiable = frozenset(entry.value for entry in capture.entries.values() if entry.requires_grad)
+        self.contents = tuple(
+            _Content(number[entry.value], function.place(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
+            for entry in capture.entries.values() if entry.value in number)
+        self._looked_up = tuple(
+            (content.index, None if content.place.gradient else content.place.tensor, content.place, content.requires_grad, content.shape,
+             content.dtype) for content in self.contents)
+        self.hooks = tuple((function.place(entry), tuple(entry.before.get("_hooks") or ())) for entry in entries
+                           if entry.requires_grad) if function.gradients else ()
+        self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
+        self.looked_at = tuple(
+            (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values()
+            if item.was_read and not isinstance(item.tensor.payload, TracedArray))     # those that the function made are gone
+        self.positions = function._positions
+        self.fixed = frozenset(id(content.place.tensor) for content in self.contents if content.place.tensor is not None
+                               and not content.place.gradient)
+        self.same = tuple((self.positions[entry.argument], entry.tensor) for entry in capture.entries.values()
+                          if entry.argument is not None and (id(entry.tensor) in reached or id(entry.tensor) in snapshot.members()))
+        places = [leaf if isinstance(leaf, int) else None for leaf in out_leaves]
+        assert function.tree is not None
+        self.tree = function.tree
+        self.leaves = tuple(leaf if isinstance(leaf, Place) else out_leaves[leaf] for leaf in function.leaves)
+        self.tensors: dict[int, bool] = {_number(places[place]): connected for place, connected in function.tensors.items()}
+        self.gradients = tuple((owner, None if place is None else _number(places[place])) for owner, place in function.gradients)
+        self.writes = tuple((function.place(entry), entry.value, _number(places[place])) for entry, place in function.writes)
+        self.single = self.tree.is_leaf()
+
+    def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
+        """The parameters after the arguments and the captured arrays now; None where the program does not hold any more."""
+        found: list[Any] = [None] * self.count
+        for index, tensor, place, requires_grad, shape, dtype in self._looked_up:
+            if tensor is None:
+                tensor = place.find(all_leaves)
+            if tensor is None or tensor._requires_grad != requires_grad:
+                return None
+            payload = tensor.payload
+            if payload.shape != shape or payload.dtype != dtype:
+                return None
+            found[index] = payload
+        for index, number in self.numbers:
+            now = number.read()
+            if now is None:
+                return None
+            found[index] = np.array(now)
+        for place, hooks in self.hooks:
+            now_hooks = place.find(all_leaves)._hooks
+            if (now_hooks or hooks) and tuple(now_hooks or ()) != hooks:
+                return None
+        for owner, was_there in self.looked_at:
+            if (owner.find(all_leaves)._grad is not None) is not was_there:
+                return None
+        for position in self.positions:
+            if id(all_leaves[position]) in self.fixed:      # a tensor that the function reaches by itself too
+                return None
+        for place, other, requires_grad in self.sharing:
+            tensor = place.find(all_leaves)
+            if tensor._requires_grad != requires_grad or place_of(tensor.payload) != place_of(other.find(all_leaves).payload):
+                return None
+        for position, tensor in self.same:
+            if all_leaves[position] is not tensor:
+                return None
+        return found if self.snapshot.holds() else None
+
+    def changed(self) -> str:
+        """Why the program does not hold any more, in words, as far as that is no matter of the arguments."""
+        for content in self.contents:
+            tensor = content.place.tensor
+            if tensor is not None and not content.place.gradient:
+                now, then = (TensorType(tensor.dtype, tensor.shape), tensor._requires_grad), \
+                    (TensorType(content.dtype, content.shape), content.requires_grad)
+                if now != then:
+                    return f"a tensor {then[0]}{_grad(then[1])} is {now[0]}{_grad(now[1])} now"
+        changed = self.snapshot.changed()
+        if changed:
+            return f"{changed} changed"
+        for _, number in self.numbers:
+            if number.read() is None:
+                return f"{number.name} is {'no longer' if number.zero else 'now'} 0, or no float"
+        return "a gradient is there that was not, or the other way round" if self.looked_at else ""
+
+    def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None] | None) -> Any:
+        """Write back, and give the function's result; `connect` puts new tensors that have gradients, by the number of their result,
+        into the dynamic graph."""
+        targets = [place.find(all_leaves) for place, _, _ in self.writes]
+        leaves = [leaf.find(all_leaves) if type(leaf) is Place else leaf for leaf in self.leaves]
+        made: dict[int, Tensor] = {}
+        for number in self.tensors:
+            content = results[number]
+            made[number] = new_tensor(content if type(content) is np.ndarray else np.asarray(content))
+        if connect is not None:
+            connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
+        for owner, gradient in self.gradients:
+            owner.find(all_leaves)._grad = None if gradient is None else made[gradient]
+        for target, (_, _, written) in zip(targets, self.writes, strict=True):
+            content = results[written]
+            if content is not target.payload:
+                np.copyto(target.payload, content)
+            target._version[0] += 1
+        if self.single:
+            return self._leaf(leaves[0], made, results)
+        return unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
+
+    def _leaf(self, leaf: Any, made: dict[int, Tensor], results: Sequence[Any]) -> Any:
+        if type(leaf) is int:
+            tensor = made.get(leaf)
+            return results[leaf] if tensor is None else tensor
+        return leaf.value if type(leaf) is StaticLeaf else leaf
+
+
+def _grad(requires_grad: bool) -> str:
+    return " that requires grad" if requires_grad else ""
+
+
+def _number(leaf: int | None) -> int:
+    assert leaf is not None     # tensors are arrays
+    return leaf
+
+
+def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The positions of the tensors among the leaves of a call."""
+    return tuple(i for i, leaf in enumerate(all_leaves) if isinstance(leaf, ArrayBox))
+
+
+def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], reached: Container[int],
+                 out_leaves: Sequence[OutLeaf]) -> Effects:
+    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results.
+
+    `reached` has the identities of what the function reaches by itself. A tensor that is an argument as well has to stay that argument.
+    """
+    return Effects(function, params, Snapshot(roots, function.capture.numbers), reached, out_leaves)

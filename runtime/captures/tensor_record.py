@@ -1,0 +1,70 @@
+"""The part of a program's record that is about tensors: where they are, and what else modules and optimisers hold."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.native.entry.records import CONTENT, LOOK, NUMBER, PLACE, TABLE
+from adjit.eager.capture import Number
+from adjit.runtime.captures.snapshot import Snapshot
+from adjit.runtime.captures.tensor_effects import Place
+from adjit.runtime.captures.tensor_program import TensorProgram
+from adjit.runtime.native.entry_records import Memory, UnsuitedError, record_words
+
+
+def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Sequence[int]) -> dict[str, int]:
+    """The fields for a program with tensors; `nodes` describe the arrays for its parameters after the arguments and the captured arrays.
+
+    Raises `UnsuitedError` where there is something that the entry does not know.
+    """
+    effects = tensors.effects
+    if effects.sharing or effects.same or any(hooks for _, hooks in effects.hooks):
+        raise UnsuitedError
+    first = len(tensors.operands) - len(nodes)
+    contents = [record_words(CONTENT, {
+        **_place(memory, content.place), "requires_grad": id(content.requires_grad), "node": nodes[content.index],
+    }) for content in effects.contents]
+    looks = [record_words(LOOK, {**_place(memory, owner), "there": int(there)}) for owner, there in effects.looked_at]
+    unhooked = [record_words(PLACE, _place(memory, place)) for place, _ in effects.hooks]
+    numbers = [_number(memory, number, first + index) for index, number in effects.numbers]
+    lists = {"contents": contents, "looks": looks, "unhooked": unhooked, "numbers": numbers, "tables": _tables(memory, effects.snapshot)}
+    counts = {f"{name}_count": len(records) for name, records in lists.items()}
+    addresses = {name: memory.words([word for record in records for word in record]) for name, records in lists.items()}
+    return {**addresses, **counts, "leaves": leaves, "finish": memory.identity(partial(_finish, tensors))}
+
+
+def _finish(tensors: TensorProgram, given: list[Any], results: list[Any], leaves: list[Any]) -> Any:
+    """What the program gives, and writes back, for these parameters, results and leaves of the call."""
+    if tensors.operation is not None:       # some of the parameters are kept for the backward half
+        given = [np.asarray(array) for array in given]
+    return tensors.finish(given, results, leaves)
+
+
+def _place(memory: Memory, place: Place) -> dict[str, int]:
+    return {"tensor": 0 if place.argument is not None else memory.identity(place.tensor), "leaf": place.argument or 0,
+            "gradient": int(place.gradient)}
+
+
+def _number(memory: Memory, number: Number, param: int) -> list[int]:
+    if type(number.group) is not dict:
+        raise UnsuitedError
+    return record_words(NUMBER, {
+        "group": memory.identity(number.group), "name": memory.identity(number.name), "index": -1 if number.index is None else number.index,
+        "zero": int(number.zero), "param": param})
+
+
+def _tables(memory: Memory, snapshot: Snapshot) -> list[list[int]]:
+    found = []
+    for container, keys, values, free in snapshot.containers():
+        if type(container) not in (dict, defaultdict, list):
+            raise UnsuitedError
+        words = [0 if index in free else memory.identity(value) for index, value in enumerate(values)]
+        found.append(record_words(TABLE, {
+            "place": memory.identity(container), "count": len(values), "values": memory.words(words),
+            "keys": 0 if keys is None else memory.words([memory.identity(key) for key in keys])}))
+    return found

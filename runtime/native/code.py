@@ -1,0 +1,85 @@
+"""Native programs as loaded code: of this process, else of the disk cache, else compiled by LLVM and kept there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from adjit.codegen.link import LoadedKernel
+from adjit.codegen.native.artifact import Artifact
+from adjit.codegen.object_code import begin
+from adjit.codegen.target import TARGETS, Target, host_target, host_targets
+from adjit.ir.cost import cost_of
+from adjit.ir.dataclass import dataclass
+from adjit.ir.graph import Graph
+from adjit.ir.on_demand import OnDemand
+from adjit.runtime import settings
+from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
+from adjit.runtime.native.threads import TEAM_CODE
+
+if TYPE_CHECKING:
+    from adjit.codegen.native import compile_program as native
+else:
+    native = OnDemand("adjit.codegen.native.compile_program")
+
+LONG_NANOSECONDS = 15e6
+"""Estimated work from which the first call of a program waits for the thread pool, which takes LLVM as long as a small program does."""
+
+LARGE = 1_000_000_000
+"""Operations of a graph that is certain to be as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCode:
+    """The loaded code of a program, what is known of it, and where it came from, in words."""
+
+    loaded: LoadedKernel
+    artifact: Artifact
+    origin: str
+    key: str        # of the code in the disk cache
+
+
+def native_is_supported() -> bool:
+    """Whether this process can run native programs: CPython on Linux, on a processor that there is a target for."""
+    return sys.implementation.name == "cpython" and sys.platform == "linux" and host_target() is not None
+
+
+def native_target() -> Target:
+    """The target that the setting `ADJIT_TARGET` asks for, else the best of this processor.
+
+    Raises `ValueError` for one that this processor is not.
+    """
+    name = settings.TARGET.get()
+    if name == "auto":
+        return host_targets()[0]
+    target = TARGETS[name]
+    if target not in host_targets():
+        names = ", ".join(t.name for t in host_targets()) or "none of them"
+        raise ValueError(f"environment variable {settings.TARGET.variable}={name!r}: this processor has {names}")
+    return target
+
+
+def begin_early(graph: Graph, target: Target) -> None:
+    """While the passes run over a traced graph, have another thread do what its first call would wait for: make the thread pool, where
+    the graph is that large, else begin with LLVM.
+    """
+    if cost_of(graph).operations >= LARGE:
+        TEAM_CODE.start()
+    else:
+        begin(target)
+
+
+def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1,
+                   flush_subnormals: bool = False) -> NativeCode:
+    """The code of a planned graph, made on up to so many threads; raises `UnsupportedError` where an op has none.
+
+    Code of equal text is loaded once in a process, whatever the functions are that it was made for.
+    """
+    code = native.lower_program(planned, target, timed=timed, flush_subnormals=flush_subnormals)
+    text = code.text
+    if threads > 1 and code.work >= LONG_NANOSECONDS:
+        TEAM_CODE.start()
+    key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
+    loaded, origin = obtain_code(key, lambda: native.compile_program_text(text, target, settings.VERIFY.get(), threads))
+    return NativeCode(loaded, native.make_artifact(planned, code, target), origin, key)

@@ -1,0 +1,203 @@
+"""Runs native programs: one call of machine code for all of a planned graph.
+
+A call gives the code arrays of pointers to parameters and results, and working memory. Calls at the same time, and calls from
+within a call, take memory of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
+from adjit.codegen.native.program_code import PARALLEL_NANOSECONDS, ProgramCode
+from adjit.codegen.target import TARGETS
+from adjit.ir.graph import Graph, Op
+from adjit.ir.layout import Layout
+from adjit.ir.ops.indexing import check_indices
+from adjit.ir.types import SHORT_NAMES, TensorType
+from adjit.runtime.native.code import LONG_NANOSECONDS, NativeCode, native, obtain_program
+from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
+from adjit.runtime.portable.arena import allocate, check_size, data_address
+
+if TYPE_CHECKING:
+    from adjit.runtime.portable.executable import Times
+    from adjit.runtime.portable.kernels import Code
+
+SHORT_NANOSECONDS = 5_000.0
+"""Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
+
+_ARGUMENTS = (ctypes.c_void_p,) * 4
+_KEEPING = ctypes.PYFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
+_RELEASING = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
+_TIMED = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS, ctypes.c_void_p)
+
+
+class NativeExecutable:
+    """A native program, ready to run.
+
+    `code.loaded.address` is that of `adjit_run` (`codegen/native/program.py`). `threads` is the most threads a step is split over.
+    `planned` gives the graph that the code was made of, which nothing but reports asks for.
+    """
+
+    kernels: Mapping[Op, Code] = {}      # one for each fused op is what other backends have
+
+    def __init__(self, code: NativeCode, planned: Callable[[], Graph], threads: int = 1):
+        self.code, self.threads = code, threads
+        self._planned = planned
+        artifact = code.artifact
+        self.short = artifact.work < SHORT_NANOSECONDS
+        self._team = threads if artifact.work >= PARALLEL_NANOSECONDS else 1       # where no step is worth it, no pool is made
+        self._long, self._is_new = artifact.work >= LONG_NANOSECONDS, True
+        self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
+        self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
+        self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
+        self._frames: list[_Frame] = []
+        self._timed: NativeCode | None = None
+        self._clock = (0, 0)
+
+    @property
+    def pool(self) -> Pool | None:
+        """The threads that the program may use; None where it runs on the calling one alone."""
+        return pool_for(self._team)
+
+    def pool_of_call(self) -> Pool | None:
+        """The threads of the next call. A short program waits for none: its first call is alone, and from the second on they are made."""
+        if self._long:
+            return self.pool
+        first, self._is_new = self._is_new, False
+        return pool_at_hand(self._team, make=not first)
+
+    def is_alone(self) -> bool:
+        """Whether the threads that the program may use are still being made."""
+        return self._team > 1 and pool_at_hand(self._team) is None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the values of the graph lie."""
+        return Layout(self._planned())
+
+    @cached_property
+    def program(self) -> ProgramCode:
+        """The program as text, made anew where it is asked for."""
+        artifact = self.code.artifact
+        return native.lower_program(self.layout.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
+
+    def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
+        """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
+
+        A result in a donated buffer is the item of `leaves`, the very object; the others are new arrays, or NumPy scalars where
+        they are 0-d. Raises `MemoryError` before anything is written, and `IndexError` before donated parameters are.
+        """
+        frame = self._take()
+        results = self._enter(frame, arrays, leaves)
+        pool = self.pool_of_call()
+        status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
+        return self._finish(frame, results, status)
+
+    def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
+        """As `run`; and when each op ran."""
+        if self._timed is None:
+            artifact = self.code.artifact
+            self._timed = obtain_program(self.layout.graph, TARGETS[artifact.target], True, self.threads, artifact.flush_subnormals)
+        ops = self.layout.ops
+        frame, pool = self._take(), self.pool
+        results = self._enter(frame, arrays, leaves)
+        cycles = np.zeros((len(ops), 2), np.int64)
+        begin = time.perf_counter_ns()
+        status = _TIMED(self._timed.loaded.address)(
+            frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data)
+        end = time.perf_counter_ns()
+        return self._finish(frame, results, status), self._times(cycles, begin, end)
+
+    def index_error(self, status: int, params: int, results: int, arena: int) -> IndexError:
+        """The error that a number returned by `adjit_run` stands for; the others are its arguments, as addresses."""
+        number, position = failed_check(status)
+        checks = self.code.artifact.checks
+        check = checks[number] if number in checks else checks[nested_check(number, position)]
+        if not check.space:
+            return _out_of_range(check)
+        if check.space == "arena":
+            address = arena + check.offset
+        else:
+            pointers = params if check.space == "param" else results
+            address = (ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0) + check.start
+        count = int(np.prod(check.shape))
+        indices = np.frombuffer(memoryview((ctypes.c_int64 * count).from_address(address)), np.int64)
+        place = f"\n    at {check.location.describe()}" if check.location else ""
+        try:
+            check_indices(indices, check.size, check.axis)
+        except IndexError as error:
+            return IndexError(f"{check.op}: {error}{place}")
+        return _out_of_range(check)
+
+    def _take(self) -> _Frame:
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return _Frame(self.code.artifact)
+
+    def _enter(self, frame: _Frame, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
+        """Write the addresses of a call into its frame; gives its results, which are yet to be computed."""
+        params, places = frame.params, frame.results
+        for index, array in enumerate(arrays):
+            params[index] = data_address(array)
+        results = []
+        for index, shape, dtype, param in self._own:
+            if param < 0:
+                array = np.empty(shape, dtype)
+                places[index] = data_address(array)
+                results.append(array)
+            else:
+                results.append(leaves[param])
+        return results
+
+    def _finish(self, frame: _Frame, results: list[Any], status: int) -> list[Any]:
+        if status:
+            raise self.index_error(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
+        self._frames.append(frame)
+        for index in self._scalars:
+            results[index] = results[index][()]
+        return results
+
+    def _times(self, cycles: np.ndarray, begin: int, end: int) -> Times:
+        """The cycles of each op as nanoseconds; the longer ago the first timed call is, the better is the length of a cycle known."""
+        if not len(cycles):
+            return []
+        first = self._clock if self._clock[1] else (begin, int(cycles[0, 0]))
+        self._clock = first
+        passed = max(int(cycles.max()) - first[1], 1)
+        length = (end - first[0]) / passed
+        zero = last = int(cycles[0, 0])
+        times: Times = []
+        for op, (start, stop) in zip(self.layout.ops, cycles.tolist(), strict=True):
+            if not start:       # it has no steps
+                start = stop = last
+            last = stop
+            times.append((op, begin + int((start - zero) * length), begin + int((stop - zero) * length)))
+        return times
+
+
+def _out_of_range(check: IndexCheck) -> IndexError:
+    place = f"\n    at {check.location.describe()}" if check.location else ""
+    return IndexError(f"{check.op}: an index was out of range for axis {check.axis} of size {check.size}{place}")
+
+
+class _Frame:
+    """The memory of one call."""
+
+    __slots__ = ("_block", "arena", "params", "results")
+
+    def __init__(self, artifact: Artifact):
+        passed = [(param.dtype, param.shape) for param in artifact.params]
+        for dtype, shape in [*passed, *((result.dtype, result.shape) for result in artifact.results)]:
+            check_size(TensorType(SHORT_NAMES[dtype], shape))
+        self._block = allocate(artifact.arena_bytes)
+        self.arena = data_address(self._block)
+        self.params = (ctypes.c_void_p * len(artifact.params))()
+        self.results = (ctypes.c_void_p * len(artifact.results))()

@@ -1,0 +1,82 @@
+"""The team of threads of this process, and what native programs are handed to reach it.
+
+    pool = pool_for(threads)        # None: the program runs on the calling thread alone
+    pool = pool_at_hand(threads)    # the same without waiting for LLVM
+    run(params, results, arena, pool.address if pool else 0)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import field
+
+from adjit.codegen.native.thread_pool import TEAM_BYTES, compile_pool, pool_text
+from adjit.ir.dataclass import dataclass
+from adjit.runtime.native.prepared_code import PreparedCode, keep_forever
+
+_LINE = 64
+
+
+class Team:
+    """Memory of a team of threads, and its code; both stay until the process ends, for the threads do."""
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer(TEAM_BYTES + _LINE)
+        self.address = -(-ctypes.addressof(self._memory) // _LINE) * _LINE
+        keep_forever(self._memory)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """In a forked child, which has none of the threads, and where a launch of another thread would never end."""
+        ctypes.memset(self.address, 0, TEAM_BYTES)
+
+
+class _PoolFields(ctypes.Structure):
+    _fields_ = (("launch", ctypes.c_void_p), ("team", ctypes.c_void_p), ("threads", ctypes.c_int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A team, as programs that may use so many threads of it see it: `address` is the `%pool` of their entry."""
+
+    team: Team = field(repr=False)
+    threads: int
+    address: int
+    launch: int
+    _fields: _PoolFields = field(repr=False)
+
+
+def make_pool(team: Team, threads: int) -> Pool:
+    """What lets a program use `threads` threads, the calling one among them, of a team."""
+    code = TEAM_CODE.get()
+    fields = _PoolFields(code.address, team.address, threads)
+    keep_forever(fields)
+    return Pool(team, threads, ctypes.addressof(fields), code.address, fields)
+
+
+def pool_for(threads: int) -> Pool | None:
+    """The pool for programs that may use `threads` threads of this process's team; None for one. Nothing is started before a launch.
+
+    >>> pool_for(1) is None, pool_for(2).threads, pool_for(2) is pool_for(2)
+    (True, 2, True)
+    """
+    if threads < 2:
+        return None
+    found = _pools.get(threads)
+    return found if found is not None else _pools.setdefault(threads, make_pool(_TEAM, threads))
+
+
+def pool_at_hand(threads: int, make: bool = True) -> Pool | None:
+    """The pool if it is there; else None, and another thread is to `make` it: for a program that is done alone before LLVM is."""
+    if threads < 2 or TEAM_CODE.loaded is not None:
+        return pool_for(threads)
+    if make:
+        TEAM_CODE.start()
+    return None
+
+
+TEAM_CODE = PreparedCode(pool_text, compile_pool)
+_TEAM = Team()
+_pools: dict[int, Pool] = {}

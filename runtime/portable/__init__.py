@@ -1,0 +1,1 @@
+"""Programs whose steps Python calls: kernels of the numba backend, and NumPy."""

@@ -1,0 +1,54 @@
+"""Steps that follow each other and run in one thread each, joined: Python calls them all at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from itertools import groupby
+from typing import Any, Protocol, runtime_checkable
+
+from adjit.codegen.call_chain import MOST_ARGUMENTS, Builtin, available, compile_chain, make_chain
+from adjit.runtime.kernel_cache import environment, obtain_code, sha256
+from adjit.runtime.portable.steps import Step
+
+RELEASE_NANOSECONDS = 5_000.0
+"""Estimated work from which the interpreter's lock is released: many times what that takes."""
+
+
+@runtime_checkable
+class NativeStep(Protocol):
+    """A step that is machine code."""
+
+    work: float
+    """Estimated nanoseconds."""
+
+    def serial_calls(self) -> list[tuple[int, Sequence[Any]]] | None:
+        """Functions and their argument cells, to be called in turn by one thread; None where several threads share the work."""
+
+
+def join_steps(steps: Sequence[Step]) -> list[Step]:
+    """The steps, with rows of native ones in one."""
+    if not available():
+        return list(steps)
+    joined: list[Step] = []
+    for native, row in groupby(steps, key=_can_join):
+        together: list[Any] = list(row)
+        joined += [_chain(together)] if native else together
+    return joined
+
+
+def _can_join(step: Step) -> bool:
+    calls = step.serial_calls() if isinstance(step, NativeStep) else None
+    return calls is not None and all(len(cells) <= MOST_ARGUMENTS for _, cells in calls)
+
+
+def _chain(steps: list[NativeStep]) -> Step:
+    calls = [call for step in steps for call in step.serial_calls() or ()]
+    return make_chain(_builtin(sum(step.work for step in steps) >= RELEASE_NANOSECONDS), calls, steps)
+
+
+@cache
+def _builtin(release: bool) -> Builtin:
+    key = sha256(json.dumps([environment(), "call_chain", release]).encode())
+    return Builtin(obtain_code(key, lambda: compile_chain(release))[0])

@@ -1,0 +1,116 @@
+"""The text of `CompiledFunction.explain()`: what was compiled, why, how long it took, and where kernels came from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from adjit.ir.graph import Graph, Op
+from adjit.passes.pipeline import PassRecord
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.portable.kernels import Code, kernel_uses
+from adjit.runtime.portable.product_step import ProductKernel
+from adjit.runtime.program import Program
+from adjit.runtime.reports.memory_blocks import format_bytes
+from adjit.runtime.reports.native_report import describe_code
+
+if TYPE_CHECKING:
+    from adjit.runtime.backends import AnyExecutable
+
+SHOWN_ARGUMENTS = 40
+"""Argument leaves that are listed; programs with more say how many there are."""
+
+
+def explain_program(program: Program, cache: tuple[int, int, int, int], programs: Sequence[Program]) -> str:
+    """The report on one program; `cache` is the `CacheInfo` of its function, `programs` are all that are kept, in the order in which they
+    were made."""
+    sections = [_head(program, cache), _others(program, programs), _signature(program), _passes(program.pipeline.records, program.verified),
+                _code(program.executable)]
+    backward = program.backward
+    if backward is not None:
+        sections += [[f"backward half @{backward.planned.name}, {format_bytes(backward.executable.layout.arena_bytes)} of working memory"],
+                     _passes(backward.pipeline.records, program.verified), _code(backward.executable)]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _head(program: Program, cache: tuple[int, int, int, int]) -> list[str]:
+    hits, traces, size, limit = cache
+    took = program.milliseconds
+    return [
+        f"@{program.planned.name}, backend {program.backend}" + _threads(program),
+        f"traced because: {program.reason}",
+        f"compiled in {took.total:.1f} ms: trace {took.trace:.1f}, passes {took.passes:.1f}, kernels {took.kernels:.1f}",
+        f"this program: {program.calls} calls, {format_bytes(program.executable.layout.arena_bytes)} of working memory",
+        f"all signatures: {hits} hits, {traces} traces, {size} programs kept of at most {limit}"]
+
+
+def _others(program: Program, programs: Sequence[Program]) -> list[str]:
+    """Why each program was traced, where there are several."""
+    if len(programs) < 2:
+        return []
+    shown = programs[:SHOWN_ARGUMENTS]
+    lines = [f"  {number}. {other.reason}; {other.calls} call{'' if other.calls == 1 else 's'}{' (this program)' * (other is program)}"
+             for number, other in enumerate(shown, 1)]
+    if len(programs) > len(shown):
+        lines.append(f"  and {len(programs) - len(shown)} more")
+    return [f"{len(programs)} programs, traced because", *lines]
+
+
+def _signature(program: Program) -> list[str]:
+    roles = iter(program.planned.param_roles)
+    lines = []
+    for index, text in enumerate(program.signature.descriptions()):
+        donated = program.signature.is_traced(index) and next(roles) == "donated"
+        lines.append(f"  {text}{' donated' if donated else ''}")
+    shown = lines[:SHOWN_ARGUMENTS]
+    if len(lines) > len(shown):
+        shown.append(f"  and {len(lines) - len(shown)} more")
+    if program.tensors is not None and program.tensors.effects.contents:
+        count, updated = len(program.tensors.effects.contents), program.planned.param_roles.count("updated")
+        shown.append(f"  and {count} tensor{'s' if count > 1 else ''} that the function reaches by itself; {updated} updated in place")
+    captured = len(program.trace.captured)
+    if captured:
+        shown.append(f"  and {captured} array{'s' if captured > 1 else ''} reached through closures, globals or attributes")
+    return ["arguments", *shown]
+
+
+def _passes(records: Sequence[PassRecord], verified: bool) -> list[str]:
+    width = max(len(record.name) for record in records)
+    lines = [f"passes{'':{width - 4}}  {'ops':>13}  {'ms':>8}"]
+    for record in records:
+        ops = f"{record.ops_before} -> {record.ops_after}"
+        lines.append(f"  {record.name:<{width}}  {ops:>13}  {record.milliseconds:8.2f}  {record.remark}".rstrip())
+    if verified:
+        lines.append(f"  checking the graph after each pass took {sum(record.verify_milliseconds for record in records):.2f} ms")
+    return lines
+
+
+def _threads(program: Program) -> str:
+    several = program.kernels or isinstance(program.executable, NativeExecutable)
+    return f", up to {program.threads} thread{'' if program.threads == 1 else 's'} a kernel" if several else ""
+
+
+def _code(executable: AnyExecutable) -> list[str]:
+    if isinstance(executable, NativeExecutable):
+        return describe_code(executable)
+    return _kernels(executable.layout.graph, executable.kernels)
+
+
+def _kernels(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
+    uses = kernel_uses(planned, kernels)
+    if not uses:
+        return _products(planned, kernels)
+    width = max(len(use.name) for use in uses)
+    lines = [f"kernels{'':{width - 5}}  {'used':>4}  {'blocks':>7}  {'estimated us':>12}  origin"]
+    for use in uses:
+        lines.append(f"  {use.name:<{width}}  {use.count:>4}  {use.blocks:>7}  {use.work / 1e3:12.1f}  {use.kernel.origin}")
+    return [*lines, *_products(planned, kernels)]
+
+
+def _products(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
+    """The different products of matrices that are not left to NumPy."""
+    found = {kernel.product: kernel for op in planned.ops if isinstance(kernel := kernels.get(op), ProductKernel)}
+    counts = Counter(kernel.product for kernel in kernels.values() if isinstance(kernel, ProductKernel))
+    lines = [f"  {product}: {counts[product]} of them in {kernel.plan}; {kernel.origin}" for product, kernel in found.items()]
+    return ["products", *lines] if lines else []

@@ -1,0 +1,172 @@
+"""What a compiled program keeps in memory, when, and which source line is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+
+from adjit.ir.aliases import moves_nothing
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import Role
+from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.layout import arena_bytes
+from adjit.ir.ops.control_flow import CONTROL_FLOW, title
+from adjit.ir.verifier import ALIASES
+from adjit.passes.derivatives.choose_saved_values import saved_values
+from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
+from adjit.runtime.reports.memory_plot import draw_timeline
+
+ROWS = 25
+"""Blocks that the text of a report lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """The working memory of a program: what it needs beside its arguments and results.
+
+    peak_bytes    the most bytes in use at one time
+    arena_bytes   what is allocated: at least the peak, since blocks have fixed places
+    saved_bytes   what the forward half keeps for the backward half
+    naive_bytes   what it would take to keep every intermediate value, each op for itself
+    live_bytes    the bytes in use during each op
+    blocks        every block, in the order in which they are made
+
+    `print` it for a table, `.plot(path)` it for a picture.
+    """
+
+    name: str
+    peak_bytes: int
+    arena_bytes: int
+    saved_bytes: int
+    naive_bytes: int
+    live_bytes: tuple[int, ...]
+    blocks: tuple[MemoryBlock, ...]
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops during which it is in use
+        and the bytes of the arena that it takes, and the bytes in use. Needs matplotlib (`pip install adjit[plot]`).
+        """
+        draw_timeline(self.name, self.blocks, self.live_bytes, self.arena_bytes, self.naive_bytes, Path(path))
+
+    def __str__(self) -> str:
+        lines = [
+            f"@{self.name}: {format_bytes(self.peak_bytes)} of working memory at the peak, in an arena of {format_bytes(self.arena_bytes)}",
+            f"kept for the backward half: {format_bytes(self.saved_bytes)}; "
+            f"keeping every intermediate value would take {format_bytes(self.naive_bytes)}"]
+        if self.blocks:
+            lines.append(f"{'size':>10}  {'ops':>11}  {'role':<9}  source")
+        largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))
+        for block in largest[:ROWS]:
+            uses = f"{block.first_use}-{block.last_use}"
+            lines.append(f"{format_bytes(block.size):>10}  {uses:>11}  {block.role.value:<9}  {block.source}")
+        if len(largest) > ROWS:
+            rest = sum(block.size for block in largest[ROWS:])
+            lines.append(f"{format_bytes(rest):>10}  in {len(largest) - ROWS} smaller blocks")
+        return "\n".join(lines)
+
+
+def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
+    """The report on a planned graph; `optimized` is the same program before fusion, to compare with."""
+    ops = [op for op in planned.ops if op.name != "free"]
+    blocks = _blocks(ops)
+    live = _live_bytes(blocks, len(ops))
+    return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), _saved_bytes(optimized, ops),
+                        _naive_bytes(optimized), live, blocks)
+
+
+def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, second: Graph, kept: Sequence[int | None]) -> MemoryReport:
+    """The report on a program in two halves, planned as `first` and `second`.
+
+    `kept[i]` is the result of the first half that is parameter i of the second; None for what is an argument of the program. The halves
+    have an arena each. What is kept lies between them: results, as far as the caller holds on to them, and others.
+    """
+    ops = [[op for op in planned.ops if op.name != "free"] for planned in (first, second)]
+    count = len(ops[0])
+    made = {value: index for index, op in enumerate(ops[0]) for value in op.results}
+    makers = {value: _maker(op, position) for op in ops[0] for position, value in enumerate(op.results)}
+    last = _last_uses(ops[1])[0]
+    offset = forward.arena_bytes + backward.arena_bytes
+    saved: list[MemoryBlock] = []
+    for number, param in zip(kept, second.params, strict=False):
+        if number is not None:
+            value = first.results[number]
+            maker = makers.get(value)
+            saved.append(MemoryBlock(
+                value.name or (title(maker) if maker else "result"), value.type.nbytes, made.get(value, 0), count + last.get(param, 0),
+                Role.PRIMAL, maker.loc if maker else None, offset))
+            offset += value.type.nbytes
+    later = tuple(replace(block, first_use=block.first_use + count, last_use=block.last_use + count,
+                          offset=block.offset + forward.arena_bytes) for block in backward.blocks)
+    blocks = (*forward.blocks, *saved, *later)
+    live = _live_bytes(blocks, count + len(ops[1]))
+    return MemoryReport(forward.name, max(live, default=0), offset, sum(block.size for block in saved),
+                        forward.naive_bytes + backward.naive_bytes, live, blocks)
+
+
+def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:
+    last, aliases = _last_uses(ops)
+    blocks: list[MemoryBlock] = []
+    for index, op in enumerate(ops):
+        for position, slot in enumerate(op.slots):
+            if slot.space != "arena":
+                continue
+            if position == len(op.results):
+                blocks.append(MemoryBlock(f"scratch of {title(op)}", op.attrs["scratch_bytes"], index, index, op.role, op.loc, slot.offset))
+                continue
+            value, maker = op.results[position], _maker(op, position)
+            if value not in aliases and value.type.nbytes:
+                blocks.append(MemoryBlock(value.name or title(op), value.type.nbytes, index, last.get(value, index), maker.role,
+                                          maker.loc or op.loc, slot.offset))
+    return tuple(blocks)
+
+
+def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
+    """The last op that reads what each op writes, itself or a reshape or part of it; and these, which write nothing."""
+    last: dict[Value, int] = {}
+    root: dict[Value, Value] = {}
+    slots: dict[Value, Slot] = {}
+    for index, op in enumerate(ops):
+        slots.update(zip(op.results, op.slots, strict=False))
+        for value in op.operands:
+            last[root.get(value, value)] = index
+        if op.name != "free" and moves_nothing(op, slots):
+            root[op.result] = root.get(op.operands[0], op.operands[0])
+    return last, set(root)
+
+
+def _maker(op: Op, position: int) -> Op:
+    """The op that computes a result: one of the region's, for a fused op."""
+    if not op.regions or op.name in CONTROL_FLOW:
+        return op
+    target = op.regions[0].results[position]
+    return next((inner for inner in op.regions[0].ops if target in inner.results), op)
+
+
+def _live_bytes(blocks: tuple[MemoryBlock, ...], count: int) -> tuple[int, ...]:
+    """Bytes in use during each op; where a block is written over in place, only the new one counts."""
+    changes = [0] * (count + 1)
+    for block, end in zip(blocks, ends(blocks), strict=True):
+        changes[block.first_use] += block.size
+        changes[end] -= block.size
+    return tuple(accumulate(changes))[:-1]
+
+
+def _saved_bytes(optimized: Graph, ops: list[Op]) -> int:
+    """The values that cross from the forward to the backward half, as far as they are in memory: fusion, which keeps the values that it
+    does not make new, may have both ends in one kernel.
+    """
+    root: dict[Value, Value] = {}
+    for op in optimized.ops:
+        if op.name in ALIASES:
+            root[op.result] = root.get(op.operands[0], op.operands[0])
+    made = {value for op in ops for value in op.results}
+    crossing = {root.get(value, value) for value in saved_values(optimized)}
+    return sum(value.type.nbytes for value in crossing & made)
+
+
+def _naive_bytes(optimized: Graph) -> int:
+    """Every op's results, without reshapes (views) and without what the program returns."""
+    results = set(optimized.results)
+    return sum(value.type.nbytes for op in optimized.ops if op.name not in ALIASES for value in op.results if value not in results)

@@ -1,0 +1,55 @@
+"""What a native program tells about its code: the text of each step, and how much there is of it."""
+
+from __future__ import annotations
+
+from adjit.codegen.native.program_code import Call
+from adjit.ir.cost import cost_of
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.reports.memory_blocks import format_bytes
+
+
+def step_names(executable: NativeExecutable) -> dict[str, str]:
+    """A name of its own for each function of the program, by the name that the function has in its module."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for call in executable.program.calls:
+        if call.function not in names:
+            name, number = call.name, 1
+            while name in taken:
+                number += 1
+                name = f"{call.name}_{number}"
+            taken.add(name)
+            names[call.function] = name
+    return names
+
+
+def step_texts(executable: NativeExecutable) -> dict[str, str]:
+    """The LLVM text of each step, by name, in the order of their first use; then, where they share functions, those."""
+    names = step_names(executable)
+    texts = {names[call.function]: call.code.text for call in executable.program.calls}
+    shared = [text for _, text in sorted(executable.program.shared.items())]
+    return {**texts, "shared functions": "\n".join(shared)} if shared else texts
+
+
+def describe_code(executable: NativeExecutable) -> list[str]:
+    """Lines for `explain()`."""
+    code, names = executable.code, step_names(executable)
+    artifact = code.artifact
+    calls: dict[str, list[Call]] = {}
+    for call in executable.program.calls:
+        calls.setdefault(call.function, []).append(call)
+    width = max((len(name) for name in names.values()), default=5)
+    cost = cost_of(executable.layout.graph)
+    lines = [
+        f"machine code for {artifact.target}: {format_bytes(code.loaded.nbytes)}, {code.origin}",
+        f"{artifact.calls} calls of {artifact.functions} functions, estimated {artifact.work / 1e3:.1f} us on one thread",
+        f"{cost.operations:.3g} floating-point operations, {format_bytes(cost.nbytes)} read and written"]
+    if artifact.flush_subnormals:
+        lines.append("subnormal numbers are zeros to it")
+    if names:
+        lines.append(f"steps{'':{width - 3}}  {'used':>4}  {'tasks':>7}  {'estimated us':>12}")
+    for function, name in names.items():
+        same = calls[function]
+        parallel = "  split over threads" if executable.threads > 1 and same[0].parallel else ""
+        lines.append(f"  {name:<{width}}  {len(same):>4}  {same[0].code.tasks:>7}  {sum(c.code.work for c in same) / 1e3:12.1f}{parallel}")
+    return lines

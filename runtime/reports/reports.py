@@ -1,0 +1,58 @@
+"""What a program tells about itself: its graphs, its kernels, its memory. Where it has a backward half, that one's too."""
+
+from __future__ import annotations
+
+import warnings
+
+from adjit.ir.printer import print_graph
+from adjit.runtime.program import Program
+from adjit.runtime.reports.kernel_texts import kernel_texts_of
+from adjit.runtime.reports.memory_report import MemoryReport, both_halves, memory_report
+from adjit.tracer.source import find_user_location
+
+STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
+
+
+def check_stage(stage: str) -> None:
+    """Raise `ValueError` where there is no such stage."""
+    if not isinstance(stage, str) or stage not in STAGES:
+        raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
+
+
+def graph_text(program: Program, stage: str) -> str:
+    """The text of the graph at a stage; of both halves, from the stage on where they are apart."""
+    text = print_graph(program.pipeline.graphs[stage])
+    backward = program.backward
+    return text if backward is None or stage in ("traced", "adjoint") else f"{text}\n{print_graph(backward.pipeline.graphs[stage])}"
+
+
+def kernel_texts(program: Program) -> dict[str, str]:
+    """The generated code of each kernel, by name, in the order of their first use; those of the backward half follow."""
+    texts = kernel_texts_of(program.executable)
+    backward = program.backward
+    if backward is not None:
+        for name, text in kernel_texts_of(backward.executable).items():
+            texts[name if texts.get(name, text) == text else f"{name} of the backward half"] = text
+    return texts
+
+
+def memory_of(program: Program) -> MemoryReport:
+    """The memory report."""
+    forward = memory_report(program.pipeline.graphs["optimized"], program.planned)
+    backward = program.backward
+    if backward is None:
+        return forward
+    assert program.tensors is not None
+    assert program.tensors.operation is not None
+    return both_halves(forward, memory_report(backward.pipeline.graphs["optimized"], backward.planned), program.planned, backward.planned,
+                       [program.tensors.result_number(place) for place in program.tensors.operation.saved])
+
+
+def warn_of_traces(function: str, traces: int, reason: str) -> None:
+    """Say that calls are slow because each is traced anew."""
+    place = find_user_location()
+    where = f", now at {place}" if place else ""
+    warnings.warn(
+        f"{function} was traced {traces} times{where}; the last time because: {reason}. "
+        "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",
+        RuntimeWarning, stacklevel=3)
