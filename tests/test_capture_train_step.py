@@ -83,7 +83,8 @@ def test_hundred_steps_of_every_optimiser(name: str) -> None:
         optimizer = OPTIMISERS[name](model.parameters())
         return [step(model, optimizer, *batch(number)).item() for number in range(100)], model, optimizer
 
-    assert_trains_as_eager(run, tolerance=5e-6 if "maximize" in name else 2e-6)
+    # what climbs diverges, and what is centered divides by differences that nearly vanish
+    assert_trains_as_eager(run, tolerance=5e-6 if {"maximize", "centered"} & set(name.split(", ")) else 2e-6)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
