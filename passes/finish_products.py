@@ -1,4 +1,4 @@
-"""Joins to a product what follows it element by element, so that it is done where the elements are made: in registers.
+"""Joins to a product what follows it element by element, so that it is done while the elements are in the first cache.
 
 A bias that is added, a relu or its derivative, a residual: what a kernel makes of a product that nothing else reads, and has to store, the
 product stores at once. The rest of the kernel, such as a sum over the batch, reads that.

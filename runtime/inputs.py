@@ -13,7 +13,7 @@ import numpy as np
 from adjit.ir.errors import DonationError, TraceError
 from adjit.ir.graph import WRITABLE_ROLES, Graph
 from adjit.ir.types import TensorType
-from adjit.runtime.portable.arena import data_address
+from adjit.runtime.arena import data_address
 
 
 class Inputs:

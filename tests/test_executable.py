@@ -13,7 +13,7 @@ import pytest
 from adjit.ir.graph import Graph
 from adjit.ir.layout import Handing, Layout
 from adjit.ir.parser import parse
-from adjit.runtime.portable.arena import ALIGNMENT, allocate, data_address, new_array, view_as
+from adjit.runtime.arena import ALIGNMENT, allocate, data_address, new_array, view_as
 from adjit.runtime.portable.executable import Executable, Interpretation
 from adjit.runtime.portable.kernel_step import Kernel
 

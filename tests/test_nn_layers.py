@@ -428,3 +428,11 @@ def test_a_causal_layer_does_not_look_ahead() -> None:
     encoder = nn.TransformerEncoder(layer, 2)
     assert encoder.layers[0].linear1.weight is not encoder.layers[1].linear1.weight
     assert len(list(encoder.parameters())) == 2 * len(list(layer.parameters()))
+
+
+def test_a_network_takes_plain_arrays() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    x = np.ones((3, 2, 2), np.float32)
+    expected = network(aj.tensor(x)).detach().numpy()
+    np.testing.assert_array_equal(network(x).detach().numpy(), expected)
+    np.testing.assert_allclose(aj.compile(lambda x: network(x))(x).detach().numpy(), expected, rtol=1e-6)

@@ -183,3 +183,9 @@ def test_trees_of_tensors(optimizer: optim.FunctionalOptimizer) -> None:
 def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_a_network_in_place_of_its_parameters() -> None:
+    for network in (aj.nn.Linear(2, 1), aj.nn.Sequential(aj.nn.Linear(2, 1))):
+        with pytest.raises(TypeError, match=r"pass model\.parameters\(\)"):
+            aj.optim.Adam(network)

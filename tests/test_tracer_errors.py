@@ -45,6 +45,7 @@ def fails_here(fun, *args, error, message, hint, **kwargs):
         (lambda x: x[0, 0].item(), r".item\(\) of a traced array", "return it"),
         (lambda x: x.tolist(), r".tolist\(\) of a traced array", "return it"),
         (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
+        (lambda x: scipy.special.logsumexp(x), "calling a function of SciPy", "aj.special"),
         (lambda x: np.asarray(x), "turning into an ordinary ndarray", "np.stack or aj.numpy.array"),
         (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|turning into an ordinary ndarray)", ""),
         (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),

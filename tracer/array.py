@@ -23,7 +23,7 @@ from adjit.tracer.box import ArrayBox
 from adjit.tracer.lowering import constant, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope
-from adjit.tracer.source import find_user_location
+from adjit.tracer.source import find_user_location, is_called_by
 
 Strides = tuple[int, ...]
 
@@ -258,6 +258,9 @@ class TracedArray:
         raise self._concrete(".tolist()", "keep the array, or return it from the compiled function and call .tolist() there")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if is_called_by("scipy"):
+            raise self._concrete("calling a function of SciPy, which makes an ordinary ndarray",
+                                 "aj.special has functions of scipy.special, aj.linalg has solve_triangular; write others in NumPy")
         raise self._concrete("turning into an ordinary ndarray",
                              "np.asarray(x) can be left out, x is an array already; build arrays of traced values with np.stack or "
                              "aj.numpy.array([...]); to fill one piece by piece (array[i] = x), make it with "

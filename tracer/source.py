@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from adjit.ir.errors import Location
 
-_OURS = frozenset({"adjit", "numpy", "optree", "contextlib", "copy", "functools"})
+_OURS = frozenset({"adjit", "numpy", "scipy", "optree", "contextlib", "copy", "functools"})
 
 
 def find_user_location() -> Location | None:
@@ -20,6 +20,19 @@ def find_user_location() -> Location | None:
             return _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
         frame = frame.f_back        # type: ignore[assignment]
     return None
+
+
+def is_called_by(library: str) -> bool:
+    """Whether a function of the library is between the user's line and ours."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] == library:
+            return True
+        if not _is_ours(module):
+            return False
+        frame = frame.f_back        # type: ignore[assignment]
+    return False
 
 
 @lru_cache(maxsize=4096)

@@ -55,7 +55,7 @@ class Flatten(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` with these dimensions as one."""
-        return x.flatten(self.start_dim, self.end_dim)
+        return as_tensor(x).flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"

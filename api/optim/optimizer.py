@@ -286,7 +286,7 @@ def _advice(params: Any) -> str:
 
 def _check_param(param: Any) -> None:
     if not isinstance(param, Tensor):
-        raise TypeError(f"an optimiser updates tensors, got a {type(param).__name__}")
+        raise TypeError(f"an optimiser updates tensors, got a {type(param).__name__}: {_advice(param)}")
     if not is_float(param.dtype):
         raise DTypeError(f"an optimiser updates floating-point tensors, got one of dtype {param.dtype}", find_user_location(),
                          hint="leave it out of params")

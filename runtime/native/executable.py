@@ -21,9 +21,9 @@ from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
+from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.native.code import LONG_NANOSECONDS, NativeCode, native, obtain_program
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
-from adjit.runtime.portable.arena import allocate, check_size, data_address
 
 if TYPE_CHECKING:
     from adjit.runtime.portable.executable import Times

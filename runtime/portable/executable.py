@@ -18,7 +18,7 @@ from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
 from adjit.ir.layout import Handing, Layout
 from adjit.ir.ops.control_flow import CONTROL_FLOW, bind_control_flow
-from adjit.runtime.portable.arena import allocate, check_size, data_address, new_array, view_as
+from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.portable.chain import join_steps
 from adjit.runtime.portable.copy_step import CopyStep
 from adjit.runtime.portable.kernel_step import KernelStep
