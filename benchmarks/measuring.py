@@ -123,15 +123,15 @@ class Times:
 def time_in_turn(workers: Mapping[str, Worker], rounds: int, seconds: float) -> tuple[dict[str, Times], list[float]]:
     """Run the opened problem in rounds, one worker after the other, each about `seconds` a round; also the load by others in each round.
 
-    Each turn begins with steps that are not timed, while the threads of the worker before go to sleep. A worker that fails leaves the
-    rounds.
+    Each turn begins with steps that are not timed, while the threads of the worker before go to sleep. Every other round goes backwards, so
+    that a machine that gets slower or quicker treats all alike. A worker that fails leaves the rounds.
     """
     times = {name: Times() for name in workers}
     steps: dict[str, int] = {}
     load = []
     for index in range(-1, rounds):
         watch = Load([worker.pid for name, worker in workers.items() if times[name].failed is None])
-        for name, worker in workers.items():
+        for name, worker in list(workers.items())[::-1 if index % 2 else 1]:
             if times[name].failed is not None:
                 continue
             try:
@@ -140,7 +140,7 @@ def time_in_turn(workers: Mapping[str, Worker], rounds: int, seconds: float) -> 
                     once = statistics.median(worker.run(steps=max(1, min(50, int(seconds / 4 / once))), warm=0))
                     steps[name] = max(1, min(20_000, int(seconds / once)))
                     continue
-                found = worker.run(steps[name], warm=max(1, steps[name] // 5))
+                found = worker.run(steps[name], warm=max(1, steps[name] // 4))
             except WorkerError as error:
                 times[name].failed = str(error)
                 continue

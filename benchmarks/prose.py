@@ -19,9 +19,11 @@ the step has to move. Operations are counted from the formulas: two for each mul
 elementwise function, however many it takes, so that the limit is lower than anybody can get. Least bytes are those of arguments and
 results alone. For steps of a few microseconds the limit says little: calling anything takes longer."""
 
-FIRST_CALLS = """The first step in a new process, all caches empty: tracing, compiling, running. Below it: the same in another new
+FIRST_CALLS = """The first step in a new process, all caches empty: tracing, compiling, running{repeated}. Below it: the same in another new
 process, with the caches that the first has filled. Import is the time of the import statements in a new process, NumPy included, median
 of all processes. Installed is everything that the library brings into an empty environment."""
+
+REPEATED = "; the median of {first_calls} processes where it takes less than {quick_first_call:g} s"
 
 MEMORY = """The most resident memory over the baseline (the library imported, the problem's arrays made): first, during steps{where};
 second, up to the end of the first call with empty caches, compiling included; third, in italics, the working memory of a step as the

@@ -154,7 +154,8 @@ def _first_calls(results: Results, pictures: dict[str, str]) -> Iterator[str]:
     rows.append(["`import`", *(seconds(statistics.median(found)) if found else NOTHING for found in imports.values())])
     rows.append(["installed", *(size(results.content["libraries"][library].get("size")) for library in libraries)])
     yield "## First call, import, size"
-    yield prose.FIRST_CALLS
+    settings = results.content["settings"]
+    yield prose.FIRST_CALLS.format(repeated=prose.REPEATED.format(**settings) if settings["first_calls"] > 1 else "")
     yield table(["", *_titles(libraries)], rows)
     yield from _picture(pictures, "first", "First calls")
 

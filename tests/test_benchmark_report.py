@@ -40,7 +40,7 @@ def results(path: Path, scale: float = 1.0) -> Results:
     facts = {"versions": {"numpy": "2.4"}, "threads": 2, "blas": ["openblas SkylakeX 2 threads"], "size": 3e8, "facts": {}}
     return Results(path, {
         "format": FORMAT, "begun": "2026-01-02T03:04:05+00:00", "commit": "abc1234", "sources": "s",
-        "settings": {"quick": False, "starts": True, "point_limit": 20},
+        "settings": {"quick": False, "starts": True, "first_calls": 5, "quick_first_call": 2.0, "point_limit": 20},
         "machine": {"processor": "Z80", "cores": 2, "avx512": False, "virtual": False, "caches": {"L1": 49152}, "system": "CP/M"},
         "libraries": {"adjit": copy.deepcopy(facts), "jax": copy.deepcopy(facts), "torch": facts | {"facts": {"mkl": True}},
                       "tinygrad": {"absent": "its CPU device needs clang"}},
