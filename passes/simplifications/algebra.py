@@ -30,7 +30,7 @@ def constant_like(value: Value, number: Number) -> Value:
     return ops.constant(value=number, dtype=value.type.dtype, shape=value.type.shape)
 
 
-@ALGEBRA.rule("add")
+@ALGEBRA.rule("add", some=("constant",))
 def add_nothing(op: Op, graph: Rewriter) -> Value | None:
     """x + (-0.0) -> x, and x + 0 -> x for integers."""
     for operand, other in (op.operands, op.operands[::-1]):
@@ -40,7 +40,7 @@ def add_nothing(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@ALGEBRA.rule("add")
+@ALGEBRA.rule("add", some=("negative",))
 def add_negative(op: Op, graph: Rewriter) -> Value | None:
     """x + (-y) -> x - y."""
     for operand, other in (op.operands, op.operands[::-1]):
@@ -50,7 +50,7 @@ def add_negative(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@ALGEBRA.rule("subtract")
+@ALGEBRA.rule("subtract", some=("constant",))
 def subtract_nothing(op: Op, graph: Rewriter) -> Value | None:
     """x - 0 -> x; -0.0 - x -> -x."""
     left, right = op.operands
@@ -61,21 +61,21 @@ def subtract_nothing(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@ALGEBRA.rule("subtract")
+@ALGEBRA.rule("subtract", some=("negative",))
 def subtract_negative(op: Op, graph: Rewriter) -> Value | None:
     """x - (-y) -> x + y."""
     negative = graph.maker(op.operands[1], "negative")
     return ops.add(op.operands[0], negative.operands[0]) if negative else None
 
 
-@ALGEBRA.rule("negative")
+@ALGEBRA.rule("negative", some=("negative",))
 def negate_twice(op: Op, graph: Rewriter) -> Value | None:
     """-(-x) -> x."""
     negative = graph.maker(op.operands[0], "negative")
     return negative.operands[0] if negative else None
 
 
-@ALGEBRA.rule("negative")
+@ALGEBRA.rule("negative", some=("multiply", "divide"))
 def negate_scaled(op: Op, graph: Rewriter) -> Value | None:
     """-(x * c) -> x * (-c), and the same for x / c."""
     scaled = graph.maker(op.operands[0], "multiply", "divide")
@@ -87,7 +87,7 @@ def negate_scaled(op: Op, graph: Rewriter) -> Value | None:
     return scaled.definition(scaled.operands[0], constant_like(scaled.operands[1], -factor))
 
 
-@ALGEBRA.rule("add", "multiply")
+@ALGEBRA.rule("add", "multiply", some=("constant",))
 def constant_to_the_right(op: Op, graph: Rewriter) -> Value | None:
     """c + x -> x + c, so that other rules need to look at one side only."""
     left, right = op.operands
@@ -96,7 +96,7 @@ def constant_to_the_right(op: Op, graph: Rewriter) -> Value | None:
     return op.definition(right, left)
 
 
-@ALGEBRA.rule("multiply", "divide")
+@ALGEBRA.rule("multiply", "divide", some=("constant",))
 def scale_by_one(op: Op, graph: Rewriter) -> Value | None:
     """x * 1 -> x; x / 1 -> x; x * -1 -> -x; x / -1 -> -x."""
     factor = graph.number(op.operands[1])
@@ -105,7 +105,7 @@ def scale_by_one(op: Op, graph: Rewriter) -> Value | None:
     return ops.negative(op.operands[0]) if is_number(factor, -1.0) else None
 
 
-@ALGEBRA.rule("multiply")
+@ALGEBRA.rule("multiply", some=("constant",))
 def multiply_integer_by_zero(op: Op, graph: Rewriter) -> Value | None:
     """x * 0 -> 0 for integers."""
     if is_integer(op.result.type.dtype) and graph.number(op.operands[1]) == 0:
@@ -113,7 +113,7 @@ def multiply_integer_by_zero(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@ALGEBRA.rule("multiply", "divide")
+@ALGEBRA.rule("multiply", "divide", some=("negative",))
 def scale_negative(op: Op, graph: Rewriter) -> Value | None:
     """(-x) * (-y) -> x * y; (-x) * c -> x * (-c); the same for divide."""
     if not is_float(op.result.type.dtype):
@@ -127,7 +127,7 @@ def scale_negative(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@ALGEBRA.rule("divide")
+@ALGEBRA.rule("divide", some=("constant",))
 def divide_by_power_of_two(op: Op, graph: Rewriter) -> Value | None:
     """x / c -> x * (1 / c) where c is a power of two: both round the same number."""
     factor = graph.number(op.operands[1])
@@ -140,7 +140,7 @@ def divide_by_power_of_two(op: Op, graph: Rewriter) -> Value | None:
     return ops.multiply(op.operands[0], constant_like(op.operands[1], 1.0 / factor))
 
 
-@ALGEBRA.rule("power")
+@ALGEBRA.rule("power", some=("constant",))
 def small_power(op: Op, graph: Rewriter) -> Value | None:
     """x ** n for n = 0, 1, 2, 3, 4 by multiplication."""
     base, exponent = op.operands
@@ -156,14 +156,14 @@ def small_power(op: Op, graph: Rewriter) -> Value | None:
     return ops.square(ops.square(base)) if number == 4 else None
 
 
-@ALGEBRA.rule("abs", "square")
+@ALGEBRA.rule("abs", "square", some=("negative", "abs"))
 def forget_the_sign(op: Op, graph: Rewriter) -> Value | None:
     """abs(-x) -> abs(x); square(-x) -> square(x); the same for abs(x) inside."""
     inner = graph.maker(op.operands[0], "negative", "abs")
     return op.definition(inner.operands[0]) if inner and is_float(op.result.type.dtype) else None
 
 
-@ALGEBRA.rule("abs")
+@ALGEBRA.rule("abs", some=("square",))
 def no_sign_to_forget(op: Op, graph: Rewriter) -> Value | None:
     """abs(x * x) -> x * x."""
     return op.operands[0] if graph.maker(op.operands[0], "square") and is_float(op.result.type.dtype) else None
@@ -176,7 +176,7 @@ def same_operands(op: Op, graph: Rewriter) -> Value | None:
     return left if left is right and left.type == op.result.type else None
 
 
-@ALGEBRA.rule("logical_not", "invert")
+@ALGEBRA.rule("logical_not", "invert", some=("logical_not", "invert", "equal", "not_equal"))
 def invert_twice(op: Op, graph: Rewriter) -> Value | None:
     """not not x -> x; not (a == b) -> a != b (and back)."""
     if op.operands[0].type != op.result.type:
@@ -190,7 +190,7 @@ def invert_twice(op: Op, graph: Rewriter) -> Value | None:
     return (ops.not_equal if comparison.name == "equal" else ops.equal)(*comparison.operands)
 
 
-@ALGEBRA.rule("logical_and", "logical_or", "logical_xor")
+@ALGEBRA.rule("logical_and", "logical_or", "logical_xor", some=("constant",))
 def decided_logic(op: Op, graph: Rewriter) -> Value | None:
     """x and true -> x; x and false -> false; x or false -> x; x or true -> true; x xor false -> x."""
     for operand, other in (op.operands, op.operands[::-1]):
@@ -220,7 +220,7 @@ def decided_select(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@ALGEBRA.rule("select")
+@ALGEBRA.rule("select", some=("logical_not",))
 def select_by_opposite(op: Op, graph: Rewriter) -> Value | None:
     """select(not c, a, b) -> select(c, b, a)."""
     condition, yes, no = op.operands
@@ -228,7 +228,7 @@ def select_by_opposite(op: Op, graph: Rewriter) -> Value | None:
     return ops.select(opposite.operands[0], no, yes) if opposite and opposite.operands[0].type == condition.type else None
 
 
-@ALGEBRA.rule("select")
+@ALGEBRA.rule("select", some=("select",))
 def select_twice(op: Op, graph: Rewriter) -> Value | None:
     """select(c, select(c, a, b), d) -> select(c, a, d), and on the other side."""
     condition, yes, no = op.operands
@@ -241,7 +241,7 @@ def select_twice(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@ALGEBRA.rule("strong_multiply", "strong_divide")
+@ALGEBRA.rule("strong_multiply", "strong_divide", some=("constant",))
 def strong_with_known_cotangent(op: Op, graph: Rewriter) -> Value | None:
     """A cotangent of 0 gives 0; one that is another number makes an ordinary product."""
     number = graph.number(op.operands[0])
@@ -252,7 +252,7 @@ def strong_with_known_cotangent(op: Op, graph: Rewriter) -> Value | None:
     return (ops.multiply if op.name == "strong_multiply" else ops.divide)(*op.operands)
 
 
-@ALGEBRA.rule("strong_multiply", "strong_divide")
+@ALGEBRA.rule("strong_multiply", "strong_divide", some=("constant", "convert"))
 def strong_with_finite_factor(op: Op, graph: Rewriter) -> Value | None:
     """Zero times something finite is zero by itself: strong_multiply(ct, c) -> ct * c."""
     cotangent, factor = op.operands
@@ -263,7 +263,7 @@ def strong_with_finite_factor(op: Op, graph: Rewriter) -> Value | None:
     return ops.multiply(cotangent, factor) if _is_finite(factor, number, graph) else None
 
 
-@ALGEBRA.rule("strong_divide")
+@ALGEBRA.rule("strong_divide", some=("broadcast",))
 def strong_divide_by_shared(op: Op, graph: Rewriter) -> Value | None:
     """strong_divide(ct, broadcast(x)) -> strong_multiply(ct, broadcast(1 / x)): a division for each x, in place of one for each element."""
     cotangent, divisor = op.operands
@@ -288,7 +288,7 @@ def _has_reciprocal(value: Value, graph: Rewriter) -> bool:
     return maker.name == "maximum" or graph.maker(maker.operands[0], "sqrt", "square", "abs", "exp") is not None
 
 
-@ALGEBRA.rule("strong_product")
+@ALGEBRA.rule("strong_product", some=("constant", "convert"))
 def strong_product_with_finite(op: Op, graph: Rewriter) -> Value | None:
     """strong_product(x, 0) -> 0; with another finite number an ordinary product, with something finite strong in that alone."""
     for factor, other in (op.operands, op.operands[::-1]):

@@ -14,6 +14,7 @@ from adjit.ir.types import is_float
 from adjit.passes.simplifications.rewrite import Number, Rewriter, RuleTable
 
 CONSTANTS = RuleTable()
+ELEMENTWISE = tuple(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient")
 
 
 def filled(type_of: Value, number: Number) -> Value:
@@ -43,7 +44,7 @@ def written(number: Number, dtype: np.dtype) -> Number:
     return shortest if dtype.type(shortest) == rounded else exact
 
 
-@CONSTANTS.rule(*(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient"))
+@CONSTANTS.rule(*ELEMENTWISE, only=("constant",))
 def evaluate_elementwise(op: Op, graph: Rewriter) -> Value | None:
     """An elementwise op of constants is the constant that NumPy gives for one element."""
     numbers = [graph.number(value) for value in op.operands]
@@ -54,20 +55,20 @@ def evaluate_elementwise(op: Op, graph: Rewriter) -> Value | None:
     return filled(op.result, out.item())
 
 
-@CONSTANTS.rule("reshape", "transpose", "broadcast", "slice", "flip", "take", "take_along_axis")
+@CONSTANTS.rule("reshape", "transpose", "broadcast", "slice", "flip", "take", "take_along_axis", some=("constant",))
 def move_constant(op: Op, graph: Rewriter) -> Value | None:
     """Moving the elements of a constant gives a constant."""
     number = graph.number(op.operands[0])
     return None if number is None else filled(op.result, number)
 
 
-@CONSTANTS.rule("concatenate", "update_slice")
+@CONSTANTS.rule("concatenate", "update_slice", only=("constant",))
 def join_constants(op: Op, graph: Rewriter) -> Value | None:
     """Joining constants of the same number gives a constant."""
     return _same_constant(op, [graph.number(value) for value in op.operands])
 
 
-@CONSTANTS.rule("pad")
+@CONSTANTS.rule("pad", some=("constant",))
 def pad_constant(op: Op, graph: Rewriter) -> Value | None:
     """Padding a constant with its own number gives a constant."""
     padding = op.result.type.dtype.type(op.attrs["value"]).item()
@@ -79,7 +80,7 @@ def _same_constant(op: Op, numbers: list[Number | None]) -> Value | None:
     return filled(op.result, first) if first is not None and len({repr(number) for number in numbers}) == 1 else None
 
 
-@CONSTANTS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+@CONSTANTS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or", some=("constant",))
 def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
     """The largest, or smallest, of equal numbers is that number."""
     number = graph.number(op.operands[0])
@@ -88,7 +89,7 @@ def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
     return filled(op.result, number)
 
 
-@CONSTANTS.rule("reduce_sum")
+@CONSTANTS.rule("reduce_sum", some=("constant",))
 def sum_constant(op: Op, graph: Rewriter) -> Value | None:
     """n times c, where every partial sum is exact in whatever order: c is some units, and n times as many fit the mantissa."""
     number = graph.number(op.operands[0])
@@ -111,7 +112,7 @@ def sum_constant(op: Op, graph: Rewriter) -> Value | None:
     return filled(op.result, total + 0.0)
 
 
-@CONSTANTS.rule("broadcast")
+@CONSTANTS.rule("broadcast", some=("iota",))
 def count_in_place(op: Op, graph: Rewriter) -> Value | None:
     """broadcast(iota) -> iota: a kernel has one place for each value, and rows beside columns take two."""
     made = graph.maker(op.operands[0], "iota")

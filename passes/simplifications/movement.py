@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjit.ir import ops
-from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.types import Shape
+from adjit.passes.simplifications.constants import ELEMENTWISE
 from adjit.passes.simplifications.rewrite import Rewriter, RuleTable
 
 MOVEMENT = RuleTable()
-ELEMENTWISE = tuple(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient")
 
 
 def not_one(shape: Shape) -> list[int]:
@@ -36,7 +35,7 @@ def reshape_once(op: Op, graph: Rewriter) -> Value | None:
     return ops.reshape(inner.operands[0], shape=op.result.type.shape) if inner else None
 
 
-@MOVEMENT.rule("reshape")
+@MOVEMENT.rule("reshape", some=("broadcast",))
 def reshape_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     """Axes of size 1 that come or go after a broadcast come or go within it."""
     inner = graph.maker(op.operands[0], "broadcast")
@@ -50,7 +49,7 @@ def reshape_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(squeezed, shape=after, axes=tuple(place[inner.attrs["axes"][axis]] for axis in kept))
 
 
-@MOVEMENT.rule("reshape")
+@MOVEMENT.rule("reshape", some=("transpose",))
 def squeeze_before_transpose(op: Op, graph: Rewriter) -> Value | None:
     """Axes of size 1 that are dropped after a transpose are dropped before it: a matmul may then take it in."""
     inner = graph.maker(op.operands[0], "transpose")
@@ -78,7 +77,7 @@ def transpose_once(op: Op, graph: Rewriter) -> Value | None:
     return ops.transpose(inner.operands[0], permutation=tuple(inner.attrs["permutation"][axis] for axis in permutation))
 
 
-@MOVEMENT.rule("transpose")
+@MOVEMENT.rule("transpose", some=("broadcast",))
 def transpose_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     """transpose(broadcast(x)) -> broadcast(transpose(x)): fewer elements move."""
     inner = graph.maker(op.operands[0], "broadcast")
@@ -90,7 +89,7 @@ def transpose_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(ops.transpose(inner.operands[0], permutation=tuple(order)), shape=op.result.type.shape, axes=tuple(sorted(target)))
 
 
-@MOVEMENT.rule("transpose")
+@MOVEMENT.rule("transpose", some=("reshape",))
 def transpose_before_unsqueeze(op: Op, graph: Rewriter) -> Value | None:
     """Axes of size 1 that are inserted before a transpose are inserted after it."""
     inner = graph.maker(op.operands[0], "reshape")
@@ -101,7 +100,7 @@ def transpose_before_unsqueeze(op: Op, graph: Rewriter) -> Value | None:
     return ops.reshape(ops.transpose(inner.operands[0], permutation=moved), shape=op.result.type.shape)
 
 
-@MOVEMENT.rule("transpose")
+@MOVEMENT.rule("transpose", some=("matmul",))
 def transpose_of_matmul(op: Op, graph: Rewriter) -> Value | None:
     """(a b)' -> b' a', where nothing else uses the product."""
     product = graph.maker(op.operands[0], "matmul")
@@ -117,7 +116,7 @@ def swaps_matrices(transpose: Op) -> bool:
     return bool(transpose.attrs["permutation"] == (*range(rank - 2), rank - 1, rank - 2))
 
 
-@MOVEMENT.rule("matmul")
+@MOVEMENT.rule("matmul", some=("transpose",))
 def transpose_inside_matmul(op: Op, graph: Rewriter) -> Value | None:
     """A matmul reads its operands transposed for nothing."""
     operands, attrs = list(op.operands), dict(op.attrs)
@@ -155,7 +154,7 @@ def broadcast_once(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(inner.operands[0], shape=shape, axes=tuple(op.attrs["axes"][axis] for axis in inner.attrs["axes"]))
 
 
-@MOVEMENT.rule(*ELEMENTWISE)
+@MOVEMENT.rule(*ELEMENTWISE, some=("broadcast",), only=("broadcast", "constant"))
 def compute_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     """f(broadcast(x), broadcast(y), c) -> broadcast(f(x, y, c)), where both are repeated in the same way."""
     moved = _same_movement(op, graph, "broadcast")
@@ -165,7 +164,7 @@ def compute_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(op.definition(*operands, **op.attrs), **attrs)
 
 
-@MOVEMENT.rule(*ELEMENTWISE)
+@MOVEMENT.rule(*ELEMENTWISE, some=("reshape",), only=("reshape", "constant"))
 def compute_before_reshape(op: Op, graph: Rewriter) -> Value | None:
     """The same for axes of size 1 that come or go: then a reduction that keeps its axes is as good as one that does not."""
     moved = _same_movement(op, graph, "reshape")
@@ -212,7 +211,7 @@ def slice_once(op: Op, graph: Rewriter) -> Value | None:
     return ops.slice(inner.operands[0], start=start, stop=stop, step=step)
 
 
-@MOVEMENT.rule("slice")
+@MOVEMENT.rule("slice", some=("concatenate",))
 def slice_of_one_piece(op: Op, graph: Rewriter) -> Value | None:
     """A slice that stays inside one piece of a concatenate is a slice of that piece."""
     joined = graph.maker(op.operands[0], "concatenate")
@@ -230,7 +229,7 @@ def slice_of_one_piece(op: Op, graph: Rewriter) -> Value | None:
     return None
 
 
-@MOVEMENT.rule("slice")
+@MOVEMENT.rule("slice", some=("pad",))
 def slice_of_padded(op: Op, graph: Rewriter) -> Value | None:
     """A slice that stays inside what was padded is a slice of that."""
     padded = graph.maker(op.operands[0], "pad")
@@ -244,7 +243,7 @@ def slice_of_padded(op: Op, graph: Rewriter) -> Value | None:
     return ops.slice(inner, start=start, stop=stop, step=op.attrs["step"])
 
 
-@MOVEMENT.rule("slice")
+@MOVEMENT.rule("slice", some=("transpose",))
 def slice_before_transpose(op: Op, graph: Rewriter) -> Value | None:
     """slice(transpose(x)) -> transpose(slice(x)): fewer elements move, and the order of what comes before is kept."""
     inner = graph.maker(op.operands[0], "transpose")
@@ -255,7 +254,7 @@ def slice_before_transpose(op: Op, graph: Rewriter) -> Value | None:
     return ops.transpose(ops.slice(inner.operands[0], start=start, stop=stop, step=step), permutation=order)
 
 
-@MOVEMENT.rule("transpose")
+@MOVEMENT.rule("transpose", some=("concatenate",))
 def transpose_before_concatenate(op: Op, graph: Rewriter) -> Value | None:
     """transpose(concatenate(x, y)) -> concatenate(transpose(x), transpose(y)), where the pieces were moved before: that becomes one."""
     joined = graph.maker(op.operands[0], "concatenate")
@@ -315,7 +314,7 @@ def update_everything(op: Op, graph: Rewriter) -> Value | None:
     return update if update.type == base.type else None
 
 
-@MOVEMENT.rule("slice")
+@MOVEMENT.rule("slice", some=("update_slice",))
 def slice_of_update(op: Op, graph: Rewriter) -> Value | None:
     """Reading exactly what was written gives what was written."""
     written = graph.maker(op.operands[0], "update_slice")

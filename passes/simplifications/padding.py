@@ -23,7 +23,7 @@ class _Pieces:
     full: bool
 
 
-@PADDING.rule("add")
+@PADDING.rule("add", only=("pad", "concatenate"))
 def join_padded(op: Op, graph: Rewriter) -> Value | None:
     """pad(x, high=n) + pad(y, low=m) -> concatenate(x, y), with zeros where they leave a gap; pieces at the same place are added."""
     left, right = (_pieces(operand, graph) for operand in op.operands)

@@ -32,7 +32,7 @@ def reduce_nothing(op: Op, graph: Rewriter) -> Value | None:
     return ops.reshape(operand, shape=op.result.type.shape)
 
 
-@REDUCTIONS.rule(*ALL)
+@REDUCTIONS.rule(*ALL, some=("reshape",))
 def reduce_before_reshape(op: Op, graph: Rewriter) -> Value | None:
     """Axes of size 1 that were inserted or dropped just before a reduction do not concern it."""
     inner = graph.maker(op.operands[0], "reshape")
@@ -44,7 +44,7 @@ def reduce_before_reshape(op: Op, graph: Rewriter) -> Value | None:
     return ops.reshape(op.definition(source, axes=axes), shape=op.result.type.shape)
 
 
-@REDUCTIONS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+@REDUCTIONS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or", some=("reduce_max", "reduce_min", "reduce_and", "reduce_or"))
 def reduce_once(op: Op, graph: Rewriter) -> Value | None:
     """max(max(x, axis), axis) -> max(x, both axes)."""
     inner = graph.maker(op.operands[0], op.name)
@@ -55,7 +55,7 @@ def reduce_once(op: Op, graph: Rewriter) -> Value | None:
     return op.definition(source, axes=tuple(sorted((*inner.attrs["axes"], *(left[axis] for axis in op.attrs["axes"])))))
 
 
-@REDUCTIONS.rule("reduce_sum", "reduce_max", "reduce_min", "reduce_and", "reduce_or")
+@REDUCTIONS.rule("reduce_sum", "reduce_max", "reduce_min", "reduce_and", "reduce_or", some=("broadcast",))
 def reduce_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     """What was repeated is reduced before it is repeated; a sum over n repetitions is a product with n."""
     inner = graph.maker(op.operands[0], "broadcast")
@@ -75,7 +75,7 @@ def reduce_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     return ops.broadcast(value, shape=op.result.type.shape, axes=kept)
 
 
-@REDUCTIONS.rule("reduce_sum")
+@REDUCTIONS.rule("reduce_sum", some=("matmul",))
 def sum_of_product(op: Op, graph: Rewriter) -> Value | None:
     """sum(a b) over rows -> sum(a) b, and over columns -> a sum(b): a product with one vector. In gradients only: what the user wrote is
     rounded as it is written."""
@@ -95,7 +95,7 @@ def sum_of_product(op: Op, graph: Rewriter) -> Value | None:
     return ops.reduce_sum(ops.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b), axes=axes)
 
 
-@REDUCTIONS.rule("reduce_sum")
+@REDUCTIONS.rule("reduce_sum", some=("negative", "add"))
 def sum_before_signs_and_terms(op: Op, graph: Rewriter) -> Value | None:
     """sum(-x) -> -sum(x) and sum(x + y) -> sum(x) + sum(y) in gradients, where a product is in reach of `sum_of_product`."""
     value = op.operands[0]
@@ -133,7 +133,7 @@ def _is_exact(count: int, dtype: np.dtype) -> bool:
     return count <= (2 ** (np.finfo(dtype).nmant + 1) if is_float(dtype) else np.iinfo(dtype).max)
 
 
-@REDUCTIONS.rule("reduce_sum")
+@REDUCTIONS.rule("reduce_sum", some=("negative", "strong_multiply"))
 def sum_before_shared_factor(op: Op, graph: Rewriter) -> Value | None:
     """sum(strong_multiply(x, broadcast(c))) -> strong_multiply(sum(x), c), and the same for a factor c of x; sum(-...) -> -sum(...).
 

@@ -2,12 +2,16 @@
 
 A rule looks at one op (its operands are rewritten already) and gives the value that replaces its result, or None. It emits new
 ops by calling their records; those pass through the rules too, so what a rule makes is as simple as what it found.
+
+There are about a hundred rules, and most ops fit none. So a rule says beside the ops it looks at which ops have to make their operands, and
+a table finds the rules for an op by these names: once for each combination of them, not once for each op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import OpDefinition
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location, Role
@@ -15,41 +19,69 @@ from adjit.ir.graph import Attributes, Graph, Op, Value, use_counts
 
 Number = bool | int | float
 Rule = Callable[[Op, "Rewriter"], "Value | None"]
-Rules = Mapping[str, Sequence[Rule]]
+Makers = frozenset[str | None]
+"""The names of the ops that make the operands of an op; None is that of a parameter."""
 
 
-class RuleTable(dict[str, list[Rule]]):
-    """Rules by the name of the op they look at."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A rule of a table, for ops that have an operand made by one of `some` and all operands made by those of `only`; None: by whatever."""
 
-    def rule(self, *names: str) -> Callable[[Rule], Rule]:
-        """Add the decorated rule for the ops `names`; rules are tried in the order in which they were added."""
+    rule: Rule
+    some: frozenset[str] | None = None
+    only: frozenset[str] | None = None
+
+    def fits(self, makers: Makers) -> bool:
+        """Whether the rule is to be tried for an op whose operands are made by these ops."""
+        return (self.some is None or not self.some.isdisjoint(makers)) and (self.only is None or makers <= self.only)
+
+
+class RuleTable:
+    """Rules by the name of the op they look at, in the order in which they are tried."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, list[Entry]] = {}
+        self.found: dict[tuple[str, Makers], tuple[Rule, ...]] = {}
+
+    def rule(self, *names: str, some: Collection[str] | None = None, only: Collection[str] | None = None) -> Callable[[Rule], Rule]:
+        """Add the decorated rule for the ops `names`; rules are tried in the order in which they were added.
+
+        `some` and `only` say for which makers of operands it is tried, as in `Entry`: where they do not hold, the rule must give None.
+        """
 
         def add(rule: Rule) -> Rule:
+            entry = Entry(rule, None if some is None else frozenset(some), None if only is None else frozenset(only))
             for name in names:
-                self.setdefault(name, []).append(rule)
+                self.entries.setdefault(name, []).append(entry)
             return rule
 
         return add
+
+    def find(self, name: str, makers: Makers) -> tuple[Rule, ...]:
+        """The rules to try for an op called `name` whose operands are made by `makers`; kept in `found`."""
+        rules = self.found[name, makers] = tuple(entry.rule for entry in self.entries.get(name, ()) if entry.fits(makers))
+        return rules
 
 
 def merge(*tables: RuleTable) -> RuleTable:
     """One table with the rules of all, in order."""
     merged = RuleTable()
     for table in tables:
-        for name, rules in table.items():
-            merged.setdefault(name, []).extend(rules)
+        for name, entries in table.entries.items():
+            merged.entries.setdefault(name, []).extend(entries)
     return merged
 
 
 class Rewriter:
     """The graph under reconstruction, as rules see it; an emitter, so that rules can call op records."""
 
-    def __init__(self, graph: Graph, rules: Rules):
+    def __init__(self, graph: Graph, rules: RuleTable):
         self._graph = graph
         self._rules = rules
         self._uses = use_counts(graph)
         self._ops: list[Op] = []
         self._makers: dict[Value, Op] = {}
+        self._maker_names: dict[Value, str] = {}
         self._replaced: dict[Value, Value] = {}
         self._loc: Location | None = None
         self._role = Role.PRIMAL
@@ -74,7 +106,7 @@ class Rewriter:
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
         types = definition.result_types([value.type for value in operands], attrs, regions)
-        op = Op(definition, tuple(operands), tuple(Value(type) for type in types), dict(attrs), regions, self._loc, self._role)
+        op = Op(definition, tuple(operands), tuple([Value(type) for type in types]), dict(attrs), regions, self._loc, self._role)
         replacement = self._replacement(op)
         if replacement is not None:
             return (replacement,)
@@ -91,9 +123,9 @@ class Rewriter:
         return self._graph.with_ops(self._ops, [self._replaced.get(value, value) for value in self._graph.results])
 
     def _visit(self, op: Op) -> None:
-        operands = tuple(self._replaced.get(value, value) for value in op.operands)
-        if operands != op.operands:
-            op = op.with_operands(operands)
+        replaced = self._replaced
+        if not replaced.keys().isdisjoint(op.operands):
+            op = op.with_operands([replaced.get(value, value) for value in op.operands])
         self._loc, self._role = op.loc, op.role
         count = len(self._ops)
         replacement = self._replacement(op)
@@ -106,7 +138,9 @@ class Rewriter:
             replacement.name = op.result.name
 
     def _replacement(self, op: Op) -> Value | None:
-        for rule in self._rules.get(op.name, ()):
+        key = op.name, frozenset(map(self._maker_names.get, op.operands))
+        rules = self._rules.found.get(key)
+        for rule in self._rules.find(*key) if rules is None else rules:
             value = rule(op, self)
             if value is not None:
                 if value.type != op.result.type:
@@ -118,8 +152,11 @@ class Rewriter:
         self._ops.append(op)
         for value in op.results:
             self._makers[value] = op
+            self._maker_names[value] = op.name
 
 
-def rewrite(graph: Graph, rules: Rules) -> Graph:
+def rewrite(graph: Graph, rules: RuleTable) -> Graph:
     """`graph` with `rules` applied to every op, in order, and to every op that they emit."""
+    if rules.entries.keys().isdisjoint([op.name for op in graph.ops]):
+        return graph
     return Rewriter(graph, rules).run()

@@ -13,13 +13,13 @@ from adjit.passes.simplifications.rewrite import Rewriter, RuleTable
 WINDOWS = RuleTable()
 
 
-@WINDOWS.rule("convolution", "convolution_kernel_gradient", "window_sum")
+@WINDOWS.rule("convolution", "convolution_kernel_gradient", "window_sum", some=("pad",))
 def windows_of_padded(op: Op, graph: Rewriter) -> Value | None:
     """What is padded with zeros is padded by the windows themselves."""
     return _without_padding(op, graph, 0.0)
 
 
-@WINDOWS.rule("window_max")
+@WINDOWS.rule("window_max", some=("pad",))
 def largest_of_padded(op: Op, graph: Rewriter) -> Value | None:
     """As above, with what is smaller than all."""
     return _without_padding(op, graph, float("-inf"))
@@ -39,7 +39,7 @@ def _without_padding(op: Op, graph: Rewriter, value: float) -> Value | None:
     return op.definition(pad.operands[0], *op.operands[1:], **{**op.attrs, "low": low, "high": high, "interior": given[2][axes:]})
 
 
-@WINDOWS.rule("window_max")
+@WINDOWS.rule("window_max", some=("relu",))
 def relu_of_fewer(op: Op, graph: Rewriter) -> Value | None:
     """max(relu(x)) -> relu(max(x)): there are fewer windows than elements."""
     inner = graph.maker(op.operands[0], "relu")
@@ -48,7 +48,7 @@ def relu_of_fewer(op: Op, graph: Rewriter) -> Value | None:
     return ops.relu(ops.window_max(inner.operands[0], **op.attrs))
 
 
-@WINDOWS.rule("select")
+@WINDOWS.rule("select", some=("less_equal",))
 def relu_of_fewer_cotangents(op: Op, graph: Rewriter) -> Value | None:
     """Where relu(x) is 0, 0, elsewhere what goes to the largest of relu(x): only what comes from windows whose largest is not 0.
 
@@ -83,7 +83,7 @@ def reduction_of_halves(op: Op, graph: Rewriter) -> Value | None:
     return made(_merged(x), **_side_by_side(x))
 
 
-@WINDOWS.rule("select")
+@WINDOWS.rule("select", some=("less",))
 def shared_among_largest(op: Op, graph: Rewriter) -> Value | None:
     """The derivative of such a `reduce_max`: 0 where x < max(x), elsewhere the cotangent by the number of elements where it is not."""
     lost, repeated = graph.maker(op.operands[0], "less"), graph.maker(op.operands[2], "broadcast")
