@@ -270,15 +270,20 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
                      for branch in (f, g))
     what, of = f"what {describe(g)} returns", f"what {describe(f)} returns"
     check_structure(first.out_tree, second.out_tree, what, of)
-    types = [(one.type, other.type) for one, other in zip(first.graph.results, second.graph.results, strict=True)]
-    second = second.converted({i: one.dtype for i, (one, other) in enumerate(types) if second.weak[i] and one.dtype != other.dtype})
-    first = first.converted({i: other.dtype for i, (one, other) in enumerate(types)
-                             if first.weak[i] and not second.weak[i] and one.dtype != other.dtype})
+    types = [(one.type.dtype, other.type.dtype) for one, other in zip(first.graph.results, second.graph.results, strict=True)]
+    second = second.converted({i: one for i, (one, other) in enumerate(types) if second.weak[i] and _holds(one, other)})
+    first = first.converted({i: other for i, (one, other) in enumerate(types)
+                             if first.weak[i] and second.graph.results[i].type.dtype == other and _holds(other, one)})
     check_types(second, 0, [value.type for value in first.graph.results], first.out_tree, what, of)
     regions, outer = _with_same_operands(first, second, len(given.arrays))
     results = ops.cond.emit(predicate.value, *given.values, *outer, regions=regions, scratch_bytes=0)
     weak = [one and other for one, other in zip(first.weak, second.weak, strict=True)]
     return unflatten(first.out_tree, (wrap(value, weak and is_float(value.type.dtype)) for value, weak in zip(results, weak, strict=True)))
+
+
+def _holds(dtype: np.dtype, number: np.dtype) -> bool:
+    """Whether a Python number that is traced as another dtype may become one of `dtype`: 0.5 is no integer."""
+    return number != dtype and np.can_cast(number, dtype, "same_kind")
 
 
 def _call_branch(branch: Function, tree: TreeSpec, leaves: Sequence[Any]) -> Tree:
@@ -327,8 +332,8 @@ class _Leaves:
 
 def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried: _Leaves, others: Sequence[Parameter], what: str,
                   of: str) -> BodyTrace:
-    """The body of a loop, which hands on what it is given in the same types. Python numbers among that take the types that come back: the
-    body is traced again for these."""
+    """The body of a loop, which hands on what it is given in the same types. Python numbers among that take the types that come back,
+    if these hold them (0.5 is no integer): the body is traced again for these."""
     while True:
         traced = trace_body(body, name, [*carried.parameters(True), *others])
         first = len(traced.graph.results) - len(carried.arrays)
@@ -336,12 +341,12 @@ def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried
         converted: dict[int, np.dtype] = {}
         for index, array in enumerate(carried.arrays):
             found, weak = traced.graph.results[first + index].type, traced.weak[first + index]
-            adaptable = index in carried.numbers and np.result_type(array.dtype, found.dtype) == found.dtype
+            wider = is_float(found.dtype) if array.weak else np.result_type(array.dtype, found.dtype) == found.dtype
             if found.shape != array.shape or (found == array.value.type and (weak or not array.weak)):
                 continue
-            if weak and found.dtype != array.dtype and np.can_cast(found.dtype, array.dtype, "same_kind"):
+            if weak and _holds(array.dtype, found.dtype):
                 converted[first + index] = array.dtype
-            elif not weak and (adaptable or array.weak):
+            elif not weak and wider and index in carried.numbers:
                 carried.adapt(index, found.dtype)
                 carried.numbers -= {index}
                 changed = True

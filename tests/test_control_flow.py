@@ -508,6 +508,26 @@ def test_float32_stays_and_python_numbers_adapt(backend: str) -> None:
     assert aj.compile(lambda p, x: aj.cond(p[()], lambda x: x, lambda x: 0.0, x))(np.asarray(False), np.float32(2)).dtype == np.float32
 
 
+
+def test_python_numbers_take_only_dtypes_that_hold_them() -> None:
+    """A start of 0.5 as a bool or an integer would be another number, in a loop and in what a branch returns."""
+    for run in (lambda: aj.scan(lambda c, x: (c > 0.7, x), 0.5, X), lambda: aj.fori_loop(0, 2, lambda i, c: i, 0.5),
+                lambda: aj.while_loop(lambda c: c < 3, lambda c: c.astype(np.int64) + 5, 0.5)):
+        with pytest.raises(DTypeError, match=r"(bool|i64)\[\], but the initial (carry|state) is f64\[\]"):
+            run()
+    choose = aj.compile(lambda p, f, g: aj.cond(p[()], f, g, 2.0))
+    yes, no = np.asarray(True), np.asarray(False)
+    count = np.int64(3)
+    for f, g in ((lambda x: count * 2, lambda x: 0.5), (lambda x: 0.5, lambda x: count * 2), (lambda x: x > 0.0, lambda x: 3)):
+        with pytest.raises(DTypeError, match="but what"):
+            choose(no, f, g)
+    for p in (yes, no):
+        assert choose(p, lambda x: 1, lambda x: 0.25 * x) == (1.0 if p else 0.5)
+        assert choose(p, lambda x: 0.25 * x, lambda x: 1) == (0.5 if p else 1.0)
+    assert aj.fori_loop(0, 2, lambda i, c: (c + i) * 0.5, 0) == 0.5
+    assert aj.fori_loop(0, 2, lambda i, c: c + 1, True) == 3
+
+
 # -- what is refused
 
 
