@@ -76,10 +76,11 @@ class Op:
     loc: Location | None = None
     role: Role = Role.PRIMAL
     slots: tuple[Slot, ...] = ()
+    name: str = field(init=False, repr=False)
+    """That of the definition."""
 
-    @property
-    def name(self) -> str:
-        return self.definition.name
+    def __post_init__(self) -> None:
+        _put_name(self, self.definition.name)       # asked for ten times as often as ops are made
 
     @property
     def result(self) -> Value:
@@ -91,6 +92,9 @@ class Op:
         """The same op on other values. Passes make thousands of these, and `dataclasses.replace` takes twice as long."""
         return Op(self.definition, tuple(operands), self.results if results is None else results, self.attrs, self.regions, self.loc,
                   role or self.role, self.slots)
+
+
+_put_name = vars(Op)["name"].__set__
 
 
 @dataclass(frozen=True, slots=True, eq=False)

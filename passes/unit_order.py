@@ -2,8 +2,8 @@
 
 Two units may become one where no path leads out of the first, through others, into the second. A program of thousands of ops asks this
 thousands of times, often about a value of the forward half that the backward half reads, with nearly everything in between. So an
-answer looks only at what depends on the first unit, ends with the first path found, and is given at once where the deepest operands
-show a path: a hidden state leads to its own derivative through all later steps.
+answer looks only at what depends on the first unit, and ends with the first unit from which the deepest operands show a path: a hidden
+state leads to its own derivative through all later steps.
 
 The order is repaired where a merge asks for it, as in Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic
 graphs" (2007).
@@ -11,6 +11,7 @@ graphs" (2007).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 MAX_VISITS = 1000
@@ -64,6 +65,7 @@ class UnitOrder:
         if self._leads_deeply(first, second, without):
             return None
         end = self._labels[second]
+        sources = self._deepest.places([source for source in self.reads[second] if self.owner[source] != first])
         found: set[int] = set()
         waiting = [first]
         while waiting:
@@ -74,6 +76,8 @@ class UnitOrder:
                     if unit != first:
                         return None
                 elif other not in found and other != without and self._labels[other] < end:
+                    if without is None and self._deepest.leads_to_one(other, sources):
+                        return None
                     found.add(other)
                     waiting.append(other)
             if len(found) > MAX_VISITS:
@@ -137,3 +141,13 @@ class _DeepestOperands:
         """Whether the tree's way to `second` leads through `first`, or they are the same."""
         begin = self._begin[first]
         return begin <= self._begin[second] < begin + self._size[first]
+
+    def places(self, ops: Sequence[int]) -> list[int]:
+        """Where the ops are in the tree, for `leads_to_one`."""
+        return sorted([self._begin[op] for op in ops])
+
+    def leads_to_one(self, first: int, places: list[int]) -> bool:
+        """Whether the tree's way to one of some ops leads through `first`, or `first` is one of them."""
+        begin = self._begin[first]
+        index = bisect_left(places, begin)
+        return index < len(places) and places[index] < begin + self._size[first]
