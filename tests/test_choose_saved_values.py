@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
@@ -24,6 +25,7 @@ from adjit.passes.derivatives.choose_saved_values import backward_ops, choose_sa
 from adjit.passes.derivatives.minimum_cut import INFINITE, Network
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, run_pipeline
+from adjit.runtime.transforms import grad
 
 BATCH, SIZES = 16, (8, 32, 24, 4)
 UNTIL_CHOICE = PIPELINE[:[step.name for step in PIPELINE].index("choose_saved_values") + 1]
@@ -152,6 +154,31 @@ graph @f(%x: f32[64], %ct: f32[64]) {
   return %d
 }
 """
+
+
+MASK_OF_MASKS = """\
+graph @f(%x: f32[1], %y: f32[1], %z: f32[64], %ct: f32[64]) {
+  %a: f32[1] = tanh %x
+  %b: f32[1] = tanh %y
+  %c: f32[64] = tanh %z
+  %equal: bool[1] = equal %a, %b  # adjoint
+  %infinite: bool[1] = isinf %a  # adjoint
+  %both: bool[1] = logical_and %equal, %infinite  # adjoint
+  %d: f32[1] = select %both, %a, %b  # adjoint
+  %e: f32[64] = multiply %c, %ct  # adjoint
+  return %d, %e
+}
+"""
+
+
+def test_masks_of_masks_follow_what_they_are_made_of() -> None:
+    """`isinf` moves to before `b`, where `equal` is not yet: the last mask of the two before is not the last one after."""
+    chosen = choose_saved_values(parse(MASK_OF_MASKS), Options())
+    assert [op.name for op in chosen.ops] == ["tanh", "isinf", "tanh", "equal", "logical_and", "tanh", "select", "multiply"]
+
+
+def test_gradients_of_logaddexp_of_two_elements() -> None:
+    assert_allclose(grad(lambda x: np.logaddexp(*np.sort(x)))(np.array([0.0, 0.0])), [0.5, 0.5])
 
 
 def test_a_budget_that_cannot_be_reached_is_said() -> None:

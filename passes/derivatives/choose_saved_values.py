@@ -342,12 +342,17 @@ def _compute_again(graph: Graph, halves: _Halves, values: Container[Value]) -> G
 
 
 def _kept_masks(graph: Graph, halves: _Halves, values: Container[Value]) -> dict[Op, list[Op]]:
-    """The masks that are not made again, by the op that makes the last of what they are made of."""
+    """The masks that are not made again, by the op that makes the last of what they are made of. A mask of masks follows the op that the
+    last of these follows, which may be another one than that of the mask that was the last to be made before they moved.
+    """
     position = {op: index for index, op in enumerate(graph.ops)}
+    follows: dict[Op, Op] = {}
     moved: dict[Op, list[Op]] = {}
     for op in graph.ops:
         if op not in halves.backward and _is_mask(op) and op.result not in values:
-            made_of = [halves.maker[operand] for operand in op.operands if operand in halves.maker]
+            makers = (halves.maker[operand] for operand in op.operands if operand in halves.maker)
+            made_of = [follows.get(maker, maker) for maker in makers]
             if made_of:
-                moved.setdefault(max(made_of, key=position.__getitem__), []).append(op)
+                follows[op] = max(made_of, key=position.__getitem__)
+                moved.setdefault(follows[op], []).append(op)
     return moved
