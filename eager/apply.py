@@ -97,7 +97,7 @@ def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray,
         with np.errstate(all="ignore"):
             return operation.run(*arrays)
     except IndexError as error:
-        raise IndexingError(str(error), find_user_location()) from error
+        raise error if isinstance(error, IndexingError) else IndexingError(str(error), find_user_location()) from error
 
 
 def _record(operation: Operation, operands: Sequence[Any], results: Sequence[Tensor], inputs: Sequence[Any], outputs: Sequence[Any],

@@ -12,7 +12,7 @@ from tracing import run_traced
 
 import adjit as aj
 from adjit import numpy as anp
-from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.errors import DTypeError, IndexingError, ShapeError, TraceError, UnsupportedError
 from adjit.tracer.trace import trace_function
 
 HERE = Path(__file__).name
@@ -274,6 +274,21 @@ def test_a_plain_array_that_changes_during_the_trace():
 
     with pytest.raises(TraceError, match="written to after it was used"):
         run_traced(fun, X)
+
+
+@pytest.mark.parametrize("fun", [lambda x: x[7], lambda x: x[0, 0, 0], lambda x: x[..., ...], lambda x: x[1.5], lambda x: x["a"],
+                                 lambda x: x[np.array([0, 9])], lambda x: np.take_along_axis(x, x, 0)])
+def test_indices_that_cannot_be(fun):
+    fails_here(fun, X, error=IndexingError, message="index|ellipsis|indices|indexed", hint="")
+
+
+@pytest.mark.parametrize("backend", ["native", "numba", "interpret"])
+def test_indices_that_turn_out_of_range_are_errors_of_ours_with_the_users_line(backend):
+    compiled = aj.compile(lambda x, i: np.take(x, i, axis=1) * 2.0, backend=backend)
+    compiled(X, np.array([2]))
+    with pytest.raises(IndexingError, match="take: index 3 is out of range for axis 1 of size 3") as caught:
+        compiled(X, np.array([3]))
+    assert caught.value.location.source() == "compiled = aj.compile(lambda x, i: np.take(x, i, axis=1) * 2.0, backend=backend)"
 
 
 def test_user_errors_keep_their_type():

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import PARALLEL_NANOSECONDS, ProgramCode
+from adjit.codegen.native.program_code import NO_STACK, PARALLEL_NANOSECONDS, ProgramCode
 from adjit.codegen.target import TARGETS
+from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph, Op
 from adjit.ir.layout import Layout
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.native.code import LONG_NANOSECONDS, NativeCode, native, obtain_program
+from adjit.runtime.native.stack import call_elsewhere, has_stack, stack_needed
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class NativeExecutable:
         self._team = threads if artifact.work >= PARALLEL_NANOSECONDS else 1       # where no step is worth it, no pool is made
         self._long, self._is_new = artifact.work >= LONG_NANOSECONDS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
+        self.stack = stack_needed(artifact)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
         self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
         self._frames: list[_Frame] = []
@@ -92,12 +95,16 @@ class NativeExecutable:
         """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
 
         A result in a donated buffer is the item of `leaves`, the very object; the others are new arrays, or NumPy scalars where
-        they are 0-d. Raises `MemoryError` before anything is written, and `IndexError` before donated parameters are.
+        they are 0-d. Raises `MemoryError` before anything is written, and `IndexingError` before donated parameters are.
         """
         frame = self._take()
         results = self._enter(frame, arrays, leaves)
         pool = self.pool_of_call()
-        status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
+        arguments = frame.params, frame.results, frame.arena, pool.address if pool else None
+        if not self.stack or has_stack(self.stack):
+            status = self._entry(*arguments)
+        else:
+            status = call_elsewhere(self.code.loaded.address, self.stack, *arguments, None)
         return self._finish(frame, results, status)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
@@ -110,12 +117,23 @@ class NativeExecutable:
         results = self._enter(frame, arrays, leaves)
         cycles = np.zeros((len(ops), 2), np.int64)
         begin = time.perf_counter_ns()
-        status = _TIMED(self._timed.loaded.address)(
-            frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data)
+        arguments = frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data
+        if not self.stack or has_stack(self.stack):
+            status = _TIMED(self._timed.loaded.address)(*arguments)
+        else:
+            status = call_elsewhere(self._timed.loaded.address, self.stack, *arguments)
         end = time.perf_counter_ns()
         return self._finish(frame, results, status), self._times(cycles, begin, end)
 
-    def index_error(self, status: int, params: int, results: int, arena: int) -> IndexError:
+    def failure(self, status: int, *addresses: int) -> Exception:
+        """The error that a status stands for, of `adjit_run` or of who calls it; `addresses` as for `index_error`."""
+        if status != NO_STACK:
+            return self.index_error(status, *addresses)
+        return MemoryError(f"{self.code.artifact.name}: a run takes {self.stack / 2**20:.3g} MiB of stack, which this thread has not left, "
+                           "and the system gives no thread that has it\n    hint: call it from a thread with more, such as the main one: "
+                           "threading.stack_size() says what new ones get")
+
+    def index_error(self, status: int, params: int, results: int, arena: int) -> IndexingError:
         """The error that a number returned by `adjit_run` stands for; the others are its arguments, as addresses."""
         number, position = failed_check(status)
         checks = self.code.artifact.checks
@@ -129,11 +147,10 @@ class NativeExecutable:
             address = (ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0) + check.start
         count = int(np.prod(check.shape))
         indices = np.frombuffer(memoryview((ctypes.c_int64 * count).from_address(address)), np.int64)
-        place = f"\n    at {check.location.describe()}" if check.location else ""
         try:
             check_indices(indices, check.size, check.axis)
         except IndexError as error:
-            return IndexError(f"{check.op}: {error}{place}")
+            return IndexingError(f"{check.op}: {error}", check.location)
         return _out_of_range(check)
 
     def _take(self) -> _Frame:
@@ -159,7 +176,7 @@ class NativeExecutable:
 
     def _finish(self, frame: _Frame, results: list[Any], status: int) -> list[Any]:
         if status:
-            raise self.index_error(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
+            raise self.failure(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
         self._frames.append(frame)
         for index in self._scalars:
             results[index] = results[index][()]
@@ -183,9 +200,8 @@ class NativeExecutable:
         return times
 
 
-def _out_of_range(check: IndexCheck) -> IndexError:
-    place = f"\n    at {check.location.describe()}" if check.location else ""
-    return IndexError(f"{check.op}: an index was out of range for axis {check.axis} of size {check.size}{place}")
+def _out_of_range(check: IndexCheck) -> IndexingError:
+    return IndexingError(f"{check.op}: an index was out of range for axis {check.axis} of size {check.size}", check.location)
 
 
 class _Frame:

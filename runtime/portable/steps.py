@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.definition import Kind
+from adjit.ir.errors import IndexingError
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op
 from adjit.ir.ops.indexing import check_indices
@@ -146,8 +147,7 @@ def _check(op: Op, indices: np.ndarray) -> None:
     try:
         check_indices(indices, op.operands[0].type.shape[axis], axis)
     except IndexError as error:
-        place = f"\n    at {op.loc.describe()}" if op.loc else ""
-        raise IndexError(f"{op.name}: {error}{place}") from None
+        raise IndexingError(f"{op.name}: {error}", op.loc) from None
 
 
 def _take(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:

@@ -148,23 +148,23 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
         elif isinstance(item, TracedArray) and item.dtype.kind not in "iu":
             hint = _MASK_HINT if item.dtype == BOOL else None
             raise (UnsupportedError("indexing with a traced bool mask", find_user_location(), hint) if item.dtype == BOOL
-                   else IndexError("arrays used as indices must be of integer (or boolean) type"))
+                   else IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location()))
         elif isinstance(item, np.ndarray) and item.dtype.kind not in "iu":
-            raise IndexError("arrays used as indices must be of integer (or boolean) type")
+            raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())
         elif item is None or item is Ellipsis or isinstance(item, (slice, np.ndarray, TracedArray)):
             items.append(item)
         else:
             try:
                 items.append(operator.index(item))
             except TypeError:
-                raise IndexError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
-                                 "arrays are valid indices") from None
+                raise IndexingError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
+                                    "arrays are valid indices", find_user_location()) from None
     places = [position for position, item in enumerate(items) if item is Ellipsis]
     if len(places) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+        raise IndexingError("an index can only have a single ellipsis ('...')", find_user_location())
     used = sum(item is not None and item is not Ellipsis for item in items)
     if used > x.ndim:
-        raise IndexError(f"too many indices for array: array is {x.ndim}-dimensional, but {used} were indexed")
+        raise IndexingError(f"too many indices for array: array is {x.ndim}-dimensional, but {used} were indexed", find_user_location())
     fill = [slice(None)] * (x.ndim - used)
     at = places[0] if places else len(items)
     return [*items[:at], *fill, *items[at + 1:]]
@@ -264,9 +264,9 @@ def _resolve(x: TracedArray, entries: list[Any]) -> _Basic:
 
 
 def check_bounds(index: int, size: int, axis: int) -> int:
-    """`index` counted from 0; raises `IndexError` as NumPy does."""
+    """`index` counted from 0; raises `IndexingError`, as NumPy does."""
     if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+        raise IndexingError(f"index {index} is out of bounds for axis {axis} with size {size}", find_user_location())
     return index % size
 
 
@@ -316,7 +316,8 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
         places = np.broadcast_shapes(*(index.type.shape for index in indices.values()))
     except ValueError:
         shapes = ", ".join(str(index.type.shape) for index in indices.values())
-        raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}") from None
+        raise IndexingError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}",
+                            find_user_location()) from None
     position = 0 if in_front else axes[0]
     others = [axis for axis in range(len(shape)) if axis not in axes]
     order = (*others[:position], *axes, *others[position:])

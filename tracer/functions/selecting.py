@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
 from adjit.ir.types import I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
@@ -50,7 +50,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> TracedArra
     """As `numpy.take_along_axis`."""
     x, places = as_traced(arr), as_traced(indices)
     if places.dtype.kind not in "iu":
-        raise IndexError("`indices` must be an integer array")
+        raise IndexingError("`indices` must be an integer array", find_user_location())
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis(axis, x.ndim)
