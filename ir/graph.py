@@ -43,6 +43,13 @@ class Slot:
     offset: int
     start: int = 0
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Slot) and self.offset == other.offset and self.start == other.start
+                                 and self.space == other.space)
+
+    def __hash__(self) -> int:
+        return hash((self.space, self.offset, self.start))
+
     def __str__(self) -> str:
         return f"{self.space}+{self.offset}" + (f":{self.start}" if self.start else "")
 
@@ -92,6 +99,10 @@ class Op:
         """The same op on other values. Passes make thousands of these, and `dataclasses.replace` takes twice as long."""
         return Op(self.definition, tuple(operands), self.results if results is None else results, self.attrs, self.regions, self.loc,
                   role or self.role, self.slots)
+
+    def with_slots(self, slots: tuple[Slot, ...]) -> Op:
+        """The same op with its results in these places."""
+        return Op(self.definition, self.operands, self.results, self.attrs, self.regions, self.loc, self.role, slots)
 
 
 _put_name = vars(Op)["name"].__set__
@@ -199,9 +210,12 @@ def live_ops(graph: Graph) -> list[Op]:
 
 def attribute_key(value: Any) -> tuple[type, Any]:
     """A form of an attribute in which equal means identical: NaN equals NaN, -0.0 differs from 0.0, True from 1."""
-    if isinstance(value, tuple) and not all(type(item) is int for item in value):
+    if isinstance(value, tuple) and not _ONLY_INTS.issuperset(map(type, value)):
         return tuple, tuple(map(attribute_key, value))
     return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
+
+
+_ONLY_INTS = frozenset({int})
 
 
 def attributes_key(attrs: Attributes) -> tuple[tuple[str, tuple[type, Any]], ...]:

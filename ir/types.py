@@ -77,17 +77,23 @@ class TensorType:
     shape: Shape
     size: int = field(init=False, compare=False, repr=False)
     """Number of elements."""
+    nbytes: int = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", math.prod(self.shape))     # asked for far more often than types are made
+    def __post_init__(self) -> None:        # both are asked for far more often than types are made
+        size = math.prod(self.shape)
+        _put_size(self, size)
+        _put_nbytes(self, size * self.dtype.itemsize)
+
+    def __eq__(self, other: object) -> bool:
+        """Written out, as the hash is: every key that tells ops apart is full of types."""
+        return self is other or (isinstance(other, TensorType) and self.shape == other.shape and self.dtype == other.dtype)
+
+    def __hash__(self) -> int:
+        return hash(self.shape)
 
     @property
     def rank(self) -> int:
         return len(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: Iterable[int]) -> TensorType:
         return TensorType(self.dtype, tuple(shape))
@@ -97,3 +103,6 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+_put_size, _put_nbytes = (vars(TensorType)[name].__set__ for name in ("size", "nbytes"))

@@ -70,10 +70,7 @@ def find_factor(consumer: Group, producer: Group) -> int | None:
     """
     if len(consumer.ops) + len(producer.ops) > MAX_OPS:
         return None
-    shared = next((value for value in consumer.loads if value in producer.maps), None)
-    if shared is None:
-        full = full_map(consumer.size)
-        shared = next((value for value, index_map in consumer.loads.items() if producer.loads.get(value) == full == index_map), None)
+    shared = _shared_value(consumer, producer)
     if shared is None:
         return None
     large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
@@ -84,6 +81,18 @@ def find_factor(consumer: Group, producer: Group) -> int | None:
     if small is producer and small.size == 1 < large.size:
         return None       # one number for many kernels: computed once, on its own
     return factor
+
+
+def _shared_value(consumer: Group, producer: Group) -> Value | None:
+    """Something that the consumer reads and the producer computes, else something that both read at each position."""
+    for value in consumer.loads:
+        if value in producer.maps:
+            return value
+    full = full_map(consumer.size)
+    for value, index_map in consumer.loads.items():
+        if index_map == full and producer.loads.get(value) == full:
+            return value
+    return None
 
 
 def merge_groups(consumer: Group, producer: Group, factor: int) -> Group | None:
@@ -173,7 +182,8 @@ def _row_lengths(ops: Iterable[Op], group: Group) -> set[int] | None:
 
 def _best_columns(group: Group) -> int:
     """The row length of a group that leaves it open: 1 (flat) where all is full, else the longest with the fewest divisions."""
-    others = [index_map for index_map in group.loads.values() if index_map not in ((), full_map(group.size))]
+    full = full_map(group.size)
+    others = [index_map for index_map in group.loads.values() if index_map and index_map != full]
     if not others:
         return 1
     bounds = {bound for index_map in others for size, stride in index_map for bound in (stride, size * stride)}

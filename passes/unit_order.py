@@ -52,7 +52,8 @@ class UnitOrder:
 
     def producers(self, unit: int) -> list[int]:
         """The units whose results a unit reads, latest first."""
-        return sorted({self.owner[index] for index in self.reads[unit]}, key=self._labels.__getitem__, reverse=True)
+        units = {self.owner[index] for index in self.reads[unit]}
+        return sorted(units, key=self._labels.__getitem__, reverse=True) if len(units) > 1 else list(units)
 
     def comes_before(self, first: int, second: int) -> bool:
         return self._labels[first] < self._labels[second]

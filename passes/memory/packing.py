@@ -63,15 +63,16 @@ def _place(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[
     above them where no gap is wide enough.
     """
     offsets = [0] * len(blocks)
-    first, last, begin, end = (np.zeros(len(blocks), np.int64) for _ in range(4))
+    first, last, begin, end, floor = (np.zeros(len(blocks) + 1, np.int64) for _ in range(5))
     for placed, number in enumerate(order):
         block = blocks[number]
-        together = np.flatnonzero((first[:placed] <= block.last) & (last[:placed] >= block.first))
-        together = together[np.argsort(begin[together], kind="stable")]
-        floor = np.concatenate([[0], np.maximum.accumulate(end[together])])
-        room = begin[together] - floor[:-1]
-        fits = np.flatnonzero(room >= block.size)
-        gap = len(together) if not fits.size else fits[np.argmin(room[fits])] if tight else fits[0]
+        together = ((first[:placed] <= block.last) & (last[:placed] >= block.first)).nonzero()[0]
+        together = together[begin[together].argsort(kind="stable")]
+        count = len(together)
+        np.maximum.accumulate(end[together], out=floor[1:count + 1])
+        room = begin[together] - floor[:count]
+        fits = (room >= block.size).nonzero()[0]
+        gap = count if not len(fits) else fits[room[fits].argmin()] if tight else fits[0]
         offset = int(floor[gap])
         offsets[number] = offset
         first[placed], last[placed], begin[placed], end[placed] = block.first, block.last, offset, offset + block.size

@@ -61,7 +61,7 @@ def _plan(graph: Graph, donations: Donations | None) -> Graph:
     planned: list[Op] = []
     for index, op in enumerate(sharing.graph.ops):
         scratch = (Slot("arena", next(places)),) if op.attrs.get("scratch_bytes", 0) else ()
-        op = replace(op, slots=tuple(slots[value] for value in op.results) + scratch)
+        op = op.with_slots((*[slots[value] for value in op.results], *scratch))
         planned.append(_with_planned_panel(op, slots) if op.name == "panels" else op)
         if index in ends:
             planned.append(Op(ops.free, tuple(ends[index]), ()))

@@ -42,12 +42,13 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
     same: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in graph.ops:
-        operands = tuple(same.get(value, value) for value in op.operands)
-        known = first.setdefault(_key(op, [numbers[value] for value in operands]), op)
+        if not same.keys().isdisjoint(op.operands):
+            op = op.with_operands([same.get(value, value) for value in op.operands])
+        known = first.setdefault(_key(op, [numbers[value] for value in op.operands]), op)
         if known is not op:
             same.update(zip(op.results, known.results, strict=True))
             continue
-        ops.append(op if operands == op.operands else op.with_operands(operands))
+        ops.append(op)
         for value in op.results:
             numbers[value] = len(numbers)
     if not same:
