@@ -177,6 +177,37 @@ print(len(workers()))
     assert int(done.stdout) == started
 
 
+def count_up(n: Any) -> Any:
+    return aj.while_loop(lambda state: state[0] < n, lambda state: (state[0] + 1, np.sin(state[1])), (0, 1.0))
+
+
+@pytest.mark.parametrize(("function", "argument"), [(lambda x: x @ x, np.ones((1000, 1000))), (count_up, np.array(10_000_000))],
+                         ids=["product", "while_loop"])
+def test_other_threads_of_python_run_meanwhile(function: Callable[..., Any], argument: np.ndarray) -> None:
+    """Python itself changes threads only where one gives way, so that a program which keeps the interpreter's lock is alone."""
+    compiled = aj.compile(function, backend="native", threads=1)
+    compiled(np.zeros_like(argument))
+    turns, end = [0], threading.Event()
+
+    def take_turns() -> None:
+        while not end.wait(0.0002):
+            turns[0] += 1
+
+    other = threading.Thread(target=take_turns)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)
+    try:
+        other.start()
+        for _ in range(4):      # by way of Python, and of the native entry
+            before = turns[0]
+            compiled(argument)
+            assert turns[0] > before
+    finally:
+        end.set()
+        sys.setswitchinterval(interval)
+        other.join()
+
+
 def test_beside_the_threads_of_numpy() -> None:
     function, arguments = work_load()
     wanted, big = bits(function(*arguments)), np.ones((600, 600))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from adjit.codegen.native.arrays.copies import DECLARATION
-from adjit.codegen.native.program_code import OP_SHIFT, LowerGraph, ProgramCode
+from adjit.codegen.native.program_code import OP_SHIFT, SHORT_NANOSECONDS, LowerGraph, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText
 from adjit.codegen.target import Target
@@ -35,7 +35,10 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     with text.step():
         {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
     runs = {"scan": op.attrs.get("length", 1), "while_loop": RUNS, "cond": 1}[op.name]
-    code = text.code(1, runs * sum(program.work for program in programs), checks=any(program.checks for program in programs))
+    work = runs * sum(program.work for program in programs)
+    if op.name == "while_loop":
+        work = max(work, SHORT_NANOSECONDS)     # it may run for long all the same, and other threads of Python meanwhile
+    code = text.code(1, work, checks=any(program.checks for program in programs))
     functions: dict[str, str] = {}
     for program in programs:
         functions.update(program.shared)

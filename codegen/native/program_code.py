@@ -13,6 +13,9 @@ ENTRY = "adjit_run"
 OP_SHIFT = 40
 """Bits of a returned number below that of the op."""
 
+SHORT_NANOSECONDS = 5_000.0
+"""Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
+
 PARALLEL_NANOSECONDS = 15_000.0
 """Estimated work from which a step is given to the threads; about what waking one takes, which then joins in where it can."""
 

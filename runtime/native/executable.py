@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import PARALLEL_NANOSECONDS, ProgramCode
+from adjit.codegen.native.program_code import PARALLEL_NANOSECONDS, SHORT_NANOSECONDS, ProgramCode
 from adjit.codegen.target import TARGETS
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph, Op
@@ -29,9 +29,6 @@ from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 if TYPE_CHECKING:
     from adjit.runtime.portable.executable import Times
     from adjit.runtime.portable.kernels import Code
-
-SHORT_NANOSECONDS = 5_000.0
-"""Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
 
 _ARGUMENTS = (ctypes.c_void_p,) * 4
 _KEEPING = ctypes.PYFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
