@@ -79,12 +79,12 @@ class GraphBuilder:
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
         """Append an op; its results. Errors of the type rule get the user's lines, of the op and of its operands."""
-        resolved = tuple(self.resolve(value) for value in operands)
+        resolved = tuple(map(self.resolve, operands))
         try:
             types = definition.result_types([value.type for value in resolved], attrs, regions)
         except AdjitError as error:
             raise self._explain(error, definition, resolved) from None
-        results = tuple(Value(type) for type in types)
+        results = tuple([Value(type) for type in types])
         self.append(Op(definition, resolved, results, dict(attrs), regions, self.location(), self._role))
         return results
 

@@ -108,9 +108,15 @@ class _Fusion:
 
     def take_in_producers(self, consumer: int, allowed: Callable[[int, int], bool]) -> None:
         """Merge into a group those that compute what it reads, as long as one can be merged."""
-        while any(producer in self.groups and allowed(consumer, producer) and self.merge(consumer, producer)
-                  for producer in self.units.producers(consumer)):
+        while self.take_in_one(consumer, allowed):
             pass      # what was taken in brings producers of its own, and may have opened the way to others
+
+    def take_in_one(self, consumer: int, allowed: Callable[[int, int], bool]) -> bool:
+        """Merge the latest producer that can be merged; False where none can."""
+        for producer in self.units.producers(consumer):
+            if producer in self.groups and allowed(consumer, producer) and self.merge(consumer, producer):
+                return True
+        return False
 
     def join_readers(self) -> None:
         """Groups over the same space that read the same values: one pass over memory instead of two."""

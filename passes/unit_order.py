@@ -63,10 +63,11 @@ class UnitOrder:
 
         Ways that lead through the unit `without` do not count.
         """
-        if self._leads_deeply(first, second, without):
+        tree = self._deepest
+        sources = tree.places([source for source in self.reads[second] if self.owner[source] != first])
+        if tree.leads_to_one(first, sources) if without is None else self._leads_deeply(first, second, without):
             return None
         end = self._labels[second]
-        sources = self._deepest.places([source for source in self.reads[second] if self.owner[source] != first])
         found: set[int] = set()
         waiting = [first]
         while waiting:
@@ -77,7 +78,7 @@ class UnitOrder:
                     if unit != first:
                         return None
                 elif other not in found and other != without and self._labels[other] < end:
-                    if without is None and self._deepest.leads_to_one(other, sources):
+                    if without is None and tree.leads_to_one(other, sources):
                         return None
                     found.add(other)
                     waiting.append(other)
@@ -104,12 +105,12 @@ class UnitOrder:
         if len(label) > MAX_LABEL:
             self._labels = {other: (place,) for place, other in enumerate(self)}
 
-    def _leads_deeply(self, first: int, second: int, without: int | None) -> bool:
-        """Whether deepest operands show that `second` needs a unit that needs `first`."""
+    def _leads_deeply(self, first: int, second: int, without: int) -> bool:
+        """Whether deepest operands show that `second` needs a unit, other than `without`, that needs `first`."""
         leads, owner = self._deepest.leads, self.owner
         known = first, second, without
         return any(leads(first, source) and owner[source] not in known
-                   and (without is None or not any(leads(first, index) and leads(index, source) for index in self.members[without]))
+                   and not any(leads(first, index) and leads(index, source) for index in self.members[without])
                    for source in self.reads[second])
 
 
@@ -145,7 +146,7 @@ class _DeepestOperands:
 
     def places(self, ops: Sequence[int]) -> list[int]:
         """Where the ops are in the tree, for `leads_to_one`."""
-        return sorted([self._begin[op] for op in ops])
+        return sorted(map(self._begin.__getitem__, ops))
 
     def leads_to_one(self, first: int, places: list[int]) -> bool:
         """Whether the tree's way to one of some ops leads through `first`, or `first` is one of them."""

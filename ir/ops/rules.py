@@ -32,10 +32,13 @@ def require_dtype(first: TensorType, other: TensorType) -> None:
 
 def require_same(*types: TensorType) -> None:
     """Raise `ShapeError` or `DTypeError` unless all types are equal."""
-    for other in types[1:]:
-        if other.shape != types[0].shape:
-            raise ShapeError(f"operands of different shapes: {types[0]} and {other}")
-        require_dtype(types[0], other)
+    first = types[0]
+    for other in types:
+        if other is first:
+            continue
+        if other.shape != first.shape:
+            raise ShapeError(f"operands of different shapes: {first} and {other}")
+        require_dtype(first, other)
 
 
 def require_indices(indices: TensorType) -> None:

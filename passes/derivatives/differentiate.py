@@ -132,7 +132,7 @@ def _inline_calls(graph: Graph) -> Graph:
 def _inline_into(builder: GraphBuilder, graph: Graph, arguments: Sequence[Value], role: Role | None) -> tuple[Value, ...]:
     values = dict(zip(graph.params, arguments, strict=True))
     for op in graph.ops:
-        operands = tuple(values[value] for value in op.operands)
+        operands = tuple(map(values.__getitem__, op.operands))
         if op.name in CALLS:
             within = op.role if op.role is not Role.PRIMAL else role
             results = _inline_into(builder, op.regions[0], operands, within)

@@ -64,7 +64,7 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
     values = forward.values
     values.update(zip(region.params, arguments, strict=True))
     for op in region.ops:
-        operands = tuple(values[value] for value in op.operands)
+        operands = tuple(map(values.__getitem__, op.operands))
         on_path = not forward.path.isdisjoint(op.results)
         if on_path and op.name == "checkpoint":
             results = builder.inline(op.regions[0], operands, role)
@@ -103,7 +103,7 @@ _CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead
 def append_copy(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], regions: tuple[Graph, ...],
                 role: Role | None = None) -> tuple[Value, ...]:
     """Append `op` with other operands and regions, at its own location; its results."""
-    results = tuple(Value(value.type, value.name) for value in op.results)
+    results = tuple([Value(value.type, value.name) for value in op.results])
     builder.append(Op(op.definition, operands, results, op.attrs, regions, op.loc, role or op.role))
     return results
 
@@ -120,9 +120,9 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
     for index, seed in seeds.items():
         _accumulate(cotangents, region.results[index], seed, path)
     for op in reversed(region.ops):
-        given = tuple(cotangents.pop(value, None) for value in op.results)
+        given = tuple([cotangents.pop(value, None) for value in op.results])
         wanted = [index for index, value in enumerate(op.operands) if value in path]
-        if not wanted or all(cotangent is None for cotangent in given):
+        if not wanted or given.count(None) == len(given):
             continue
         with builder.at(loc=op.loc, role=Role.ADJOINT):
             start = len(builder.ops)
@@ -149,12 +149,12 @@ def _accumulate(cotangents: dict[Value, Value], value: Value, contribution: Valu
 def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Value | None, ...],
                wanted: Sequence[int]) -> Sequence[Value | None]:
     """The cotangents of the operands of one op, from those of its results."""
-    operands = tuple(forward.values[value] for value in op.operands)
+    operands = tuple(map(forward.values.__getitem__, op.operands))
     if op.name == "checkpoint":
         seeds = {index: cotangent for index, cotangent in enumerate(given) if cotangent is not None}
         again = run_forward(builder, op.regions[0], operands, wanted, seeds, Role.RECOMPUTE)
         return run_backward(builder, again, seeds)
-    results = tuple(forward.values[value] for value in op.results)
+    results = tuple(map(forward.values.__getitem__, op.results))
     if op.name == "custom_call":
         return _apply_custom_rule(builder, forward, op, results, given, wanted)
     if op.name in CONTROL_FLOW:
