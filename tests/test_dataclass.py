@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from adjit.ir.dataclass import dataclass
+from adjit.ir.dataclass import FEW, dataclass
 
 CHOICES = [{}, {"frozen": True}, {"slots": True}, {"frozen": True, "slots": True}, {"frozen": True, "slots": True, "eq": False},
            {"slots": True, "eq": False, "repr": False}, {"frozen": True, "slots": True, "weakref_slot": True}]
@@ -27,10 +27,16 @@ def _class(decorate, **choices):
     return Point
 
 
+@pytest.mark.parametrize("made", [0, FEW])
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
-def test_it_behaves_as_the_standard_one(choices):
-    for arguments, keywords in [((1,), {}), ((1, 3.0), {}), ((), {"x": 4, "names": [1]}), ((2,), {"y": 2.5})]:
-        ours, theirs = (_class(decorate, **choices)(*arguments, **keywords) for decorate in (dataclass, dataclasses.dataclass))
+def test_it_behaves_as_the_standard_one(choices, made):
+    """The first instance, and those whose class has had its `__init__` compiled."""
+    for arguments, keywords in [((1,), {}), ((1, 3.0), {}), ((), {"x": 4, "names": [1]}), ((2,), {"y": 2.5}), ((), {"y": 1.5, "x": 2})]:
+        classes = [_class(decorate, **choices) for decorate in (dataclass, dataclasses.dataclass)]
+        for cls in classes * made:
+            cls(1)
+        ours, theirs = (cls(*arguments, **keywords) for cls in classes)
+        assert (type(ours).__init__.__code__.co_varnames[1] == "x") == bool(made)
         assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
         if choices.get("repr", True):
             assert repr(ours) == repr(theirs)
@@ -46,8 +52,8 @@ def test_it_behaves_as_the_standard_one(choices):
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_wrong_arguments_and_assignments_are_refused_alike(choices):
-    ours, theirs = (_class(decorate, **choices) for decorate in (dataclass, dataclasses.dataclass))
-    for arguments, keywords in [((), {}), ((1, 2, 3, 4), {}), ((1,), {"z": 3}), ((1,), {"length": 3})]:
+    for arguments, keywords in [((), {}), ((1, 2, 3, 4), {}), ((1,), {"z": 3}), ((1,), {"length": 3}), ((1,), {"x": 3}), ((), {"y": 3})]:
+        ours, theirs = (_class(decorate, **choices) for decorate in (dataclass, dataclasses.dataclass))
         errors = []
         for cls in ours, theirs:
             with pytest.raises(TypeError) as caught:
