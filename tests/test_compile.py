@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import mmap
 import os
 import pickle
 import signal
@@ -200,6 +201,22 @@ def test_empty_and_unusual_arrays(backend: str) -> None:
     x = np.asfortranarray(X)
     np.testing.assert_allclose(function(x, W.astype(">f8"), B[::-1]), layer(X, W, B[::-1]))
     np.testing.assert_allclose(function(X[::-1, ::-1], W, B), layer(X[::-1, ::-1], W, B))
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MAP_NORESERVE"), reason="no memory without pages here")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_strides_beyond_32_bits(backend: str) -> None:
+    try:
+        memory = mmap.mmap(-1, 5 << 32, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE)
+    except OSError:
+        pytest.skip("the system promises no more memory than it has")
+    far = np.lib.stride_tricks.as_strided(np.frombuffer(memory, np.float64), (4, 3), (1 << 32, 8 * 1_000_003))
+    near = np.arange(12.0).reshape(4, 3)
+    far[...] = near
+    function = compile(lambda x, i: (np.tanh(x) @ x.T, x[i], np.sum(x, axis=0), x[::-1]), backend=backend)
+    for _ in range(4):      # by way of Python, and of the native entry
+        for found, wanted in zip(function(far, np.array([2, 0])), function(near, np.array([2, 0])), strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_keyword_and_default_arguments() -> None:
