@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import llvmlite.binding as llvm
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 import special_references
 from accuracy import LONG, double_points, edges, errors_in_ulps, point_pairs, single_points
+from project import ROOT
 
 from adjit.codegen.scalar_functions import native_helpers, processor_has_fma, vector_bits
 from adjit.codegen.vector_math.functions import BINARY, UNARY
@@ -171,6 +174,15 @@ def test_float32_is_within_2_ulp(name: str, fused: bool) -> None:
     """On a sample; `make accuracy` takes all of float32."""
     error, place = worst_error(name, Loop(name, "f32", fused), (single_points(20011),))
     assert error <= BOUND["f32"], place
+
+
+@pytest.mark.slow
+def test_every_float32_is_within_2_ulp(exhaustive: bool) -> None:
+    """As `make accuracy`: the functions of one argument, a minute each."""
+    if not exhaustive:
+        pytest.skip("--exhaustive, for half an hour")
+    done = subprocess.run([sys.executable, ROOT / "benchmarks" / "vector_math_errors.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @needs_long_double
