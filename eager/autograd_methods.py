@@ -15,9 +15,10 @@ from adjit.eager.formatting import tensor_repr
 from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
+from adjit.ir import ops
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.ir.types import is_float
-from adjit.tracer.array import TracedArray
+from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 
@@ -45,7 +46,16 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise NonDifferentiableError("requires_grad of a tensor that was computed cannot be switched off", find_user_location(),
                                      hint="use x.detach()")
     if self._node is None:
+        if value and not self._requires_grad and isinstance(self.payload, TracedArray):
+            _make_leaf(self, self.payload)
         self._requires_grad = value
+
+
+def _make_leaf(self: Tensor, content: TracedArray) -> None:
+    """In a trace, the memory remains that of what it was detached from, and derivatives that are taken of the whole graph later end here."""
+    capture = current_capture()
+    if capture is None or id(self) not in capture.entries:
+        self.payload = view_of(content, ops.stop_gradient, lambda base, value: value, content.strides)
 
 
 def _is_leaf(self: Tensor) -> bool:

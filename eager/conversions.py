@@ -16,7 +16,7 @@ from adjit.eager.apply import apply
 from adjit.eager.capture import traced
 from adjit.eager.tensor import Tensor, check_device, new_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
-from adjit.tracer.array import TracedArray
+from adjit.tracer.array import TracedArray, contiguous_strides
 from adjit.tracer.functions import creation
 from adjit.tracer.inputs import check_array
 from adjit.tracer.promotion import dtype_argument
@@ -107,7 +107,10 @@ def _cpu(self: Tensor) -> Tensor:
 def _is_contiguous(self: Tensor) -> bool:
     """Whether the elements lie in memory in row-major order without gaps."""
     payload = self.payload
-    return isinstance(payload, TracedArray) or payload.flags.c_contiguous
+    if not isinstance(payload, TracedArray):
+        return payload.flags.c_contiguous        # type: ignore[no-any-return]
+    pairs = zip(payload.shape, payload.strides, contiguous_strides(payload.shape), strict=True)
+    return not payload.size or all(size == 1 or stride == packed for size, stride, packed in pairs)
 
 
 def _stride(self: Tensor, dim: int | None = None) -> Any:

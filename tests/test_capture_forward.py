@@ -429,3 +429,16 @@ def test_views_and_tensors_that_are_not_contiguous() -> None:
     assert x.tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
     assert f(x[:, 1]).tolist() == [6.0, 12.0]
     assert x.tolist() == [[1.0, 3.0, 3.0], [4.0, 6.0, 6.0]]
+
+
+def test_contiguous_copies_what_is_not_in_order() -> None:
+    """`transpose(1, 2).contiguous().view(...)`: the end of every attention layer."""
+    def heads(x: Any) -> Any:
+        y = x.transpose(0, 1)
+        z = y.contiguous()
+        z += 1.0
+        return z.view(-1), x.contiguous().view(-1), x[:, 1:].contiguous().view(-1), x.expand(2, 2, 3).contiguous().view(-1)
+
+    x = aj.tensor(np.arange(6.0).reshape(2, 3))
+    assert [y.tolist() for y in aj.compile(heads)(x)] == [y.tolist() for y in heads(x)]
+    assert aj.compile(lambda x: [int(y.is_contiguous()) for y in (x, x.T, x[:, 1:], x[:1], x.T.contiguous())])(x) == [1, 0, 0, 1, 1]

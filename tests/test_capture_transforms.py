@@ -177,3 +177,31 @@ def test_gradients_are_not_set_within_what_is_differentiated() -> None:
     with pytest.raises(TraceError, match="backward"):
         aj.grad(f)(leaf(1.0))
     assert w.grad is None
+
+
+def detached(x: Any) -> Any:
+    y = x.detach().requires_grad_()
+    (slope,) = aj.autograd.grad((y**3).sum(), y, create_graph=True)
+    return (slope * x).sum()
+
+
+def computed_without_gradients(x: Any) -> Any:
+    with aj.no_grad():
+        y = x * 2
+    y.requires_grad = True
+    return (y * x).sum()
+
+
+def parameter(x: Any) -> Any:
+    return (aj.nn.Parameter(x.detach().clone()) * x).sum()
+
+
+@pytest.mark.parametrize("function", [detached, computed_without_gradients, parameter])
+def test_leaves_made_within_a_function_end_the_graph(function: Any) -> None:
+    """As in gradient penalties: what was detached requires grad again, and what it was detached from gets nothing through it."""
+    expected, captured = aj.tensor([1.0, 2.0], requires_grad=True), aj.tensor([1.0, 2.0], requires_grad=True)
+    function(expected).backward()
+    aj.compile(function)(captured).backward()
+    assert captured.grad.tolist() == expected.grad.tolist()
+    for slope in (aj.grad(function), aj.compile(aj.grad(function))):
+        assert slope(expected.detach()).tolist() == expected.grad.tolist()

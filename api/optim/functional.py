@@ -259,7 +259,7 @@ def _updated(leaf: Any, array: Any) -> Any:
     """The new content as what the parameter was: a tensor that requires grad stays one."""
     made = _boxed(array, isinstance(leaf, Tensor))
     if isinstance(leaf, Tensor):
-        made._requires_grad = leaf._requires_grad
+        made.requires_grad = leaf.requires_grad
     return made
 
 
