@@ -286,9 +286,8 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
             flush_subnormals: bool = False) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
-    Arrays, NumPy scalars, floats and complex numbers among the arguments are traced; a bool, int, str, None, enum, callable or
-    dtype, and all that is in the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple,
-    dataclass, ...) are fine. Results come back in the structure that the function returned; 0-d results are NumPy scalars. A
+    Arrays, NumPy scalars, tensors and floats among the arguments are traced; a bool, int, str, None, enum, callable or dtype, and all
+    that is in the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple, dataclass, ...) are fine. Results come back in the structure that the function returned; 0-d results are NumPy scalars. A
     result never shares memory with an argument, but for `donate`: it names arguments whose buffers the call may overwrite. The
     returned arrays are then the very arrays passed in.
 
@@ -303,7 +302,7 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
     Raises `ValueError` or `TypeError` for arguments that make no sense, `UnsupportedError` for a backend or device that is not
     there yet, or that cannot do what is asked. The call raises `DonationError` before anything is touched where a donated buffer
-    cannot be taken, and `MemoryError`, with nothing changed, where memory is short.
+    cannot be taken, and, with nothing changed, `MemoryError` where memory is short and `IndexingError` where an index is out of range.
 
     >>> import numpy as np
     >>> @compile

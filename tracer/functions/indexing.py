@@ -24,7 +24,7 @@ from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location
 
 _MASK_HINT = ("the shape of x[mask] depends on the values of the mask: use np.where(mask, x, other), or a reduction with where=mask; "
-              "a mask that is an ordinary ndarray works")
+              "for x[mask] += y, x[...] = np.where(mask, x + y, x); a mask that is an ordinary ndarray works")
 
 
 @dataclass(frozen=True, slots=True)
