@@ -287,9 +287,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
     Arrays, NumPy scalars, tensors and floats among the arguments are traced; a bool, int, str, None, enum, callable or dtype, and all
-    that is in the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple, dataclass, ...) are fine. Results come back in the structure that the function returned; 0-d results are NumPy scalars. A
-    result never shares memory with an argument, but for `donate`: it names arguments whose buffers the call may overwrite. The
-    returned arrays are then the very arrays passed in.
+    that is in the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple, dataclass, ...) are fine.
+    Results come back in the structure that the function returned; 0-d results are NumPy scalars. A result never shares memory with an
+    argument, but for `donate`: it names arguments whose buffers the call may overwrite. The returned arrays are then the very arrays
+    passed in.
 
     `static` and `donate` hold names of arguments or positions. `backend` is "auto", "native", "numba" or "interpret" (NumPy, one op at a
     time). `threads` is the most threads a kernel is split over; the result does not depend on it. `memory_budget` is what the
