@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.c_library.stack import stack_bytes
 from adjit.codegen.target import TARGETS
 from adjit.runtime.native.code import native_is_supported, native_target
 from adjit.tracer.trees import flatten
@@ -206,18 +205,3 @@ def test_a_captured_adam_step(tmp_path: Path) -> None:
         wanted = loaded.state[name].tobytes() if name in loaded.state else np.float32(loss).tobytes() if name == "result" else part
         assert part == wanted, name
     assert place == len(content)
-
-
-def test_the_stack_of_nested_functions_adds_up() -> None:
-    text = """define internal i64 @inner(ptr %x) {
-  %a = alloca [100 x <16 x float>], align 64
-  ret i64 0
-}
-define i64 @outer(ptr %x) {
-  %b = alloca i8, i64 5000, align 64
-  %s = call i64 @launch(ptr @inner)
-  ret i64 %s
-}
-"""
-    assert stack_bytes(text, "inner") == 12288          # 6400 and what is allowed for registers
-    assert stack_bytes(text, "outer") == 16384

@@ -11,10 +11,13 @@ from dataclasses import replace
 
 from adjit.codegen.c_library.description import CProgram
 from adjit.codegen.c_library.interface import interface_text
-from adjit.codegen.c_library.stack import stack_bytes
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import Target, machine
 from adjit.ir.graph import Graph
+
+_PAGE = 4096
+_OWN_BYTES = 4096
+"""What the function that C calls takes of the stack, besides addresses of parameters."""
 
 _DEFINED = re.compile(r"^(?:define [^@\n]*)?@([\w.$-]+)(?= =|\()", re.MULTILINE)
 _DEFINE = re.compile(r"^(define .*) \{$", re.MULTILINE)
@@ -28,7 +31,7 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
     """
     declarations: dict[str, None] = {}
     metadata: dict[str, None] = {}
-    parts, entries = [], []
+    parts, entries, stacks = [], [], []
     for number, target in enumerate(targets):
         prefix = f"level{number}."
         code = lower_program(planned, target, prefix, flush_subnormals=program.flush_subnormals)
@@ -39,8 +42,10 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
         parts.append(_DEFINE.sub(rf"\1 {attributes} {{", _METADATA.sub("", text)))
         declarations.update(dict.fromkeys(sorted(code.declarations)))
         entries.append(code.entry)
+        stacks.append(code.stack_bytes)
     functions = "\n".join(parts)
-    program = replace(program, stack_bytes=max(stack_bytes(functions, entry) for entry in entries))
+    own = 8 * len(program.order) + _OWN_BYTES
+    program = replace(program, stack_bytes=-(-(own + max(stacks)) // _PAGE) * _PAGE)
     interface = interface_text(program, targets, entries)
     return "\n".join([*declarations, functions, interface, *metadata, ""]), program
 

@@ -61,6 +61,7 @@ class IndexCheck:
 class Artifact:
     """What is known of a compiled program besides its code. `checks` is by the number of the op that `adjit_run` returns.
 
+    `stack_bytes` are what a run takes of the stack of its thread.
     `work` is estimated nanoseconds on one thread, `calls` and `functions` are numbers of calls of steps and of different steps.
     `flush_subnormals` says whether subnormal numbers are zeros to it.
     """
@@ -71,6 +72,7 @@ class Artifact:
     results: tuple[Result, ...]
     arena_bytes: int
     alignment: int
+    stack_bytes: int
     checks: Mapping[int, IndexCheck]
     work: float
     calls: int

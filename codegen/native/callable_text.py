@@ -6,7 +6,8 @@
     double value_of_one(double x, void *user_data)
 
 Small working memory lies on the stack of the caller's thread, large one is allocated for each call: any number of calls may be under way
-at once, from any threads, and within each other.
+at once, from any threads, and within each other. A program that needs much of the stack itself is called by `adjit_call` (`own_stack.py`),
+whose address is written into the table of addresses before anybody calls.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 
 from adjit.codegen.c_library.description import bytes_text
 from adjit.codegen.native.program import ENTRY
-from adjit.codegen.native.program_code import ProgramCode
+from adjit.codegen.native.program_code import NO_STACK, ProgramCode
 from adjit.codegen.native.routine_text import RoutineText
 from adjit.ir.dataclass import dataclass
 
@@ -25,9 +26,10 @@ STATUS = (
 
 SYMBOL = "adjit_functions"
 FUNCTIONS = ("evaluate", "value", "value_and_grad", "value_of_one")
-"""In the order of their addresses in the table `SYMBOL`; null for those that the program has not."""
+"""In the order of their addresses in the table `SYMBOL`; null for those that the program has not. Behind them there is room for that of
+`adjit_call`."""
 
-STACK_BYTES = 1 << 16
+STACK_BYTES = 1 << 14
 """Working memory up to which it lies on the stack."""
 
 _LINE = 64
@@ -43,7 +45,8 @@ class Objective:
     """What a program means as a function of `count` numbers.
 
     `params` has for each parameter of the program the place of its first number in x, or the constant that it is. Result number `value`
-    is the value; `gradient` has the other results with the places of their first numbers.
+    is the value; `gradient` has the other results with the places of their first numbers. `stack` is what a thread has to have
+    left for a run; 0 where every one has.
     """
 
     count: int
@@ -51,6 +54,7 @@ class Objective:
     value: int
     gradient: Sequence[tuple[int, int]]
     arena_bytes: int
+    stack: int = 0
 
 
 def callable_text(code: ProgramCode, objective: Objective) -> str:
@@ -73,7 +77,7 @@ def callable_text(code: ProgramCode, objective: Objective) -> str:
             variable = text.variable("%x", "double")
             _give_value(text, "1", variable.place, "null")
     table = ", ".join(f"ptr @{name}" if name in there else "ptr null" for name in FUNCTIONS)
-    return f"{code.text}\n{text}\n@{SYMBOL} = constant [{len(FUNCTIONS)} x ptr] [{table}]\n"
+    return f"{code.text}\n{text}\n@{SYMBOL} = global [{len(FUNCTIONS) + 1} x ptr] [{table}, ptr null]\n"
 
 
 def _give_value(text: RoutineText, count: str, x: str, gradient: str) -> None:
@@ -114,8 +118,15 @@ def _write_evaluate(text: RoutineText, objective: Objective) -> None:
         text.store("ptr %value", results, 8 * objective.value)
         for number, first in objective.gradient:
             text.store(f"ptr {text.at(gradient, 8 * first)}", results, 8 * number)
-        failed = text.call("i64", f"@{ENTRY}", f"ptr {params}", f"ptr {results}", f"ptr {memory}", "ptr null")
+        arguments = (f"ptr {params}", f"ptr {results}", f"ptr {memory}", "ptr null")
+        if objective.stack:
+            call = text.load(f"@{SYMBOL}", 8 * len(FUNCTIONS), "ptr")
+            failed = text.call("i64", call, f"ptr @{ENTRY}", f"i64 {objective.stack}", *arguments, "ptr null")
+        else:
+            failed = text.call("i64", f"@{ENTRY}", *arguments)
         if allocates:
             text.call("void", "@free", f"ptr {memory}")
+        with text.when(text.compare("eq", failed, NO_STACK)):
+            text.give("i32 3")
         good = text.compare("eq", failed, 0)
         text.give(f"i32 {text.let(f'select i1 {good}, i32 0, i32 4')}")

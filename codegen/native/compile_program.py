@@ -31,8 +31,8 @@ def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact
               for value, role in zip(planned.params, planned.param_roles, strict=True)),
         tuple(Result(short_name(value.type.dtype), value.type.shape, home.param if home.handing is Handing.DONATED else -1)
               for value, home in zip(planned.results, layout.homes, strict=True)),
-        layout.arena_bytes, ALIGNMENT, index_checks(layout), code.work, len(code.calls), len({call.function for call in code.calls}),
-        code.flush_subnormals)
+        layout.arena_bytes, ALIGNMENT, code.stack_bytes, index_checks(layout), code.work, len(code.calls),
+        len({call.function for call in code.calls}), code.flush_subnormals)
 
 
 def compile_program_text(text: str, target: Target, verify: bool = False, threads: int = 1) -> CompiledObject:

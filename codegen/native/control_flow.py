@@ -44,7 +44,8 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
         functions.update(program.shared)
         functions[program.entry] = "\n".join(program.functions)
     declarations = code.declarations.union({DECLARATION}, *(program.declarations for program in programs))
-    return (replace(code, shared=functions, declarations=declarations),)
+    stack = max(program.stack_bytes for program in programs)
+    return (replace(code, shared=functions, declarations=declarations, regions_stack=stack),)
 
 
 class _Text(StepText):

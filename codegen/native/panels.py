@@ -42,4 +42,4 @@ def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph:
             text.do(f"call i64 @{program.entry}(ptr {params}, ptr {results}, ptr {arena}, ptr null)")
     code = text.code(count, count * program.work)
     functions = {**program.shared, program.entry: "\n".join(program.functions)}
-    return (replace(code, shared=functions, declarations=code.declarations | program.declarations),)
+    return (replace(code, shared=functions, declarations=code.declarations | program.declarations, regions_stack=program.stack_bytes),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from adjit.codegen.native.stack_size import STEP_BYTES, asked_bytes
 from adjit.codegen.native.step_code import StepCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Slot
@@ -12,6 +13,9 @@ ENTRY = "adjit_run"
 
 OP_SHIFT = 40
 """Bits of a returned number below that of the op."""
+
+NO_STACK = -1
+"""What `adjit_call` (`own_stack.py`) returns in place of what the program does, where it could not be called."""
 
 SHORT_NANOSECONDS = 5_000.0
 """Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
@@ -58,6 +62,13 @@ class ProgramCode:
     def work(self) -> float:
         """Estimated nanoseconds on one thread."""
         return sum(call.code.work for call in self.calls)
+
+    @property
+    def stack_bytes(self) -> int:
+        """The most that a run takes of the stack of a thread; about, and rather too much than too little."""
+        steps = {call.code.text: call.code for call in self.calls}
+        width = max((len(call.places) for call in self.calls), default=0)
+        return STEP_BYTES + 8 * width + max((asked_bytes(text) + code.regions_stack for text, code in steps.items()), default=0)
 
     @property
     def checks(self) -> bool:

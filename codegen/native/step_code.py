@@ -37,6 +37,7 @@ class StepCode:
                   only each other and what is declared.
     checks        whether it may return something else than 0.
     offsets       bytes that the program adds to pointers: pairs of the number of a place and the bytes.
+    regions_stack the most stack that a program which it runs takes, in bytes.
     """
 
     text: str
@@ -46,6 +47,7 @@ class StepCode:
     shared: Mapping[str, str] = field(default_factory=dict)
     checks: bool = False
     offsets: tuple[tuple[int, int], ...] = ()
+    regions_stack: int = 0
 
 
 def check_stack(op: Op, elements: int) -> None:

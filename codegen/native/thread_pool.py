@@ -34,8 +34,8 @@ MOST_RANGES = 64
 
 TEAM_BYTES = 320 + 64 * MOST_RANGES
 THREAD_NAME = "adjit"
-STACK_BYTES = 1 << 23
-"""Of a thread: the packed panel of a matrix product takes 200 kB of it."""
+STACK_BYTES = 12 << 20
+"""Of a thread. Panels take up to 4 MiB of it (`passes/pipeline.py`), windows within them as much (`step_code.py`)."""
 
 SPIN_CYCLES = 1 << 16
 """For how long a thread that waits spins, in cycles of the time stamp counter: some 20 us, about what waking a thread takes."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.link import CompiledObject, LoadedKernel
+from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.callable_text import FUNCTIONS, STATUS, SYMBOL, Objective, callable_text
 from adjit.codegen.native.compile_program import compile_program_text
 from adjit.codegen.native.program import lower_program
@@ -22,9 +23,11 @@ from adjit.runtime.exports.interface_data import Interface
 from adjit.runtime.exports.trees import leaf_paths
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
 from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.native.stack import CALL_CODE, stack_needed
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature
 
+_CALL = ctypes.sizeof(ctypes.c_void_p) * len(FUNCTIONS)
 _DOUBLES, _DOUBLE, _NOTHING = ctypes.POINTER(ctypes.c_double), ctypes.c_double, ctypes.c_void_p
 _KINDS = {
     "evaluate": (ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, _DOUBLES, _DOUBLES, _DOUBLES),
@@ -57,7 +60,7 @@ class NativeCallable:
     def __init__(self, name: str, count: int, loaded: LoadedKernel):
         self.__name__ = name
         self.count = count
-        table = (ctypes.c_void_p * len(FUNCTIONS)).from_address(loaded.address)
+        *table, _ = (ctypes.c_void_p * (len(FUNCTIONS) + 1)).from_address(loaded.address)
         self.addresses = {function: address for function, address in zip(FUNCTIONS, table, strict=True) if address}
         self.signatures = {function: _KINDS[function][1] for function in self.addresses}
         for function in FUNCTIONS:
@@ -91,17 +94,17 @@ def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signa
     interface, artifact = describe_program(program, signature), executable.code.artifact
     constants = [param for param in interface.params if param.source == "constant"]
     arrays = {param.name: array_of(array, param).tobytes() for param, array in zip(constants, captured, strict=False)}     # then state
-    objective = _objective(interface, arrays, artifact.arena_bytes, [result.dtype for result in artifact.results],
-                           [tuple(result.shape) for result in artifact.results])
+    objective = _objective(interface, arrays, artifact, [tuple(result.shape) for result in artifact.results])
     target = TARGETS[artifact.target]
     text = callable_text(lower_program(program.planned, target, flush_subnormals=artifact.flush_subnormals), objective)
     key = sha256(json.dumps([*compiler(), "callable", target.name, text]).encode())
     loaded, _ = obtain_code(key, lambda: CompiledObject(compile_program_text(text, target).object_code, SYMBOL))
+    if objective.stack:
+        ctypes.c_void_p.from_address(loaded.address + _CALL).value = CALL_CODE.get().address
     return NativeCallable(artifact.name, objective.count, loaded)
 
 
-def _objective(interface: Interface, constants: Mapping[str, bytes], arena_bytes: int, dtypes: Sequence[str],
-               shapes: Sequence[tuple[int, ...]]) -> Objective:
+def _objective(interface: Interface, constants: Mapping[str, bytes], artifact: Artifact, shapes: Sequence[tuple[int, ...]]) -> Objective:
     arguments = [param for param in interface.params if param.source == "argument"]
     if any(param.source == "state" or param.written for param in interface.params):
         raise _unfit("it changes arrays that it is given, or reaches by itself")
@@ -112,13 +115,15 @@ def _objective(interface: Interface, constants: Mapping[str, bytes], arena_bytes
     count = sum(prod(param.shape) for param in arguments)
     starts = {param.name: place for place, param in enumerate(arguments)}       # one array, or numbers
     params = [constants[param.name] if param.source == "constant" else starts[param.name] for param in interface.params]
+    dtypes = [result.dtype for result in artifact.results]
     numbers = list(leaf_paths(interface.result, "", {}))
     if sorted(numbers) != list(range(len(dtypes))) or not numbers or any(dtype != "f64" for dtype in dtypes) or shapes[numbers[0]]:
         raise _unfit("its result is not a number of float64, or such a number and its gradient")
     value, *gradient = numbers
     if gradient and [shapes[number] for number in gradient] != [param.shape for param in arguments]:
         raise _unfit("what it gives besides its value is not the gradient with respect to all its arguments")
-    return Objective(count, params, value, list(zip(gradient, range(len(gradient)), strict=True)), arena_bytes)
+    return Objective(count, params, value, list(zip(gradient, range(len(gradient)), strict=True)), artifact.arena_bytes,
+                     stack_needed(artifact))
 
 
 def _unfit(why: str) -> ExportError:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import PARALLEL_NANOSECONDS, SHORT_NANOSECONDS, ProgramCode
+from adjit.codegen.native.program_code import NO_STACK, PARALLEL_NANOSECONDS, SHORT_NANOSECONDS, ProgramCode
 from adjit.codegen.target import TARGETS
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph, Op
@@ -24,6 +24,7 @@ from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.native.code import LONG_NANOSECONDS, NativeCode, native, obtain_program
+from adjit.runtime.native.stack import call_elsewhere, has_stack, stack_needed
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class NativeExecutable:
         self.code, self.threads = code, threads
         self._planned = planned
         artifact = code.artifact
-        self.short = artifact.work < SHORT_NANOSECONDS
+        self.stack = stack_needed(artifact)
+        self.short = artifact.work < SHORT_NANOSECONDS and not self.stack
         self._team = threads if artifact.work >= PARALLEL_NANOSECONDS else 1       # where no step is worth it, no pool is made
         self._long, self._is_new = artifact.work >= LONG_NANOSECONDS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
@@ -95,7 +97,11 @@ class NativeExecutable:
         frame = self._take()
         results = self._enter(frame, arrays, leaves)
         pool = self.pool_of_call()
-        status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
+        arguments = frame.params, frame.results, frame.arena, pool.address if pool else None
+        if not self.stack or has_stack(self.stack):
+            status = self._entry(*arguments)
+        else:
+            status = call_elsewhere(self.code.loaded.address, self.stack, *arguments, None)
         return self._finish(frame, results, status)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
@@ -108,10 +114,21 @@ class NativeExecutable:
         results = self._enter(frame, arrays, leaves)
         cycles = np.zeros((len(ops), 2), np.int64)
         begin = time.perf_counter_ns()
-        status = _TIMED(self._timed.loaded.address)(
-            frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data)
+        arguments = frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data
+        if not self.stack or has_stack(self.stack):
+            status = _TIMED(self._timed.loaded.address)(*arguments)
+        else:
+            status = call_elsewhere(self._timed.loaded.address, self.stack, *arguments)
         end = time.perf_counter_ns()
         return self._finish(frame, results, status), self._times(cycles, begin, end)
+
+    def failure(self, status: int, *addresses: int) -> Exception:
+        """The error that a status stands for, of `adjit_run` or of who calls it; `addresses` as for `index_error`."""
+        if status != NO_STACK:
+            return self.index_error(status, *addresses)
+        return MemoryError(f"{self.code.artifact.name}: a run takes {self.stack / 2**20:.3g} MiB of stack, which this thread has not left, "
+                           "and the system gives no thread that has it\n    hint: call it from a thread with more, such as the main one: "
+                           "threading.stack_size() says what new ones get")
 
     def index_error(self, status: int, params: int, results: int, arena: int) -> IndexingError:
         """The error that a number returned by `adjit_run` stands for; the others are its arguments, as addresses."""
@@ -156,7 +173,7 @@ class NativeExecutable:
 
     def _finish(self, frame: _Frame, results: list[Any], status: int) -> list[Any]:
         if status:
-            raise self.index_error(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
+            raise self.failure(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
         self._frames.append(frame)
         for index in self._scalars:
             results[index] = results[index][()]

@@ -13,6 +13,7 @@ from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.layout import arena_bytes
 from adjit.ir.ops.control_flow import CONTROL_FLOW, title
+from adjit.ir.region_memory import stack_bytes
 from adjit.ir.verifier import ALIASES
 from adjit.passes.derivatives.choose_saved_values import saved_values
 from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
@@ -32,6 +33,7 @@ class MemoryReport:
     naive_bytes   what it would take to keep every intermediate value, each op for itself
     live_bytes    the bytes in use during each op
     blocks        every block, in the order in which they are made
+    stack_bytes   what panels take of the stack of each thread besides (of a small one, of another thread's)
 
     `print` it for a table, `.plot(path)` it for a picture.
     """
@@ -43,6 +45,7 @@ class MemoryReport:
     naive_bytes: int
     live_bytes: tuple[int, ...]
     blocks: tuple[MemoryBlock, ...]
+    stack_bytes: int = 0
 
     def plot(self, path: str | Path) -> None:
         """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops during which it is in use
@@ -55,6 +58,8 @@ class MemoryReport:
             f"@{self.name}: {format_bytes(self.peak_bytes)} of working memory at the peak, in an arena of {format_bytes(self.arena_bytes)}",
             f"kept for the backward half: {format_bytes(self.saved_bytes)}; "
             f"keeping every intermediate value would take {format_bytes(self.naive_bytes)}"]
+        if self.stack_bytes:
+            lines.append(f"on the stack of each thread: up to {format_bytes(self.stack_bytes)}")
         if self.blocks:
             lines.append(f"{'size':>10}  {'ops':>11}  {'role':<9}  source")
         largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))
@@ -73,7 +78,7 @@ def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
     blocks = _blocks(ops)
     live = _live_bytes(blocks, len(ops))
     return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), _saved_bytes(optimized, ops),
-                        _naive_bytes(optimized), live, blocks)
+                        _naive_bytes(optimized), live, blocks, stack_bytes(planned))
 
 
 def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, second: Graph, kept: Sequence[int | None]) -> MemoryReport:
@@ -102,7 +107,7 @@ def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, sec
     blocks = (*forward.blocks, *saved, *later)
     live = _live_bytes(blocks, count + len(ops[1]))
     return MemoryReport(forward.name, max(live, default=0), offset, sum(block.size for block in saved),
-                        forward.naive_bytes + backward.naive_bytes, live, blocks)
+                        forward.naive_bytes + backward.naive_bytes, live, blocks, max(forward.stack_bytes, backward.stack_bytes))
 
 
 def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:

@@ -11,6 +11,7 @@ nothing by then. No program has code of its own here: what differs between them 
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
+from adjit.codegen.native import own_stack
 from adjit.codegen.native.entry import arguments as entry_arguments
 from adjit.codegen.native.entry import blocks as entry_blocks
 from adjit.codegen.native.entry import object_layout as layout
@@ -24,6 +25,9 @@ from adjit.codegen.target import TARGETS
 SYMBOL = "adjit_entry"
 
 _NEXT, _SLOW = ("inttoptr (i64 1 to ptr)", "inttoptr (i64 2 to ptr)")       # not this program; not any
+LITTLE = 1 << 14
+"""Bytes of lists that any thread has room for."""
+
 _OFFSET_BIT = 63    # of the number of arguments of a vectorcall
 
 DECLARATIONS = """
@@ -40,11 +44,12 @@ declare void @PyEval_RestoreThread(ptr)
 def entry_text(field: int) -> str:
     """The module."""
     text = RoutineText("\n".join([
-        DECLARATIONS, *(part.DECLARATIONS for part in (entry_blocks, entry_arguments, entry_tensors, entry_results))]))
+        DECLARATIONS, *(part.DECLARATIONS for part in (entry_blocks, entry_arguments, entry_tensors, entry_results, own_stack))]))
     entry_blocks.write_blocks(text)
     entry_arguments.write_arguments(text)
     entry_tensors.write_tensors(text)
     entry_results.write_results(text)
+    own_stack.write_call(text)
     _write_in_mode(text)
     _write_execute(text)
     _write_attempt(text)
@@ -116,7 +121,8 @@ def _count_call(text: RoutineText) -> None:
 
 
 def _run(text: RoutineText, arena: str) -> str:
-    """What `adjit_run` returns. While others may run Python code, the parameters are kept alive."""
+    """What `adjit_run` returns. While others may run Python code, the parameters are kept alive. One that keeps the interpreter's lock is
+    known to need little of the stack."""
     run, pool = text.load("%program", PROGRAM["run"], "ptr"), text.load("%program", PROGRAM["pool"], "ptr")
     arguments = ("ptr %params", "ptr %places", f"ptr {arena}", f"ptr {pool}")
     status, release = text.variable(0), text.compare("ne", text.load("%program", PROGRAM["release"]), 0)
@@ -124,8 +130,8 @@ def _run(text: RoutineText, arena: str) -> str:
         _hold(text, "%given", text.load("%program", PROGRAM["params"]))
     _hold(text, "%leaves", text.load("%program", PROGRAM["leaves"]))
     with text.when(release):
-        thread = text.call("ptr", "@PyEval_SaveThread")
-        status.set(text.call("i64", run, *arguments))
+        thread, need = text.call("ptr", "@PyEval_SaveThread"), text.load("%program", PROGRAM["stack"])
+        status.set(text.call("i64", f"@{own_stack.SYMBOL}", f"ptr {run}", f"i64 {need}", *arguments, "ptr null"))
         text.call("void", "@PyEval_RestoreThread", f"ptr {thread}")
     with text.when(text.let(f"xor i1 {release}, true")):
         status.set(text.call("i64", run, *arguments))
@@ -164,8 +170,9 @@ def _write_attempt(text: RoutineText) -> None:
             with text.when(text.differ(answer, "@_Py_TrueStruct")):
                 text.give(f"ptr {_NEXT}")
         params, results = text.load("%program", PROGRAM["params"]), text.load("%program", PROGRAM["result_count"])
-        places, given = (text.let(f"alloca i64, i64 {params}") for _ in range(2))
         leaf_count = text.load("%program", PROGRAM["leaves"])
+        _check_stack(text, params, results, leaf_count)
+        places, given = (text.let(f"alloca i64, i64 {params}") for _ in range(2))
         leaves = text.let(f"alloca i64, i64 {leaf_count}")
         with text.times(leaf_count) as index:
             text.store("ptr null", text.element(leaves, index))
@@ -197,6 +204,14 @@ def _write_attempt(text: RoutineText) -> None:
                 text.call("void", "@drop", f"ptr {given}", f"i64 {params}")
             text.call("void", "@drop", f"ptr {leaves}", f"i64 {leaf_count}")
         text.give(f"ptr {done}")
+
+
+def _check_stack(text: RoutineText, params: str, results: str, leaves: str) -> None:
+    """Where the lists of a call are too long for this thread's stack, Python makes them."""
+    words = text.add(leaves, text.let(f"shl i64 {params}, 1"))
+    need = text.add(text.let(f"shl i64 {words}, 3"), text.let(f"mul i64 {results}, {16 + entry_results.SCALAR_BYTES}"))
+    with text.when(text.compare("ugt", need, LITTLE)), text.when(own_stack.lacks_stack(text, text.add(need, LITTLE))):
+        text.give(f"ptr {_SLOW}")
 
 
 def _check_call(text: RoutineText) -> None:

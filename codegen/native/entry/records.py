@@ -47,7 +47,8 @@ PROGRAM = _record(
     "params", "donated_count", "donated",   # number of parameters; those that are overwritten
     "ranges",                               # for each parameter its bytes, and where it was found to lie apart from the donated ones
     "results", "result_count", "tree",
-    "run", "pool", "arena_bytes", "release",    # adjit_run, its pool, what it needs, and whether it runs without the interpreter's lock
+    "run", "pool", "arena_bytes", "stack",      # adjit_run, its pool, what it needs of memory and of the stack, if that is much
+    "release",                                  # whether it runs without the interpreter's lock
     "owner", "fail",                        # keeps all this alive; called with what `run` gives where an index is out of range
     "calls", "stamp",                       # how often it ran, and when it was last called after another
 )
