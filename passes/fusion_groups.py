@@ -97,20 +97,19 @@ def _shared_value(consumer: Group, producer: Group) -> Value | None:
 
 def merge_groups(consumer: Group, producer: Group, factor: int) -> Group | None:
     """Both as one group, where that is legal; `factor` is that of `find_factor`."""
-    if any(value in producer.maps for value in consumer.origin.values()):
+    if consumer.origin and not producer.maps.keys().isdisjoint(consumer.origin.values()):
         return None
     large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
     if small.size < large.size:
         first, second = (_scaled(group, factor, large.size) if group is small else group for group in (producer, consumer))
     else:
         first, second = producer, consumer
-    if any(first.maps.get(value, index_map) != index_map or first.loads.get(value, index_map) != index_map
-           for value, index_map in second.loads.items()):
+    taken, shared = second.loads.keys() & first.maps.keys(), second.loads.keys() & first.loads.keys()
+    if any(first.maps[value] != second.loads[value] for value in taken) or any(first.loads[v] != second.loads[v] for v in shared):
         return None
     loads = first.loads | second.loads if large is producer else second.loads | first.loads
-    for value in second.loads:
-        if value in first.maps:
-            del loads[value]
+    for value in taken:
+        del loads[value]
     group = Group(large.size, first.ops + second.ops, first.maps | second.maps, loads, first.origin | second.origin)
     return group if choose_space(group, (first, second)) else None
 

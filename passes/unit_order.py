@@ -63,6 +63,8 @@ class UnitOrder:
 
         Ways that lead through the unit `without` do not count.
         """
+        if {self.owner[reader] for reader in self._readers[first]} <= {second, without}:
+            return set()
         tree = self._deepest
         sources = tree.places([source for source in self.reads[second] if self.owner[source] != first])
         if tree.leads_to_one(first, sources) if without is None else self._leads_deeply(first, second, without):
@@ -96,7 +98,8 @@ class UnitOrder:
         readers = dict.fromkeys(self.owner[unit] for unit in self._readers.pop(earlier) + self._readers[later])
         readers.pop(later, None)
         self._readers[later] = list(readers)
-        self._move_behind(later, sorted(between, key=self._labels.__getitem__))
+        if between:
+            self._move_behind(later, sorted(between, key=self._labels.__getitem__))
 
     def _move_behind(self, unit: int, moved: Sequence[int]) -> None:
         self._moves += 1

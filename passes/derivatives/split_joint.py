@@ -6,9 +6,9 @@ The eager tensors run the halves at different times, and so does a compiled func
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import VerificationError
 from adjit.ir.graph import Graph, Op, Value, producers
@@ -18,12 +18,15 @@ FREE = frozenset({"reshape", "transpose", "broadcast", "slice", "flip", "stop_gr
 """Ops that the backward half runs again rather than that their result is kept: they move nothing, or next to nothing."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Saved:
     """One value that the backward half takes: parameter or result number `index` of the forward half. Parameters sort first."""
 
     is_result: bool
     index: int
+
+    def __lt__(self, other: Saved) -> bool:
+        return (self.is_result, self.index) < (other.is_result, other.index)
 
 
 @dataclass(frozen=True, slots=True)
