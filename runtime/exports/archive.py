@@ -23,8 +23,8 @@ from typing import Any
 
 from adjit.ir.errors import ExportError
 
-FORMAT = 1
-"""Of the archive; a file of another one is refused."""
+FORMAT = 2
+"""Of the archive, and of what is written down in its manifest; a file of another one is refused."""
 
 MANIFEST = "manifest.json"
 PROGRAM = "program.ir"
