@@ -28,7 +28,7 @@ from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.ir.dataclass import dataclass
 from adjit.ir.on_demand import OnDemand
 from adjit.ir.version import VERSION
-from adjit.runtime import settings
+from adjit.runtime import cache_tally, settings
 
 if TYPE_CHECKING:
     from adjit.codegen import numba_compiler, python_kernels
@@ -41,7 +41,6 @@ else:
 
 _MAGIC = b"adjit kernel 3\n"
 _SUFFIX = ".kernel"
-_UNFINISHED = ".new-"
 _COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO", "NUMBA_ENABLE_AVX", "NUMBA_LOOP_VECTORIZE", "NUMBA_OPT",
                        "NUMBA_SLP_VECTORIZE")      # those that change the machine code
 
@@ -81,13 +80,6 @@ def kernel_key(source: KernelSource) -> str:
     """The name of a kernel in the cache: 64 hexadecimal digits."""
     types = [argument.dtype for argument in source.arguments]
     return sha256(json.dumps([environment(), source.text, types, source.helpers]).encode())
-
-
-PUTS = 64
-"""Entries that a process puts into a folder before it looks again at all that is there."""
-
-_counted: dict[Path, tuple[int, int]] = {}
-"""Bytes of each folder when it was last looked at, with those put there since; and how many entries were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +138,7 @@ class DiskCache:
         content = _encode(compiled, key)
         assert self.folder is not None
         try:
-            name = self.folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
+            name = self.folder / f"{cache_tally.UNFINISHED}{os.urandom(8).hex()}"
             handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -162,42 +154,38 @@ class DiskCache:
 
     def entries(self) -> list[tuple[float, int, Path]]:
         """Last use, bytes and path of every kernel in the folder, oldest use first."""
+        return [entry for entry in self._files() if entry[2].suffix == _SUFFIX]
+
+    def _files(self) -> list[tuple[float, int, Path]]:
+        """Last change, bytes and path of every file in the folder, oldest change first."""
         if self.folder is None or not self.folder.is_dir():
             return []
         found = []
-        for path in self.folder.glob(f"*{_SUFFIX}"):
-            try:
-                status = path.stat()
-            except FileNotFoundError:       # another process evicted it
-                continue
-            found.append((status.st_mtime, status.st_size, path))
+        with os.scandir(self.folder) as files:
+            for file in files:
+                with suppress(FileNotFoundError):       # another process evicted it
+                    status = file.stat()
+                    found.append((status.st_mtime, status.st_size, Path(file.path)))
         return sorted(found)
 
     def _make_room(self, keep: str, written: int) -> None:
-        """Look at the folder where there may be too much in it. That takes long where there are thousands of files, so it is done when
-        what was there last time, with what this process put there since, is too much, and now and then, since others write too."""
+        """Look at the folder where there may be too much in it, which takes long where there are thousands of files."""
         assert self.folder is not None
-        total, puts = _counted.get(self.folder, (0, PUTS))
-        if puts < PUTS and total + written <= self.limit:
-            _counted[self.folder] = total + written, puts + 1
+        known = cache_tally.add(self.folder, written)
+        if known is not None and known <= self.limit:
             return
-        self._sweep()
-        entries = self.entries()
+        files = self._files()
+        entries = [entry for entry in files if entry[2].suffix == _SUFFIX]
+        for changed, _, path in files:
+            if path.name.startswith(cache_tally.UNFINISHED) and time.time() - changed > 3600:       # of a process that died
+                path.unlink(missing_ok=True)
         total = sum(size for _, size, _ in entries)
         goal = total if total <= self.limit else self.limit - self.limit // 8
         for _, size, path in entries:
             if total > goal and path != self._path(keep):
                 path.unlink(missing_ok=True)
                 total -= size
-        _counted[self.folder] = total, 0
-
-    def _sweep(self) -> None:
-        """Remove what a process that died left half written."""
-        assert self.folder is not None
-        for path in self.folder.glob(f"{_UNFINISHED}*"):
-            with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > 3600:
-                    path.unlink()
+        cache_tally.begin(self.folder, total)
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from adjit.codegen.link import CompiledObject
+from adjit.runtime import cache_tally
 from adjit.runtime.kernel_cache import DiskCache
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
@@ -56,6 +57,19 @@ def test_processes_that_fill_it_at_once(tmp_path: Path) -> None:
     assert unfinished(folder) == []
 
 
+def test_what_processes_write_at_once_is_counted(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "adjit", 64 << 20)
+    cache.put("a" * 64, CompiledObject(b"code", "entry"))
+    processes = [start("""
+        for number in range(60):
+            assert cache.put(key((sys.argv[2], number)), CompiledObject(bytes(number), "entry")) == ""
+        """, tmp_path / "adjit", name) for name in range(4)]
+    assert [process.wait(60) for process in processes] == [0] * 4
+    entries = cache.entries()
+    assert len(entries) == 4 * 60 + 1
+    assert cache_tally.add(tmp_path / "adjit", 0) == sum(size for _, size, _ in entries)
+
+
 def test_killed_in_the_middle_of_a_write(tmp_path: Path) -> None:
     """What a killed process leaves is never read as an entry, and is swept later."""
     folder, kills = tmp_path / "adjit", 6
@@ -80,6 +94,7 @@ def test_killed_in_the_middle_of_a_write(tmp_path: Path) -> None:
     assert check.wait(60) == 0
     for path in unfinished(folder):
         os.utime(path, (1.0, 1.0))
+    (folder / cache_tally.NAME).unlink()        # somebody has to look
     assert DiskCache(folder, 64 << 20).put("a" * 64, CompiledObject(b"code", "entry")) == ""
     assert unfinished(folder) == []
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import stat
+import struct
 import subprocess
 import sys
 import textwrap
@@ -16,7 +18,7 @@ import pytest
 from llvmlite import binding
 
 from adjit.codegen.link import CompiledObject
-from adjit.runtime import kernel_cache
+from adjit.runtime import cache_tally, kernel_cache
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.kernel_cache import DiskCache
 
@@ -66,7 +68,9 @@ def test_private_to_the_user(cache: DiskCache) -> None:
     assert cache.folder is not None
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(only_file(cache).stat().st_mode) == 0o600
-    assert [path.name for path in cache.folder.iterdir()] == [only_file(cache).name]     # nothing half written is left
+    assert stat.S_IMODE((cache.folder / cache_tally.NAME).stat().st_mode) == 0o600
+    # nothing half written is left:
+    assert sorted(path.name for path in cache.folder.iterdir()) == [cache_tally.NAME, only_file(cache).name]
 
 
 @pytest.mark.parametrize("position", [0, 20, 85, 120, -1])
@@ -202,24 +206,85 @@ def test_one_larger_than_the_limit_is_kept_until_the_next(tmp_path: Path) -> Non
     assert cache.get(KEY).found is None
 
 
-def test_a_folder_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[int] = []
-    cache = DiskCache(tmp_path / "adjit", 1 << 20)
-    entries = DiskCache.entries
-    monkeypatch.setattr(DiskCache, "entries", lambda self: looks.append(1) or entries(self))
-    for number in range(2 * kernel_cache.PUTS + 2):
-        DiskCache(cache.folder, cache.limit).put(f"{number:064}", COMPILED)
-    assert len(looks) == 2
-    small = DiskCache(cache.folder, 5000)       # what others put there counts as soon as it is looked at
-    for number in range(kernel_cache.PUTS):
-        small.put(f"{number:064x}", COMPILED)
-    assert sum(size for _, size, _ in entries(small)) <= small.limit
+LOOK = """
+import sys
+from pathlib import Path
+from adjit.codegen.link import CompiledObject
+from adjit.runtime.kernel_cache import DiskCache
+looks = []
+LISTINGS = ("os.scandir", "os.listdir")
+sys.addaudithook(lambda event, given: looks.append(event) if event in LISTINGS and str(given[0]) == sys.argv[1] else None)
+cache = DiskCache(Path(sys.argv[1]), int(sys.argv[2]))
+for number in map(int, sys.argv[3:]):
+    assert cache.put(f"{number:064}", CompiledObject(bytes(1000), "entry")) == ""
+print(len(looks))
+"""
 
 
-def test_leftovers_of_processes_that_died_are_swept(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def looks(folder: Path, limit: int, *numbers: int) -> int:
+    """How often a new process looks at all files of the folder when it writes these entries."""
+    done = subprocess.run([sys.executable, "-c", LOOK, str(folder), str(limit), *map(str, numbers)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_a_process_does_not_look_at_the_whole_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "adjit"
+    assert looks(folder, 1 << 20, 1, 2) == 1                # nobody has counted yet
+    for number in range(3, 6):
+        assert looks(folder, 1 << 20, number, number + 100) == 0
+    cache = DiskCache(folder, 1 << 20)
+    assert len(cache.entries()) == 8
+    total = sum(size for _, size, _ in cache.entries())
+    assert looks(folder, total + 100, 7) == 1               # too much: the oldest go
+    assert total - total // 8 - 1200 <= sum(size for _, size, _ in cache.entries()) <= total + 100
+    assert looks(folder, total + 100, 7) == 0
+    (folder / cache_tally.NAME).unlink()
+    assert looks(folder, 1 << 20, 8, 9) == 1
+    shutil.rmtree(folder)
+    assert looks(folder, 1 << 20, 8, 9) == 1
+    assert len(cache.entries()) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"half", bytes(8 * 5 + 3)])
+def test_a_damaged_tally_is_written_anew(content: bytes, cache: DiskCache) -> None:
     cache.put(KEY, COMPILED)
-    monkeypatch.setattr(kernel_cache, "PUTS", 0)
     assert cache.folder is not None
+    tally = cache.folder / cache_tally.NAME
+    tally.write_bytes(content)
+    cache.put(OTHER, COMPILED)
+    assert struct.unpack("<q", tally.read_bytes()) == (sum(size for _, size, _ in cache.entries()),)
+
+
+def test_a_tally_that_cannot_be_kept(cache: DiskCache) -> None:
+    assert cache.folder is not None
+    (cache.folder / cache_tally.NAME).mkdir(parents=True)
+    cache.folder.chmod(0o700)
+    assert cache.put(KEY, COMPILED) == ""
+    assert cache.put(OTHER, COMPILED) == ""
+    assert [path.name for path in cache.folder.glob(f"{cache_tally.UNFINISHED}*")] == []
+
+
+def test_a_folder_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others wrote past the tally, or it missed, counts as soon as the folder is looked at."""
+    monkeypatch.setattr(cache_tally, "WRITES", 64)
+    found: list[int] = []
+    begin = cache_tally.begin
+    monkeypatch.setattr(cache_tally, "begin", lambda folder, nbytes: found.append(nbytes) or begin(folder, nbytes))
+    cache = DiskCache(tmp_path / "adjit", 1 << 20)
+    for number in range(1 + 64):
+        DiskCache(cache.folder, cache.limit).put(f"{number:064}", COMPILED)
+    assert len(found) == 2
+    assert found[-1] == sum(size for _, size, _ in cache.entries())
+    small = DiskCache(cache.folder, 5000)
+    small.put(OTHER, COMPILED)
+    assert sum(size for _, size, _ in small.entries()) <= small.limit
+
+
+def test_leftovers_of_processes_that_died_are_swept(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    assert cache.folder is not None
+    (cache.folder / cache_tally.NAME).unlink()
     for name, age in ((".new-old", 7200), (".new-young", 10)):
         (cache.folder / name).write_bytes(b"half")
         os.utime(cache.folder / name, (time.time() - age,) * 2)
