@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 PATIENCE = 10.0
@@ -26,6 +26,7 @@ class _Guard:
     def renew(self) -> None:
         self.changed = threading.Condition()
         self.inside: dict[int, int] = {}
+        self.reserved = 0
         self.forking = 0
         self.locked: Any = None
 
@@ -33,6 +34,18 @@ class _Guard:
         me = threading.get_ident()
         with self.changed:
             self.changed.wait_for(lambda: not self.forking or me in self.inside, PATIENCE)
+            self.inside[me] = self.inside.get(me, 0) + 1
+
+    def reserve(self) -> int:
+        with self.changed:
+            self.reserved += 1
+            self.inside[-self.reserved] = 1     # no thread has a negative number
+            return -self.reserved
+
+    def take(self, place: int) -> None:
+        me = threading.get_ident()
+        with self.changed:
+            self.inside.pop(place, None)        # not there in a child that was forked meanwhile
             self.inside[me] = self.inside.get(me, 0) + 1
 
     def leave(self) -> None:
@@ -83,3 +96,20 @@ def no_fork() -> Iterator[None]:
         yield
     finally:
         _guard.leave()
+
+
+def no_fork_elsewhere() -> AbstractContextManager[None]:
+    """A `no_fork` block for a thread that is about to be started, by one within such a block: forks wait from now on.
+
+    A thread that asked for itself would wait for a fork that waits for the one that started it, and may in turn wait for this thread.
+    """
+    place = _guard.reserve()
+
+    @contextmanager
+    def block() -> Iterator[None]:
+        _guard.take(place)
+        try:
+            yield
+        finally:
+            _guard.leave()
+    return block()

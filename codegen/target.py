@@ -85,8 +85,8 @@ def machine(target: Target) -> Any:
     return make_machine(target)
 
 
-def make_machine(target: Target) -> Any:
-    """A code generator of its own."""
+def make_machine(target: Target, optimized: bool = True) -> Any:
+    """A code generator of its own; one that is not to optimize takes a tenth of the time."""
     import llvmlite.binding as llvm
 
     if target.triple:
@@ -97,4 +97,4 @@ def make_machine(target: Target) -> Any:
         llvm.initialize_native_asmprinter()
     triple = target.triple or llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=target.cpu, features=target.feature_text, opt=2, reloc="pic", codemodel="small", jit=not target.triple)
+        cpu=target.cpu, features=target.feature_text, opt=2 if optimized else 0, reloc="pic", codemodel="small", jit=not target.triple)

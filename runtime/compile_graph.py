@@ -12,10 +12,12 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
+from adjit.passes.panels.split_into_panels import split_into_panels
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime.backends import make_executable
 from adjit.runtime.collector import no_collection
 from adjit.runtime.native.code import begin_early, native_target
+from adjit.runtime.native.early_kernels import EARLY_KERNELS
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.warm_start import find_program, keep_program, program_key
 
@@ -74,8 +76,12 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
              on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass], stage: Stage) -> CompiledGraph:
     begin = time.perf_counter()
 
-    def run_passes() -> PipelineResult:
+    def run_passes(on_pass: Callable[[str, Graph], None] | None = on_pass) -> PipelineResult:
         return run_pipeline(graph, options, verify, on_pass, passes, stage)
+
+    def start_kernels(step: str, graph: Graph) -> None:
+        if step == split_into_panels.__name__:      # from here on, products are what they will be
+            EARLY_KERNELS.start(graph, target)
 
     key = ""
     if backend == "native" and not verify and on_pass is None:
@@ -88,7 +94,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
         if threads > 1:
             begin_early(graph, target)
-    result = run_passes()
+    result = run_passes(start_kernels) if key and threads > 1 else run_passes()
     passed = time.perf_counter()
     made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals)
     if key and isinstance(made, NativeExecutable):

@@ -11,23 +11,25 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import adjit as aj
 from adjit.codegen import forks, object_code
-from adjit.codegen.forks import no_fork
+from adjit.codegen.forks import no_fork, no_fork_elsewhere
 from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
 from adjit.codegen.native.module_parts import FUNCTION_LINES, PART_LINES, split_module, worthwhile_parts
-from adjit.codegen.object_code import emit_objects
+from adjit.codegen.object_code import Module, emit_objects
 from adjit.codegen.target import TARGETS, Target, host_target, machine
 from adjit.ir.graph import Graph
 from adjit.runtime import compile_graph
 from adjit.runtime.kernel_cache import DiskCache
 from adjit.runtime.native import code as native_code
 from adjit.runtime.native.code import NativeCode, native_is_supported
+from adjit.runtime.native.early_kernels import EarlyKernels
 from adjit.runtime.native.executable import NativeExecutable
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
@@ -74,15 +76,64 @@ def assembly(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_the_code_is_the_same_in_parts(text: str, count: int) -> None:
-    parts = split_module(text, count)
+    *parts, glue = split_module(text, count)
     assert len(parts) == count
+    assert all(part.optimized for part in parts)
     together: dict[str, str] = {}
     for part in parts:
-        there = assembly(part)
+        there = assembly(part.text)
         assert there
         assert not there.keys() & together.keys()
         together |= there
-    assert together == assembly(text)
+    calling = set(re.findall(r"(?m)^define [^\n]*@([\w.]+)\([^\n]*\"glue\" {", text))
+    assert together == {name: code for name, code in assembly(text).items() if name not in calling}
+    assert not glue.optimized
+    assert assembly(glue.text).keys() == calling
+    assert " = phi " not in glue.text       # no loops
+
+
+def test_little_glue_stays_with_the_rest() -> None:
+    program = aj.compile(lambda x: np.tanh(x), backend="native").program(np.tanh, (np.ones(99),), {})
+    text = lower_program(program.planned, machine_target()).text
+    (module,) = split_module(text, 1)
+    assert module.optimized
+    assert sorted(module.text.splitlines()) == sorted(text.splitlines())
+
+
+def test_functions_that_are_made_already_are_declared(text: str) -> None:
+    names = [name for name in re.findall(r"(?m)^define [^\n]*@([\w.]+)\(", text) if name.startswith("adjit_tile")]
+    assert names
+    texts = "".join(module.text for module in split_module(text, 2, names))
+    for name in names:
+        assert re.search(rf"declare hidden void @{name}\(", texts)
+        assert not re.search(rf"define [^\n]*@{name}\(", texts)
+
+
+def test_kernels_of_products_are_made_while_passes_run_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    early = EarlyKernels()
+    monkeypatch.setattr(native_code, "EARLY_KERNELS", early)
+    monkeypatch.setattr(compile_graph, "EARLY_KERNELS", early)
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    emitted: list[tuple[str, int]] = []
+    emit = object_code._emit
+
+    def emit_and_tell(module: Module, *more: Any) -> bytes:
+        emitted.append((module.text, threading.get_ident()))
+        return emit(module, *more)
+
+    monkeypatch.setattr(object_code, "_emit", emit_and_tell)
+    defined = re.compile(r"(?m)^define [^\n]*@(adjit_(?:tile|turn|copy|dots|multiply)[\w.]*)\(")
+
+    aj.compile(aj.grad(loss, (1, 2, 3)), backend="native", threads=2)(*[array + 2 for array in ARRAYS])
+    made = [(name, thread) for text, thread in emitted for name in defined.findall(text)]
+    assert made
+    assert len(dict(made)) == len(made)
+    assert {thread for _, thread in made}.isdisjoint({threading.get_ident()})
+
+    emitted.clear()
+    aj.compile(lambda *arrays: aj.grad(loss, (1, 2, 3))(*arrays)[0] * 2, backend="native", threads=2)(*ARRAYS)
+    assert emitted
+    assert {name for text, _ in emitted for name in defined.findall(text)}.isdisjoint(dict(made))
 
 
 def test_llvm_sees_no_progression_in_loops(text: str) -> None:
@@ -92,7 +143,7 @@ def test_llvm_sees_no_progression_in_loops(text: str) -> None:
 
 
 def test_parts_are_of_about_equal_cost(text: str) -> None:
-    lines = [part.count("\n") for part in split_module(text, 2)]
+    lines = [part.text.count("\n") for part in split_module(text, 2) if part.optimized]
     assert max(lines) < 1.3 * min(lines)
 
 
@@ -176,8 +227,9 @@ def test_no_thread_stays(text: str) -> None:
 
 def test_what_is_wrong_in_one_part_is_told() -> None:
     before = set(threading.enumerate())
+    modules = [Module("define i64 @f() {\n  ret i64 0\n}"), Module("define i64 @g() {\n  ret i64 %nothing\n}")]
     with pytest.raises(RuntimeError, match="nothing"):
-        emit_objects(["define i64 @f() {\n  ret i64 0\n}", "define i64 @g() {\n  ret i64 %nothing\n}"], TARGETS["sse2"], threads=2)
+        emit_objects(modules, TARGETS["sse2"], threads=2)
     assert set(threading.enumerate()) == before
 
 
@@ -288,9 +340,36 @@ def test_a_fork_waits_for_all_parts_of_a_module() -> None:
         thread.start()
         while not forks._guard.forking:
             time.sleep(0.001)
-        emit_objects([f"define i64 @f{k}() {{\n  ret i64 0\n}}" for k in range(8)], TARGETS["sse2"], threads=2)
+        emit_objects([Module(f"define i64 @f{k}() {{\n  ret i64 0\n}}") for k in range(8)], TARGETS["sse2"], threads=2)
     thread.join()
     assert left_inside == [0]
+
+
+def test_a_fork_waits_for_a_thread_that_is_still_to_begin() -> None:
+    done: list[str] = []
+    with no_fork():
+        block = no_fork_elsewhere()
+
+    def work() -> None:
+        with block, no_fork():
+            time.sleep(0.05)
+            done.append("worked")
+
+    def fork() -> None:
+        forks._guard.before_fork()
+        done.append("forked")
+        forks._guard.after_in_parent()
+
+    forking = threading.Thread(target=fork)
+    forking.start()
+    while not forks._guard.forking:
+        time.sleep(0.001)
+    working = threading.Thread(target=work)
+    working.start()
+    for thread in (working, forking):
+        thread.join()
+    assert done == ["worked", "forked"]
+    assert not forks._guard.inside
 
 
 def test_children_forked_while_others_compile_can_compile() -> None:

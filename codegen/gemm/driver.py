@@ -14,7 +14,7 @@ from functools import cache
 
 from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
 from adjit.codegen.gemm.table import PARTS, SIZES, number, place
-from adjit.codegen.llvm_text import GLUE, LLVMText
+from adjit.codegen.llvm_text import CALLER, LLVMText
 
 DRIVER = "adjit_multiply"
 PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panels, ptr %more, i64 %low, i64 %high"
@@ -26,7 +26,7 @@ tasks `low` <= t < `high` to do."""
 def driver() -> Kernel:
     """The function, which depends on nothing."""
     text = LLVMText()
-    with text.function(DRIVER, PARAMETERS, attributes=GLUE):
+    with text.function(DRIVER, PARAMETERS, attributes=CALLER):
         each = number(text, "tasks_each")
         first = text.let(f"udiv i64 %low, {each}")
         rounded = text.let(f"add i64 %high, {text.let(f'sub i64 {each}, 1')}")

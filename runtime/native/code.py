@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from adjit.codegen.link import LoadedKernel
+from adjit.codegen.link import CompiledObject, LoadedKernel
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.object_code import begin
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
@@ -16,6 +16,7 @@ from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
+from adjit.runtime.native.early_kernels import EARLY_KERNELS
 from adjit.runtime.native.threads import TEAM_CODE
 
 if TYPE_CHECKING:
@@ -81,5 +82,10 @@ def obtain_program(planned: Graph, target: Target, timed: bool = False, threads:
     if threads > 1 and code.work >= LONG_NANOSECONDS:
         TEAM_CODE.start()
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
-    loaded, origin = obtain_code(key, lambda: native.compile_program_text(text, target, settings.VERIFY.get(), threads))
+
+    def compile() -> CompiledObject:
+        kernels = EARLY_KERNELS.find(code.shared, target) if threads > 1 else ()
+        return native.compile_program_text(text, target, settings.VERIFY.get(), threads, kernels)
+
+    loaded, origin = obtain_code(key, compile)
     return NativeCode(loaded, native.make_artifact(planned, code, target), origin, key)

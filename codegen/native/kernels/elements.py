@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
+from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.finish import late_results
 from adjit.codegen.native.kernels.writer import Position
@@ -68,4 +69,4 @@ class ElementsWriter(BlockWriter):
         text.clear()
         start, end = text.multiply("%low", self.rows_per_block), text.multiply("%high", self.rows_per_block)
         text.do(f"call void @{name}(ptr %places, i64 {start}, i64 {text.smaller(str(end), rows)})")
-        return text.body("step")
+        return text.body("step", GLUE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.elements import ElementsWriter, is_elementwise
 from adjit.codegen.native.kernels.finish import FinishWriter, late_results
@@ -53,7 +54,7 @@ def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
     functions = [writer.text.body(name) for name, writer in zip(names, writers, strict=True)]
     if len(writers) > 1:
         calls = [f"  call i64 @{name}(ptr %places, i64 %low, i64 %high)" for name in names]
-        functions.append("\n".join([f"define internal i64 @step({SIGNATURE}) nounwind {{", *calls, "  ret i64 0", "}"]))
+        functions.append("\n".join([f"define internal i64 @step({SIGNATURE}) {GLUE} {{", *calls, "  ret i64 0", "}"]))
     declarations = frozenset(line for writer in writers for line in writer.text.declarations)
     shared = {name: text for writer in writers for name, text in writer.text.shared.items()}
     return StepCode("\n".join(functions), tasks, work, declarations, shared)

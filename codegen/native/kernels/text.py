@@ -28,9 +28,9 @@ class KernelText(LLVMText):
         self.shared: dict[str, str] = {}
         self.block = "entry"
 
-    def body(self, name: str) -> str:
+    def body(self, name: str, attributes: str = "nounwind") -> str:
         """All that was written, as the function of a step."""
-        return "\n".join([f"define internal i64 @{name}({SIGNATURE}) nounwind {{", "entry:", *self._lines, "  ret i64 0", "}"])
+        return "\n".join([f"define internal i64 @{name}({SIGNATURE}) {attributes} {{", "entry:", *self._lines, "  ret i64 0", "}"])
 
     def lines_as_function(self, parameters: str) -> str:
         """All that was written, as a function without a name."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from adjit.codegen.gemm.plan import PART, equal_parts, row_tiles, runs
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm_text import CALLER
 from adjit.codegen.native.step_code import StepCode, check_stack
 from adjit.codegen.native.windows.convolution_panels import (
     PANEL_BYTES,
@@ -177,7 +177,7 @@ class _Writer:
         s = g.sliding
         emit_staging(text, block)
         down, along = block.counts
-        with text.step(GLUE):
+        with text.step(CALLER):
             x, w, y = (text.place(number) for number in range(3))
             panel, sums = text.array(self.panel_size + self.slack), text.array(plan.images * self.sums_image + text.lanes)
             if len(block.phases) == 1:      # what is not staged is read, for sums that do not count: garbage there can be slow

@@ -14,7 +14,7 @@ from functools import cache
 from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.panels import AT_ONCE, turned_block
 from adjit.codegen.gemm.plan import equal_parts, runs
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm_text import CALLER
 from adjit.codegen.native.step_code import StepCode, check_stack
 from adjit.codegen.native.windows.convolution_panels import (
     LEAST_COLUMNS,
@@ -136,7 +136,7 @@ class _Writer:
         text, plan, g, block = self.text, self.plan, self.geometry, self.block
         s = g.sliding
         emit_staging(text, block)
-        with text.step(GLUE):
+        with text.step(CALLER):
             x, ct, _, scratch = (text.place(number) for number in range(4))
             panel = text.array(self.panel)
             cotangent = "" if self.few else text.array(self.cotangent)
