@@ -20,6 +20,7 @@ import adjit as aj
 from adjit.codegen import forks, object_code
 from adjit.codegen.forks import no_fork, no_fork_elsewhere
 from adjit.codegen.link import CompiledObject, load
+from adjit.codegen.native import module_parts
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
 from adjit.codegen.native.module_parts import FUNCTION_LINES, PART_LINES, split_module, worthwhile_parts
 from adjit.codegen.object_code import Module, emit_objects
@@ -75,7 +76,8 @@ def assembly(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_the_code_is_the_same_in_parts(text: str, count: int) -> None:
+def test_the_code_is_the_same_in_parts(text: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_parts, "LEAST_GLUE", 1)
     *parts, glue = split_module(text, count)
     assert len(parts) == count
     assert all(part.optimized for part in parts)
