@@ -155,7 +155,7 @@ class Operation:
             halves = _keeping_all(halves, inputs)
         self.graph, self.saved = halves.forward, halves.saved
         hidden = len(self.graph.results) - self.results
-        self.active = self._active(self.wanted)
+        self.active = (*active, *self._active(self.wanted)[self.results:])      # the forward half no longer tells of rules
         given = (*active, *(False,) * hidden)
         self._by_rule = self._backward[given] = Backward(self, halves.backward, slots, given)
 

@@ -14,6 +14,7 @@ from adjit.eager.node import Edge, Node, edge_of
 from adjit.eager.tensor import Tensor, tensor
 from adjit.ir.errors import GraphFreedError, InPlaceError, ShapeError
 from adjit.ir.types import TensorType, is_float
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 
 
@@ -34,6 +35,15 @@ class Context:
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Say that these results have no derivative."""
         self._constant = {id(tensor) for tensor in tensors}
+
+    def is_constant(self, result: Tensor) -> bool:
+        """Whether this result of `forward` has no derivative."""
+        return id(result) in self._constant
+
+    def contents(self) -> tuple[list[Tensor | None], dict[str, Tensor]]:
+        """The tensors that were saved, and those among the attributes."""
+        return ([tensor for tensor, _ in self._saved or ()],
+                {name: value for name, value in vars(self).items() if isinstance(value, Tensor)})
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -62,15 +72,21 @@ class FunctionNode(Node):
         """The cotangents of the wanted operands."""
         given = [tensor(np.zeros(result.shape, result.dtype)) if cotangent is None else cotangent
                  for cotangent, result in zip(cotangents, self.results, strict=True)]
-        returned = self.function.backward(self.context, *given)
-        gradients = returned if isinstance(returned, tuple) else (returned,)
-        if len(gradients) != len(self.edges):
-            raise ShapeError(f"{self.function.__name__}.backward returned {len(gradients)} gradients for {len(self.edges)} arguments",
-                             find_user_location())
+        gradients = gradients_of(self.function, self.context, given, len(self.edges))
         return [gradients[index] for index in self.operation.wanted]
 
     def release(self) -> None:
         self.context._saved = None
+
+
+def gradients_of(function: type[Function], context: Context, cotangents: list[Tensor], arguments: int) -> tuple[Tensor | None, ...]:
+    """What `backward` returns, one gradient for each of the arguments."""
+    returned = function.backward(context, *cotangents)
+    gradients = returned if isinstance(returned, tuple) else (returned,)
+    if len(gradients) != arguments:
+        raise ShapeError(f"{function.__name__}.backward returned {len(gradients)} gradients for {arguments} arguments",
+                         find_user_location())
+    return gradients
 
 
 class Function:
@@ -108,8 +124,10 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run `forward`, and record it where an argument requires grad."""
-        context = Context()
         wanted = tuple(index for index, arg in enumerate(args) if differentiable(arg)) if modes.grad else ()
+        if wanted and is_tracing():
+            return cls._apply_traced(args, wanted)
+        context = Context()
         context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
         with no_grad():
             returned = cls.forward(context, *args)
@@ -117,7 +135,7 @@ class Function:
         results = [item.detach() for item in several]
         if wanted:
             edges: list[Edge | None] = [edge_of(arg) if index in wanted else None for index, arg in enumerate(args)]
-            active = tuple(is_float(item.dtype) and id(item) not in context._constant for item in several)
+            active = tuple(is_float(item.dtype) and not context.is_constant(item) for item in several)
             operation: Any = SimpleNamespace(name=f"{cls.__name__}Backward", saved=(), results=len(results), wanted=wanted, active=active,
                                              weak=frozenset())
             node = FunctionNode(operation, tuple(edges), [], find_user_location(), current_capture())
@@ -129,6 +147,11 @@ class Function:
             context._results = {id(item): result for item, result in zip(several, results, strict=True)
                                 if not any(item is arg for arg in args)}
         return tuple(results) if isinstance(returned, tuple) else results[0]
+
+    @classmethod
+    def _apply_traced(cls, args: tuple[Any, ...], wanted: tuple[int, ...]) -> Any:
+        """As `apply`, within a trace; `runtime` puts it here."""
+        raise NotImplementedError
 
 
 def _type(x: Tensor) -> TensorType:

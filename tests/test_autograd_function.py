@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,3 +113,107 @@ def test_gradcheck() -> None:
         aj.autograd.gradcheck(aj.exp, aj.ones(2, requires_grad=True))
     with pytest.raises(ValueError, match="requires grad"):
         aj.autograd.gradcheck(aj.exp, aj.ones(2))
+
+
+class Reversed(aj.autograd.Function):
+    """The gradient with the opposite sign, times a number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: aj.Tensor, scale: float) -> aj.Tensor:
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: aj.Tensor) -> Any:
+        return -ctx.scale * grad, None
+
+
+class Positive(aj.autograd.Function):
+    """A step whose derivative is that of a ramp; nothing of it is left in the graph of `forward`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: aj.Tensor) -> aj.Tensor:
+        ctx.save_for_backward(x)
+        return (x > 0).double()
+
+    @staticmethod
+    def backward(ctx: Any, grad: aj.Tensor) -> Any:
+        x, = ctx.saved_tensors
+        return grad * (x.abs() <= 1.0).double()
+
+
+class ProductAndSign(aj.autograd.Function):
+    """Two results, one of them a constant; a tensor kept as an attribute, a result that is saved, an argument without a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: aj.Tensor, y: aj.Tensor) -> Any:
+        product, sign = x * y * y, x.sign()
+        ctx.y = y
+        ctx.save_for_backward(product, None)
+        ctx.mark_non_differentiable(sign)
+        return product, sign
+
+    @staticmethod
+    def backward(ctx: Any, grad: aj.Tensor, _: aj.Tensor) -> Any:
+        product, nothing = ctx.saved_tensors
+        assert nothing is None
+        assert ctx.needs_input_grad == (True, False)
+        return grad * ctx.y * product.sin(), None
+
+
+def product_and_sign(x: aj.Tensor) -> aj.Tensor:
+    product, sign = ProductAndSign.apply(x, x.detach() * 2)
+    return (product * sign * x).sum() + sign.sum()
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (Reversed.apply(x * x, 2.0) * x).sum(),
+    lambda x: (Positive.apply(x) * x).sum(),
+    lambda x: Positive.apply(Reversed.apply(Positive.apply(x) * x, 3.0)).sum(),
+    product_and_sign,
+], ids=["reversed", "positive", "nested", "several"])
+def test_rules_hold_for_derivatives_of_whole_captures(function: Callable[[aj.Tensor], aj.Tensor]) -> None:
+    """Captured functions are differentiated as one graph, long after `apply`: that graph has to know of the rule, to any order."""
+    def slope(x: aj.Tensor) -> aj.Tensor:
+        return aj.autograd.grad(function(x), x, create_graph=True)[0]
+
+    def penalty(x: aj.Tensor) -> aj.Tensor:
+        return slope(x).square().sum()
+
+    def gradient(f: Callable[[aj.Tensor], aj.Tensor]) -> np.ndarray:
+        x = aj.tensor(np.array([0.3, -0.7, 1.5]), requires_grad=True)
+        with aj.no_grad():
+            x += 0.0            # it has been written to, as weights are
+        f(x).backward()
+        return x.grad.numpy()
+
+    for f in (function, penalty):
+        expected = gradient(f)
+        np.testing.assert_allclose(gradient(aj.compile(f)), expected, rtol=1e-12)
+        x = aj.tensor(np.array([0.3, -0.7, 1.5]))
+        if f is function:
+            np.testing.assert_allclose(aj.grad(f)(x).numpy(), expected, rtol=1e-12)
+            np.testing.assert_allclose(aj.compile(aj.grad(f))(x).numpy(), expected, rtol=1e-12)
+    expected = gradient(penalty)
+    np.testing.assert_allclose(gradient(lambda x: aj.grad(function)(x).square().sum()), expected, rtol=1e-12)
+
+
+def test_steps_with_functions_of_weights_that_were_written_to() -> None:
+    layer = aj.nn.Linear(3, 2).double()
+    optimizer = aj.optim.SGD(layer.parameters(), lr=0.1)
+    x = aj.tensor(np.linspace(-1.0, 1.0, 6).reshape(2, 3))
+
+    def step(layer: aj.nn.Module, optimizer: Any, x: aj.Tensor) -> None:
+        optimizer.zero_grad()
+        loss = (Positive.apply(layer.weight) * layer.weight).sum() + Reversed.apply(layer(x), 0.5).sum()
+        loss.backward()
+        optimizer.step()
+
+    step(layer, optimizer, x)
+    start = layer.weight.detach().clone()
+    step(layer, optimizer, x)
+    expected = layer.weight.detach().clone()
+    with aj.no_grad():
+        layer.weight.copy_(start)
+    aj.compile(step)(layer, optimizer, x)
+    np.testing.assert_allclose(layer.weight.detach().numpy(), expected.numpy(), rtol=1e-12)
