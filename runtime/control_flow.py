@@ -26,6 +26,7 @@ from adjit.tracer.bodies import (
     BodyTrace,
     BoxReturned,
     Parameter,
+    Remedy,
     boxing,
     check_structure,
     check_types,
@@ -39,6 +40,11 @@ from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, unflatten
 
 Function = Callable[..., Any]
+
+LOOPS = Remedy("start with an array of the shape that the function returns",
+               "convert one of them: .astype(np.{expected}) of the result, or start with {found}")
+BRANCHES = Remedy("both branches have to return arrays of the same shapes: bring one of them to the shape of the other",
+                  "convert one of them: .astype(np.{expected}) in the second branch, or .astype(np.{found}) in the first")
 
 
 def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]:
@@ -274,7 +280,7 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     second = second.converted({i: one for i, (one, other) in enumerate(types) if second.weak[i] and _holds(one, other)})
     first = first.converted({i: other for i, (one, other) in enumerate(types)
                              if first.weak[i] and second.graph.results[i].type.dtype == other and _holds(other, one)})
-    check_types(second, 0, [value.type for value in first.graph.results], first.out_tree, what, of)
+    check_types(second, 0, [value.type for value in first.graph.results], first.out_tree, what, of, BRANCHES)
     regions, outer = _with_same_operands(first, second, len(given.arrays))
     results = ops.cond.emit(predicate.value, *given.values, *outer, regions=regions, scratch_bytes=0)
     weak = [one and other for one, other in zip(first.weak, second.weak, strict=True)]
@@ -353,7 +359,7 @@ def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried
         if not changed:
             break
     traced = traced.converted(converted)
-    check_types(traced, first, [array.value.type for array in carried.arrays], carried.tree, what, of)
+    check_types(traced, first, [array.value.type for array in carried.arrays], carried.tree, what, of, LOOPS)
     return traced
 
 

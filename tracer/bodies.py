@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,6 +126,13 @@ def is_numeric(leaf: Any) -> bool:
     return isinstance(leaf, (TracedArray, ArrayBox, bool, int, float)) or hasattr(leaf, "__array__")
 
 
+class Remedy(NamedTuple):
+    """What to do where a shape, or a dtype, is not as it has to be."""
+
+    shape: str
+    dtype: str
+
+
 def check_structure(expected: TreeSpec, found: TreeSpec, what: str, of: str) -> None:
     """Raise `TraceError` where a function returns another structure than it has to."""
     if found != expected:
@@ -133,7 +140,7 @@ def check_structure(expected: TreeSpec, found: TreeSpec, what: str, of: str) -> 
                          find_user_location(), hint="both have to be the same: keys, lengths and kinds of containers")
 
 
-def check_types(body: BodyTrace, first: int, expected: Sequence[TensorType], tree: TreeSpec, what: str, of: str) -> None:
+def check_types(body: BodyTrace, first: int, expected: Sequence[TensorType], tree: TreeSpec, what: str, of: str, remedy: Remedy) -> None:
     """Raise `ShapeError` or `DTypeError` where results from `first` on are of other types than `expected`, for the leaves of `tree`."""
     for index, type in enumerate(expected):
         found = body.graph.results[first + index].type
@@ -142,6 +149,5 @@ def check_types(body: BodyTrace, first: int, expected: Sequence[TensorType], tre
         path = paths(tree)[index]
         message = f"{what}{path} is {found}, but {of}{path} is {type}\n    {body.origins[first + index]}"
         if found.shape != type.shape:
-            raise ShapeError(message, find_user_location(), hint="start with an array of the shape that the function returns")
-        raise DTypeError(message, find_user_location(),
-                         hint=f"convert one of them: .astype(np.{type.dtype}) of the result, or start with {found.dtype}")
+            raise ShapeError(message, find_user_location(), hint=remedy.shape)
+        raise DTypeError(message, find_user_location(), hint=remedy.dtype.format(expected=type.dtype, found=found.dtype))
