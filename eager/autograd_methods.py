@@ -55,7 +55,7 @@ def _make_leaf(self: Tensor, content: TracedArray) -> None:
     """In a trace, the memory remains that of what it was detached from, and derivatives taken of the whole graph later end here."""
     capture = current_capture()
     if capture is None or id(self) not in capture.entries:
-        self.payload = view_of(content, ops.stop_gradient, lambda base, value: value, content.strides)
+        self.payload = view_of(content, ops.stop_gradient, lambda base, value: value, content.steps)
 
 
 def _is_leaf(self: Tensor) -> bool:

@@ -109,14 +109,14 @@ def _is_contiguous(self: Tensor) -> bool:
     payload = self.payload
     if not isinstance(payload, TracedArray):
         return payload.flags.c_contiguous        # type: ignore[no-any-return]
-    pairs = zip(payload.shape, payload.strides, contiguous_strides(payload.shape), strict=True)
+    pairs = zip(payload.shape, payload.steps, contiguous_strides(payload.shape), strict=True)
     return not payload.size or all(size == 1 or stride == packed for size, stride, packed in pairs)
 
 
 def _stride(self: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours along each dimension, or along one."""
     payload = self.payload
-    strides = payload.strides if isinstance(payload, TracedArray) else tuple(step // payload.itemsize for step in payload.strides)
+    strides = payload.steps if isinstance(payload, TracedArray) else tuple(step // payload.itemsize for step in payload.strides)
     return tuple(strides) if dim is None else strides[dim]
 
 

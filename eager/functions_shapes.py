@@ -37,7 +37,7 @@ def view(x: Array, shape: Sizes) -> Array:
     """The same elements in another shape and in the same memory; one size may be -1. Raises `ShapeError` where they would be copied."""
     x = as_traced(x)
     sizes = complete_shape(tuple(shape), x.size, x.shape, "view")
-    if x.size and x.layout_known and view_strides(x.shape, x.strides, sizes) is None:
+    if x.size and x.layout_known and view_strides(x.shape, x.steps, sizes) is None:
         refuse_view(x.shape, sizes)
     return np.reshape(x, sizes)
 

@@ -276,6 +276,27 @@ def test_a_plain_array_that_changes_during_the_trace():
         run_traced(fun, X)
 
 
+def test_attributes_are_those_of_arrays_or_refused():
+    """No name of ours stands in the way of one of ndarray's: `x.strides` counted elements, and `x.view` was None."""
+    def fun(x):
+        for name in (name for name in dir(X) if not name.startswith("_")):
+            try:
+                found, wanted = getattr(x, name), getattr(X, name)
+            except UnsupportedError:
+                continue
+            if callable(wanted):
+                assert callable(found), name
+            elif isinstance(wanted, np.ndarray):
+                assert found.shape == wanted.shape, name
+            else:
+                assert found == wanted, name
+        return x
+
+    trace_function(fun, (X,), {})
+    fails_here(lambda x: x.view(np.int64), X, error=UnsupportedError, message="numpy.ndarray.view", hint=".astype")
+    fails_here(lambda x: x * x.strides[0], X, error=UnsupportedError, message="numpy.ndarray.strides", hint="adjit.numpy")
+
+
 @pytest.mark.parametrize("fun", [lambda x: x[7], lambda x: x[0, 0, 0], lambda x: x[..., ...], lambda x: x[1.5], lambda x: x["a"],
                                  lambda x: x[np.array([0, 9])], lambda x: np.take_along_axis(x, x, 0)])
 def test_indices_that_cannot_be(fun):

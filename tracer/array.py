@@ -46,8 +46,8 @@ class View:
     def owner(self) -> TracedArray:
         """The array at the end of the chain of views."""
         base = self.base
-        while base.view is not None:
-            base = base.view.base
+        while base.alias is not None:
+            base = base.alias.base
         return base
 
 
@@ -56,10 +56,11 @@ class TracedArray:
 
     `weak`: it came from a Python number, and promotes like one. `writable`: it may be written to within the trace.
     `scalar`: NumPy would have a scalar here, so `x += y` makes a new one; one that is not writable is an argument, which may as well be
-    an array of no dimension. `strides` are counted in elements (None: C order); without `layout_known` NumPy's may be others.
+    an array of no dimension. `alias`: what it is a view of. `steps`: its strides, counted in elements; without `layout_known` NumPy's may
+    be others. No name here is one of ndarray's that means something else.
     """
 
-    __slots__ = ("_strides", "_value", "_version", "layout_known", "scalar", "scope", "view", "weak", "writable")
+    __slots__ = ("_steps", "_value", "_version", "alias", "layout_known", "scalar", "scope", "weak", "writable")
     __hash__ = None     # type: ignore[assignment]  # as for ndarrays
 
     if TYPE_CHECKING:       # `methods` gives these, and the methods of ndarray
@@ -74,14 +75,14 @@ class TracedArray:
         self.weak = weak
         self.writable = writable
         self.scalar = not value.type.shape if scalar is None else scalar
-        self.view = view
-        self._strides = strides
+        self.alias = view
+        self._steps = strides
         self.layout_known: bool = view is None or view.base.layout_known
 
     @property
-    def strides(self) -> Strides:
+    def steps(self) -> Strides:
         """Those that the array would have in NumPy, where new arrays are in C order."""
-        return contiguous_strides(self.shape) if self._strides is None else self._strides
+        return contiguous_strides(self.shape) if self._steps is None else self._steps
 
     @property
     def immutable(self) -> bool:
@@ -91,7 +92,7 @@ class TracedArray:
     @property
     def in_order(self) -> bool:
         """Whether NumPy's elementwise functions make arrays in C order of it: no axis has longer strides than one before it."""
-        steps = [abs(stride) for size, stride in zip(self.shape, self.strides, strict=True) if size > 1 and stride]
+        steps = [abs(stride) for size, stride in zip(self.shape, self.steps, strict=True) if size > 1 and stride]
         return not self.size or (self.layout_known and steps == sorted(steps, reverse=True))
 
     # -- the value, and writing to it
@@ -101,7 +102,7 @@ class TracedArray:
         """What the array holds now; raises `TraceError` after the end of its trace."""
         if not self.scope.open:
             raise self._escaped()
-        view = self.view
+        view = self.alias
         if view is not None and self._version != view.owner._version:
             if not view.certain:
                 raise self._uncertain("an array is read after what it was reshaped from was written to")
@@ -114,7 +115,7 @@ class TracedArray:
         """Put another value of the same type in; what views show of it, or it of its base, follows."""
         if not self.scope.open:
             raise self._escaped()
-        view = self.view
+        view = self.alias
         if view is not None and not view.certain:
             raise self._uncertain("a reshaped array is written to")
         if not self.writable:
@@ -139,7 +140,7 @@ class TracedArray:
         array = value.array
         if not array.shape:
             return array[()]
-        if self.view is None and (not array.flags.writeable or any(np.may_share_memory(array, other) for other in self.scope.arrays)):
+        if self.alias is None and (not array.flags.writeable or any(np.may_share_memory(array, other) for other in self.scope.arrays)):
             return array.copy()
         return array
 
@@ -157,7 +158,7 @@ class TracedArray:
                           "new array, x.reshape(...).copy() to leave x as it is")
 
     def _read_only(self) -> Exception:
-        builder, owner = self.scope.builder, self if self.view is None else self.view.owner
+        builder, owner = self.scope.builder, self if self.alias is None else self.alias.owner
         if not owner.writable and isinstance(builder, GraphBuilder) and owner._value in builder.params:
             if builder.param_roles[builder.params.index(owner._value)] == "captured":
                 return TraceError(
@@ -340,7 +341,7 @@ def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[
     """A view of `base`, see `View`; of a scalar, which has no views, a new array or scalar."""
     if base.immutable:
         return wrap(read(base.value))
-    certain = certain and (base.view is None or base.view.certain)
+    certain = certain and (base.alias is None or base.alias.certain)
     return wrap(read(base.value), view=View(base, read, write, key, certain), strides=strides,
                 writable=base.writable and writable, scalar=False)
 

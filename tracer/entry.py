@@ -48,7 +48,7 @@ def implements(*numpy_functions: Any) -> Callable[[Function], Function]:
 def _with_layout(result: Any, args: tuple[Any, ...]) -> Any:
     """NumPy's functions keep the order of axes of what they are given, in ways of their own, where that is not C order."""
     new = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(x, TracedArray)
-           and x.view is None and x._strides is None and sum(size > 1 for size in x.shape) > 1 and not any(x is arg for arg in args)]
+           and x.alias is None and x._steps is None and sum(size > 1 for size in x.shape) > 1 and not any(x is arg for arg in args)]
     if new and not _in_order(args):
         for x in new:
             x.layout_known = False

@@ -29,6 +29,11 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
     "polyval": "Horner's rule in a loop is supported",
     "put place putmask fill_diagonal put_along_axis insert":
         "np.where(mask, new, x) is supported, and x[index] = new on arrays made inside of the function",
+    "compress": "np.where(mask, x, other), or an index array made outside, is supported",
+    "view getfield": ".astype converts values, .reshape gives another shape",
+    "flat": "x.ravel() is supported, and so are loops over it",
+    "choose piecewise": "np.where and np.select are supported",
+    "imag real angle": "traced arrays are real",
     "delete resize trim_zeros": "slices, np.concatenate and np.pad are supported",
     "linspace": "adjit.numpy.linspace takes traced bounds",
     "geomspace logspace": "np.exp of adjit.numpy.linspace is supported",

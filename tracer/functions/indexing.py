@@ -48,7 +48,7 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
     read, write = _advanced(view.shape, indices, in_front)
     numbers = all(isinstance(entry, TracedArray) and entry.scalar for entry in entries if _is_array(entry))
     if numbers and view.ndim > len(indices):        # at a traced integer NumPy gives a view, too
-        strides = tuple(stride for axis, stride in enumerate(view.strides) if axis not in indices)
+        strides = tuple(stride for axis, stride in enumerate(view.steps) if axis not in indices)
         return view_of(view, read, write, strides, _integer_key(entries))
     chosen = wrap(read(view.value), scalar=False if kept else None)
     if sum(size > 1 for size in chosen.shape) > 1 and view.ndim > len(indices) and (0 not in indices or not view.in_order):
@@ -74,16 +74,16 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
         return
     view, indices, in_front = _split(x, entries)
     read, write = _advanced(view.shape, indices, in_front)
-    if isinstance(new, TracedArray) and new.view is not None and new.view.key == _integer_key(entries):
-        base = new.view.base.view
-        if base is not None and view.view is not None and base.base is view.view.base and base.key == view.view.key:
+    if isinstance(new, TracedArray) and new.alias is not None and new.alias.key == _integer_key(entries):
+        base = new.alias.base.alias
+        if base is not None and view.alias is not None and base.base is view.alias.base and base.key == view.alias.key:
             return
     view.assign(write(view.value, _fitted(new, view, read(view.value).type.shape)))
 
 
 def _already_written(target: TracedArray, new: Any) -> bool:
     """`x[i] += v` writes through the view first, and then assigns the view to where it lies."""
-    a, b = target.view, new.view if isinstance(new, TracedArray) else None
+    a, b = target.alias, new.alias if isinstance(new, TracedArray) else None
     return a is not None and b is not None and a.base is b.base and a.key == b.key and a.key is not None
 
 
@@ -256,7 +256,7 @@ def _resolve(x: TracedArray, entries: list[Any]) -> _Basic:
                 raise ValueError("slice step cannot be zero")
             slices.append(bounds)
             shape.append(len(range(*bounds.indices(x.shape[axis]))))
-            strides.append(x.strides[axis] * (1 if bounds.step is None else bounds.step))
+            strides.append(x.steps[axis] * (1 if bounds.step is None else bounds.step))
         else:
             place = check_bounds(entry, x.shape[axis], axis)
             slices.append(slice(place, place + 1))

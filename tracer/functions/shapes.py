@@ -82,7 +82,7 @@ def view_strides(shape: Sequence[int], strides: Strides, new_shape: Sequence[int
 def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -> TracedArray:
     """`x` in C order with the full `shape`: a view where NumPy gives one."""
     shape, old = tuple(shape), x.shape
-    strides = view_strides(old, x.strides, shape)
+    strides = view_strides(old, x.steps, shape)
     certain = x.layout_known or [size for size in old if size != 1] == [size for size in shape if size != 1]
     if copy or (strides is None and certain):
         if copy is False:
@@ -99,7 +99,7 @@ def permute(x: TracedArray, permutation: Sequence[int]) -> TracedArray:
     order = tuple(permutation)
     back = tuple(order.index(axis) for axis in range(len(order)))
     return view_of(x, lambda value: lowering.transpose(value, order), lambda base, value: lowering.transpose(value, back),
-                   tuple(x.strides[axis] for axis in order), ("transpose", order))
+                   tuple(x.steps[axis] for axis in order), ("transpose", order))
 
 
 def complete_shape(shape: Any, size: int, old: Sequence[int], function: str = "reshape") -> tuple[int, ...]:
@@ -141,7 +141,7 @@ def ravel(a: Any, order: str = "C") -> TracedArray:
         return reshape(x, -1, order)
     in_order = x if order == "C" else permute(x, range(x.ndim)[::-1])
     packed = all(size == 1 or stride == expected for size, stride, expected
-                 in zip(in_order.shape, in_order.strides, contiguous_strides(in_order.shape), strict=True))
+                 in zip(in_order.shape, in_order.steps, contiguous_strides(in_order.shape), strict=True))
     return reshape(x, -1, order, copy=None if packed else True)
 
 
@@ -232,7 +232,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
     offset = len(sizes) - x.ndim
     if offset < 0 or any(have not in (1, want) for have, want in zip(x.shape, sizes[offset:], strict=True)):
         raise ShapeError(f"broadcast_to: an array of shape {x.shape} cannot be broadcast to {sizes}", find_user_location())
-    strides = [0] * offset + [stride if have == want else 0 for have, want, stride in zip(x.shape, sizes[offset:], x.strides, strict=True)]
+    strides = [0] * offset + [stride if have == want else 0 for have, want, stride in zip(x.shape, sizes[offset:], x.steps, strict=True)]
     return read_only(x, lambda value: lowering.broadcast(value, sizes), strides)
 
 
@@ -271,7 +271,7 @@ def flip(m: Any, axis: Any = None) -> TracedArray:
     def turn(value: Value) -> Value:
         return ops.flip(value, axes=axes)
 
-    strides = tuple(-stride if i in axes else stride for i, stride in enumerate(x.strides))
+    strides = tuple(-stride if i in axes else stride for i, stride in enumerate(x.steps))
     return view_of(x, turn, lambda base, value: turn(value), strides, ("flip", axes))
 
 
@@ -321,7 +321,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedA
         begin = start if count else 0
         return ops.slice(flat, start=(*(0,) * len(outer), begin), stop=(*outer, stop), step=(*(1,) * len(outer), columns + 1))
 
-    return read_only(x, read, [*(x.strides[axis] for axis in rest), x.strides[first] + x.strides[second]])
+    return read_only(x, read, [*(x.steps[axis] for axis in rest), x.steps[first] + x.steps[second]])
 
 
 @implements(np.copy)
@@ -333,7 +333,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> TracedArray:
 def in_order_of(new: TracedArray, order: str) -> TracedArray:
     """A new array whose elements lie as `order` says; K is settled by what it was made of."""
     if order == "C":
-        new._strides = contiguous_strides(new.shape)
+        new._steps = contiguous_strides(new.shape)
     elif order != "K" and sum(size > 1 for size in new.shape) > 1:
         new.layout_known = False
     return new
