@@ -40,8 +40,9 @@ class LoopPlan:
     length: int
 
     def copies(self, vectors: int) -> int:
-        """Copies of the body: several sums under way at once hide what an addition takes; long bodies overlap by themselves."""
-        short, shorter = (48, 24) if self.reductions else (16, 0)
+        """Copies of the body: several sums under way at once hide what an addition takes; bodies of some dozen instructions overlap by
+        themselves, and take LLVM as long for each copy."""
+        short, shorter = (24, 12) if self.reductions else (16, 0)
         return min(4 if self.length <= shorter else 2 if self.length <= short else 1, vectors)
 
 
