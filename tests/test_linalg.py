@@ -199,6 +199,15 @@ def test_tensors(name, compiled):
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("n", [-2, -1, 0, 1, 2, 5])
+@pytest.mark.parametrize("dtype", ["i8", "i4", "f4"])
+def test_powers_have_numpys_dtypes(dtype, n):
+    a = np.array([[1, 1], [0, 1]], dtype)
+    found, expected = aj.compile(lambda a: np.linalg.matrix_power(a, n))(a), np.linalg.matrix_power(a, n)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(("function", "kind", "words"), [
     (lambda a: np.linalg.inv(a[:2]), ShapeError, r"inv: the shape \(2, 3\) is not that of square matrices"),
     (lambda a: np.linalg.cholesky(a[0]), ShapeError, "cholesky: the shape"),

@@ -153,7 +153,7 @@ def matrix_power(a: Any, n: int) -> Any:
            [0., 1.]])
     """
     n = operator.index(n)
-    base: Any = inv(a) if n < 0 else _square(a, "matrix_power")
+    base: Any = inv(a) if n < 0 else _as_square(as_traced(a), "matrix_power")     # powers of integers are integers
     power: Any = None
     n = abs(n)
     while n:
@@ -217,7 +217,10 @@ def _floating(x: Any) -> TracedArray:
 
 
 def _square(a: Any, name: str) -> TracedArray:
-    array = _floating(a)
+    return _as_square(_floating(a), name)
+
+
+def _as_square(array: TracedArray, name: str) -> TracedArray:
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         raise ShapeError(f"{name}: the shape {array.shape} is not that of square matrices, (..., n, n)\n    {array._origin()}",
                          find_user_location())
