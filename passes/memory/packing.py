@@ -63,11 +63,12 @@ def _place(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[
     above them where no gap is wide enough.
     """
     offsets = [0] * len(blocks)
-    first, last, begin, end, floor = (np.zeros(len(blocks) + 1, np.int64) for _ in range(5))
+    lowest_first = np.zeros((4, len(blocks) + 1), np.int64)
+    first, last, begin, end = lowest_first
+    floor = np.zeros(len(blocks) + 1, np.int64)
     for placed, number in enumerate(order):
         block = blocks[number]
         together = ((first[:placed] <= block.last) & (last[:placed] >= block.first)).nonzero()[0]
-        together = together[begin[together].argsort(kind="stable")]
         count = len(together)
         np.maximum.accumulate(end[together], out=floor[1:count + 1])
         room = begin[together] - floor[:count]
@@ -75,5 +76,7 @@ def _place(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[
         gap = count if not len(fits) else fits[room[fits].argmin()] if tight else fits[0]
         offset = int(floor[gap])
         offsets[number] = offset
-        first[placed], last[placed], begin[placed], end[placed] = block.first, block.last, offset, offset + block.size
+        place = int(begin[:placed].searchsorted(offset, "right"))
+        lowest_first[:, place + 1:placed + 1] = lowest_first[:, place:placed]
+        lowest_first[:, place] = block.first, block.last, offset, offset + block.size
     return offsets, int(end.max(initial=0))
