@@ -9,6 +9,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -25,10 +26,13 @@ from adjit.ir.graph import Graph, Op, meaning, walk
 from adjit.ir.ops.region import fused
 from adjit.ir.parser import parse
 from adjit.passes import fusion_groups, unit_order
+from adjit.passes.derivatives.differentiate import differentiate
 from adjit.passes.fuse_kernels import fuse_kernels
 from adjit.passes.fusion_groups import MAX_OPS, VIEWS
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, run_pipeline
+from adjit.passes.simplifications.rewrite import Rewriter, Rule, RuleTable, rewrite
+from adjit.passes.simplifications.simplify import RULES
 from adjit.passes.unit_order import UnitOrder
 from adjit.tracer.trace import trace_function
 
@@ -97,6 +101,31 @@ def test_work_grows_in_proportion(name: str) -> None:
     superlinear = {stage: (short[stage], long[stage]) for stage in long if long[stage] > 2.3 * short[stage] + FIXED}
     assert not superlinear
     assert sum(long.values()) < 2.3 * sum(short.values())
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_about_one_rule_is_tried_in_vain_for_an_op(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are some hundred rules: those that the makers of the operands rule out are not tried (that would be four)."""
+    counts: Counter[str] = Counter()
+    look = Rewriter._replacement
+
+    def counted(rule: Rule) -> Rule:
+        def apply(op: Op, graph: Rewriter) -> Any:
+            value = rule(op, graph)
+            counts["in vain"] += value is None
+            return value
+        return apply
+
+    def look_counted(self: Rewriter, op: Op) -> Any:
+        counts["ops"] += 1
+        return look(self, op)
+
+    table = RuleTable()
+    table.entries = {op: [replace(entry, rule=counted(entry.rule)) for entry in entries] for op, entries in RULES.entries.items()}
+    monkeypatch.setattr(Rewriter, "_replacement", look_counted)
+    rewrite(differentiate(traced(name, STEPS[name]), Options()), table)
+    assert counts["in vain"] < 1.3 * counts["ops"]
+    assert len(table.found) < 200         # combinations of makers, found once each
 
 
 def test_work_for_an_op_does_not_grow_with_the_order_of_derivatives() -> None:
