@@ -297,6 +297,12 @@ def test_attributes_are_those_of_arrays_or_refused():
     fails_here(lambda x: x * x.strides[0], X, error=UnsupportedError, message="numpy.ndarray.strides", hint="adjit.numpy")
 
 
+@pytest.mark.parametrize("fun", [lambda x: np.add(x, x, signature="dd->d"), lambda x: np.add(x, x, sig="dd->d"),
+                                 lambda x: np.modf(x, out=(x.copy(), x.copy())), lambda x: np.divmod(x, x, x.copy(), x.copy())])
+def test_arguments_of_ufuncs_that_are_not_there(fun):
+    fails_here(fun, X, error=UnsupportedError, message="numpy.(add|modf|divmod) with (signature|out)= is not supported", hint="dtype=")
+
+
 @pytest.mark.parametrize("fun", [lambda x: x[7], lambda x: x[0, 0, 0], lambda x: x[..., ...], lambda x: x[1.5], lambda x: x["a"],
                                  lambda x: x[np.array([0, 9])], lambda x: np.take_along_axis(x, x, 0)])
 def test_indices_that_cannot_be(fun):

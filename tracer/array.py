@@ -271,6 +271,9 @@ class TracedArray:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
+        if "signature" in kwargs or (out is not None and ufunc.nout > 1):
+            raise UnsupportedError(f"numpy.{ufunc.__name__} with {'out' if out else 'signature'}= is not supported for traced arrays",
+                                   find_user_location(), hint="dtype= chooses the dtype; x[...] = result writes it into an array")
         if out is not None:
             kwargs["out"] = out[0] if len(out) == 1 else out
         if method == "__call__":
