@@ -21,10 +21,16 @@ def alias_start(op: Op) -> int | None:
         return None
     (operand,), (shape, start, step) = op.operands, (op.result.type.shape, op.attrs["start"], op.attrs["step"])
     whole = operand.type.shape
-    first = next((axis for axis, size in enumerate(shape) if size > 1), len(shape))
+    first = 0
+    while first < len(shape) and shape[first] == 1:
+        first += 1
     if shape[first + 1:] != whole[first + 1:] or (first < len(shape) and step[first] != 1):
         return None
-    return int(sum(begin * prod(whole[axis + 1:]) for axis, begin in enumerate(start))) * operand.type.dtype.itemsize
+    offset, stride = 0, operand.type.dtype.itemsize
+    for begin, size in zip(reversed(start), reversed(whole), strict=True):
+        offset += begin * stride
+        stride *= size
+    return int(offset)
 
 
 def part_starts(op: Op) -> list[int] | None:

@@ -26,8 +26,12 @@ def arena_bytes(graph: Graph) -> int:
     """The size of the arena of a planned graph, a multiple of `ALIGNMENT`."""
     size = 0
     for op in graph.ops:
-        needs = [value.type.nbytes for value in op.results] + [op.attrs.get("scratch_bytes", 0)]
-        size = max([size, *(slot.offset + need for slot, need in zip(op.slots, needs, strict=False) if slot.space == "arena")])
+        needs = [value.type.nbytes for value in op.results]
+        if len(op.slots) > len(needs):
+            needs.append(op.attrs.get("scratch_bytes", 0))
+        for slot, need in zip(op.slots, needs, strict=False):
+            if slot.space == "arena" and slot.offset + need > size:
+                size = slot.offset + need
     return aligned(size)
 
 

@@ -16,7 +16,7 @@ WITH_PROGRAMS = CONTROL_FLOW | {"panels"}
 def in_regions(graph: Graph, run: Callable[[Graph], Graph], names: Collection[str] = WITH_PROGRAMS) -> Graph:
     """`graph` with `run` applied to the regions of its ops of these `names`: loops, branches and panels; the same object where that
     changes nothing."""
-    if not any(op.name in names for op in graph.ops):
+    if {op.name for op in graph.ops}.isdisjoint(names):
         return graph
     ops = [_in_op(op, run) if op.name in names else op for op in graph.ops]
     return graph if all(map(is_, ops, graph.ops)) else graph.with_ops(ops)

@@ -137,8 +137,13 @@ class _Memory:
     def growth(self, index: int) -> int:
         """Bytes that op `index` adds to the live ones, less those it frees."""
         op = self.ops[index]
-        freed = sum(self.size[value] for value in {self.root[value] for value in op.operands} if len(self.readers[value]) == 1)
-        return sum(self.size[value] for value in op.results) - freed
+        growth = 0
+        for value in op.results:
+            growth += self.size[value]
+        for value in {self.root[value] for value in op.operands}:
+            if len(self.readers[value]) == 1:
+                growth -= self.size[value]
+        return growth
 
     def run(self, index: int) -> list[int]:
         """Op `index` is done; the ops that are now the last to read something."""

@@ -35,7 +35,6 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.types import BOOL
 from adjit.passes.derivatives.minimum_cut import Network
 from adjit.passes.options import Options
 from adjit.passes.simplifications.dead_code import eliminate_dead_code
@@ -77,7 +76,7 @@ def backward_ops(graph: Graph) -> set[Op]:
 
 
 def _is_mask(op: Op) -> bool:
-    return op.role is Role.ADJOINT and op.definition.kind is Kind.ELEMENTWISE and op.result.type.dtype == BOOL
+    return op.role is Role.ADJOINT and op.definition.kind is Kind.ELEMENTWISE and op.result.type.dtype.kind == "b"
 
 
 def saved_values(graph: Graph) -> list[Value]:
@@ -86,9 +85,9 @@ def saved_values(graph: Graph) -> list[Value]:
     Parameters, constants and results of the graph are not among them: they take no memory that they would not take otherwise.
     """
     backward = backward_ops(graph)
-    used = {value for op in backward for value in op.operands}
+    used = {value for op in backward for value in op.operands}.difference(graph.results)
     return [value for op in graph.ops if op not in backward and op.definition.kind is not Kind.CREATION
-            for value in op.results if value in used and value not in graph.results]
+            for value in op.results if value in used]
 
 
 def saved_bytes(graph: Graph) -> int:
