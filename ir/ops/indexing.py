@@ -24,11 +24,12 @@ Cotangents = tuple[Value | None, ...]
 
 
 def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
-    """Raise `IndexError` where an index is negative or not below `size`."""
+    """Raise `IndexError` where an index is negative or not below `size`. What users count from the end has had the size added by now: the
+    message has what they wrote."""
     if indices.size:
         lowest, highest = int(indices.min()), int(indices.max())
         if lowest < 0 or highest >= size:
-            raise IndexError(f"index {lowest if lowest < 0 else highest} is out of range for axis {axis} of size {size}")
+            raise IndexError(f"index {lowest - size if lowest < 0 else highest} is out of range for axis {axis} of size {size}")
 
 
 def _at(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
