@@ -80,9 +80,11 @@ class FunctionNode(Node):
 
 
 def gradients_of(function: type[Function], context: Context, cotangents: list[Tensor], arguments: int) -> tuple[Tensor | None, ...]:
-    """What `backward` returns, one gradient for each of the arguments."""
+    """What `backward` returns, one gradient for each of the arguments; None for arguments that were left to their defaults may follow."""
     returned = function.backward(context, *cotangents)
     gradients = returned if isinstance(returned, tuple) else (returned,)
+    if all(gradient is None for gradient in gradients[arguments:]):
+        gradients = gradients[:arguments]
     if len(gradients) != arguments:
         raise ShapeError(f"{function.__name__}.backward returned {len(gradients)} gradients for {arguments} arguments",
                          find_user_location())

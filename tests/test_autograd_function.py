@@ -217,3 +217,21 @@ def test_steps_with_functions_of_weights_that_were_written_to() -> None:
         layer.weight.copy_(start)
     aj.compile(step)(layer, optimizer, x)
     np.testing.assert_allclose(layer.weight.detach().numpy(), expected.numpy(), rtol=1e-12)
+
+
+def test_none_for_arguments_that_were_left_out() -> None:
+    class Shifted(aj.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: aj.Tensor, shift: aj.Tensor | None = None, scale: float = 2.0) -> aj.Tensor:
+            ctx.scale, ctx.shifts = scale, shift is not None
+            return x * scale if shift is None else x * scale + shift
+
+        @staticmethod
+        def backward(ctx: Any, grad: aj.Tensor) -> Any:
+            return grad * ctx.scale, grad if ctx.shifts else None, None
+
+    x, shift = aj.tensor([1.0, 2.0], requires_grad=True), aj.tensor([3.0, 4.0], requires_grad=True)
+    for f in (lambda: Shifted.apply(x) + Shifted.apply(x, shift), aj.compile(lambda: Shifted.apply(x) + Shifted.apply(x, shift))):
+        x.grad = shift.grad = None
+        f().sum().backward()
+        assert (x.grad.tolist(), shift.grad.tolist()) == ([4.0, 4.0], [1.0, 1.0])
