@@ -144,7 +144,18 @@ def test_schedule_is_deterministic_and_idempotent_in_cost() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 12), st.integers(0, 6)), max_size=20))
 def test_packed_blocks_do_not_overlap(raw: list[tuple[int, int, int]]) -> None:
-    blocks = [Block(64 * size, first, first + length) for size, first, length in raw]
+    check_packing([Block(64 * size, first, first + length) for size, first, length in raw])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), min_size=1, max_size=30))
+def test_blocks_of_one_size_take_what_is_in_use_at_one_time(raw: list[tuple[int, int]]) -> None:
+    blocks = [Block(192, first, first + length) for first, length in raw]
+    assert check_packing(blocks) == peak(blocks)
+
+
+def check_packing(blocks: list[Block]) -> int:
+    """The size of the arena; blocks in use at the same time do not overlap in it."""
     offsets, total = pack(blocks)
     assert total >= peak(blocks)
     for i, (a, at) in enumerate(zip(blocks, offsets, strict=True)):
@@ -153,6 +164,7 @@ def test_packed_blocks_do_not_overlap(raw: list[tuple[int, int, int]]) -> None:
         for b, bt in list(zip(blocks, offsets, strict=True))[:i]:
             if a.first <= b.last and b.first <= a.last:
                 assert at + a.size <= bt or bt + b.size <= at
+    return total
 
 
 @pytest.mark.parametrize("count", [3000])

@@ -1,13 +1,14 @@
 """Places blocks of known size and lifetime in one arena, so that blocks alive at the same time do not overlap.
 
-Finding the smallest arena is NP-hard (dynamic storage allocation). Two heuristics are tried, and the smaller arena kept:
-"greedy by size" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), also known from
+Finding the smallest arena is NP-hard (dynamic storage allocation), but for blocks of one size: as they come, each in the lowest place that
+is free, they take what is in use at one time. Else two heuristics are tried, and the smaller arena kept: "greedy by size" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), also known from
 TensorFlow Lite, which places large blocks first, each in the tightest gap; and first fit in the order of time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -29,8 +30,10 @@ def pack(blocks: Sequence[Block]) -> tuple[list[int], int]:
     >>> pack([Block(64, 0, 1), Block(128, 1, 2), Block(64, 2, 3)])
     ([128, 0, 128], 192)
     """
-    bound = peak(blocks)
     numbers = range(len(blocks))
+    if len({block.size for block in blocks}) == 1:
+        return _place_equal(blocks)
+    bound = peak(blocks)
     large_first = sorted(numbers, key=lambda i: (-blocks[i].size, blocks[i].first - blocks[i].last, i))
     long_first = sorted(numbers, key=lambda i: (blocks[i].first - blocks[i].last, -blocks[i].size, i))
     early_first = sorted(numbers, key=lambda i: (blocks[i].first, -blocks[i].last, i))
@@ -56,6 +59,20 @@ def peak(blocks: Iterable[Block]) -> int:
         live += changes[index]
         most = max(most, live)
     return most
+
+
+def _place_equal(blocks: Sequence[Block]) -> tuple[list[int], int]:
+    """Place blocks of one size."""
+    places = [0] * len(blocks)
+    taken: list[tuple[int, int]] = []       # places, by the last op that uses them
+    free: list[int] = []
+    for number in sorted(range(len(blocks)), key=lambda i: blocks[i].first):
+        while taken and taken[0][0] < blocks[number].first:
+            heappush(free, heappop(taken)[1])
+        places[number] = heappop(free) if free else len(taken)
+        heappush(taken, (blocks[number].last, places[number]))
+    size = blocks[0].size
+    return [place * size for place in places], (max(places) + 1) * size
 
 
 def _place(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[list[int], int]:

@@ -49,6 +49,7 @@ class Buffer:
 
     contents: list[Content]
     slot: Slot | None
+    size: int
 
     @property
     def first(self) -> int:
@@ -57,10 +58,6 @@ class Buffer:
     @property
     def last(self) -> int:
         return self.contents[-1].last
-
-    @property
-    def size(self) -> int:
-        return self.contents[0].size
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +246,7 @@ def _buffers(contents: list[Content]) -> tuple[Buffer, ...]:
     buffer_of: dict[Content, Buffer] = {}
     for content in contents:
         if content.over is None:
-            buffer_of[content] = Buffer([content], content.goal)
+            buffer_of[content] = Buffer([content], content.goal, content.size)
         else:
             buffer_of[content] = buffer_of[content.over]
             buffer_of[content].contents.append(content)
