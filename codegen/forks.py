@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from adjit.codegen.interrupts import no_interrupt
+
 PATIENCE = 10.0
 """Seconds that a fork waits: whoever has not come out by then may be waiting for the thread that forks."""
 
@@ -91,11 +93,13 @@ if hasattr(os, "register_at_fork"):
 @contextmanager
 def no_fork() -> Iterator[None]:
     """Within the block, forks of other threads wait for its end, for at most some seconds."""
-    _guard.enter()
+    with no_interrupt():
+        _guard.enter()
     try:
         yield
     finally:
-        _guard.leave()
+        with no_interrupt():
+            _guard.leave()
 
 
 def no_fork_elsewhere() -> AbstractContextManager[None]:

@@ -47,8 +47,10 @@ def emitters() -> list[Emitter]:
 @contextmanager
 def emitting(emitter: Emitter) -> Iterator[Emitter]:
     """Make `emitter` the current one within the block."""
-    _stack.emitters.append(emitter)
-    try:
+    emitters = _stack.emitters
+    depth = len(emitters)
+    try:        # from before the change on: Ctrl-C may come between any two lines
+        emitters.append(emitter)
         yield emitter
     finally:
-        _stack.emitters.pop()
+        del emitters[depth:]

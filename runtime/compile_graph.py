@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from adjit.codegen.forks import no_fork
+from adjit.codegen.interrupts import no_interrupt
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
@@ -68,7 +69,7 @@ def compile_graph(graph: Graph, backend: str, options: Options, threads: int, ve
 
     A native program is looked for on disk by its graph, unless passes are to be checked or shown.
     """
-    with no_fork(), no_collection():
+    with no_fork(), no_interrupt(), no_collection():
         return _compile(graph, backend, options, threads, verify, on_pass, passes, stage)
 
 

@@ -59,6 +59,7 @@ class Scope:
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
         self.boxes: list[weakref.ref[ArrayBox]] = []           # made around its arrays; of the outermost scope
+        self.counted = False                                   # whether it is one of the `open_traces`
 
     @property
     def root(self) -> Scope:
@@ -117,36 +118,46 @@ def is_tracing() -> bool:
 
 
 open_traces = ctypes.c_int64(0)
-"""How many traces are under way in all threads, for machine code that has no way to look at this thread's: 0 says that there is none."""
+"""How many traces are under way in all threads, for machine code that has no way to look at this thread's: 0 says that there is none.
+The regions of one count as part of it."""
 
 _counting = threading.Lock()
 
 
 @contextmanager
 def entered(scope: Scope) -> Iterator[Scope]:
-    """Work in `scope` within the block; closed at its end."""
-    _stack.scopes.append(scope)
-    _count_trace(scope, 1)
+    """Work in `scope` within the block; closed at its end.
+
+    Ctrl-C may come after any call: what is to be undone is done within `try`, and undone before anything is called.
+    """
+    scopes, is_trace = _stack.scopes, _is_trace(scope)
+    depth = len(scopes)
     try:
+        scopes.append(scope)
+        if is_trace:
+            with _counting:
+                open_traces.value += 1
+                scope.counted = True
         with emitting(scope.builder):
             yield scope
     finally:
-        _count_trace(scope, -1)
-        _stack.scopes.pop()
         scope.open = False
+        del scopes[depth:]
+        if scope.counted:
+            with _counting:
+                open_traces.value -= 1
+                scope.counted = False
 
 
-def _count_trace(scope: Scope, change: int) -> None:
-    if not scope.evaluates:
-        with _counting:
-            open_traces.value += change
+def _is_trace(scope: Scope) -> bool:
+    return scope.parent is None and not scope.evaluates
 
 
 def _recount() -> None:
     """In a forked child, where the traces of other threads are gone."""
     global _counting
     _counting = threading.Lock()
-    open_traces.value = sum(not scope.evaluates for scope in _stack.scopes)
+    open_traces.value = sum(map(_is_trace, _stack.scopes))
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from adjit.codegen.forks import no_fork
+from adjit.codegen.interrupts import no_interrupt
 from adjit.codegen.link import CompiledObject, LoadedKernel
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
 
@@ -36,7 +37,7 @@ class PreparedCode:
 
     def get(self) -> LoadedKernel:
         """The code; made now if it is not there."""
-        with no_fork(), self._making:
+        with no_fork(), no_interrupt(), self._making:
             if self.loaded is None:
                 text = self._text()
                 loaded, _ = obtain_code(sha256(json.dumps([*compiler(), text]).encode()), lambda: self._compile(text))
