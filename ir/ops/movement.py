@@ -23,7 +23,7 @@ Cotangents = tuple[Value | None, ...]
 
 def _infer_reshape(x: TensorType, *, shape: Shape) -> TensorType:
     result = x.with_shape(shape)
-    if any(size < 0 for size in shape) or result.size != x.size:
+    if result.size != x.size or min(shape, default=0) < 0:
         raise ShapeError(f"{x} has {x.size} elements and cannot get the shape {shape}")
     return result
 
@@ -184,8 +184,7 @@ def _infer_concatenate(*types: TensorType, axis: int) -> TensorType:
     require_axis(axis, first)
     for other in types[1:]:
         require_dtype(first, other)
-        if other.rank != first.rank or any(
-                a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis):
+        if other.shape[:axis] != first.shape[:axis] or other.shape[axis + 1:] != first.shape[axis + 1:] or other.rank != first.rank:
             raise ShapeError(f"{first} and {other} cannot be joined along axis {axis}")
     return first.with_shape((*first.shape[:axis], sum(type.shape[axis] for type in types), *first.shape[axis + 1:]))
 

@@ -26,7 +26,7 @@ def require(type: TensorType, kinds: str) -> None:
 
 def require_dtype(first: TensorType, other: TensorType) -> None:
     """Raise `DTypeError` unless both have the same dtype."""
-    if other.dtype != first.dtype:
+    if other.dtype is not first.dtype and other.dtype != first.dtype:
         raise DTypeError(f"operands of different dtypes: {first} and {other}")
 
 

@@ -1,8 +1,9 @@
 """Places blocks of known size and lifetime in one arena, so that blocks alive at the same time do not overlap.
 
 Finding the smallest arena is NP-hard (dynamic storage allocation), but for blocks of one size: as they come, each in the lowest place that
-is free, they take what is in use at one time. Else two heuristics are tried, and the smaller arena kept: "greedy by size" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), also known from
-TensorFlow Lite, which places large blocks first, each in the tightest gap; and first fit in the order of time.
+is free, they take what is in use at one time. Else two heuristics are tried, and the smaller arena kept: "greedy by size" of Pisarchyk and
+Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), also known from TensorFlow Lite, which places large blocks first,
+each in the tightest gap; and first fit in the order of time.
 """
 
 from __future__ import annotations
