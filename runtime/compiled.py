@@ -21,6 +21,7 @@ from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
 from adjit.runtime.native.entry import activate, callable_type, entry_is_ready
+from adjit.runtime.pickled_functions import has_name, make_anew, restore
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
 from adjit.tracer.box import ByReference
@@ -120,8 +121,18 @@ class CompiledFunction:
     def __repr__(self) -> str:
         return f"<compiled {function_name(self.fun)}>"
 
-    def __reduce__(self) -> str:
-        return self.fun.__qualname__        # copied and pickled by name, as functions are
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return self.fun.__qualname__ if has_name(self) else (restore, (self._compiled_anew,))
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: object) -> CompiledFunction:
+        return self
+
+    @functools.cached_property
+    def _compiled_anew(self) -> FunctionType:
+        return make_anew(self, make_compiled, self.fun, self.choices)
 
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """The text of the graph at a stage: "traced", "adjoint", "optimized", "fused" or "planned"."""

@@ -1,0 +1,46 @@
+"""Compiled functions for picklers: by name, as functions are; as one that compiles anew, where functions are written down (cloudpickle).
+
+Joblib, Dask and Ray write functions of `__main__` down, and those of no name. Which of the two a pickler does cannot be asked. So the one
+that compiles anew goes by the name of an attribute of the compiled one: who finds it by name has found the compiled function, and who
+takes it apart gets what it is made of.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from operator import attrgetter
+from types import FunctionType
+from typing import Any
+
+ATTRIBUTE = "_compiled_anew"
+
+_owners: weakref.WeakKeyDictionary[FunctionType, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+
+
+def has_name(function: Any) -> bool:
+    """Whether other processes find it in a module; what is called `__main__` there is another one where no file was run."""
+    module = sys.modules.get(function.__module__)
+    try:
+        return function.__module__ != "__main__" and attrgetter(function.__qualname__)(module) is function
+    except AttributeError:
+        return False
+
+
+def make_anew(function: Any, make: Callable[..., Any], *parts: Any) -> FunctionType:
+    """A function that gives `make(*parts)`: to be the attribute `ATTRIBUTE` of `function`."""
+    def anew() -> Any:
+        return make(*parts)
+
+    assert isinstance(anew, FunctionType)
+    anew.__module__, anew.__qualname__ = function.__module__, f"{function.__qualname__}.{ATTRIBUTE}"
+    _owners[anew] = weakref.ref(function)
+    return anew
+
+
+def restore(anew: FunctionType) -> Any:
+    """The compiled function that was pickled: the one of this process, where `anew` was found by name, else a new one."""
+    owner = _owners.get(anew)
+    found = owner() if owner is not None else None
+    return anew() if found is None else found

@@ -1,0 +1,83 @@
+"""Compiled functions in other processes: found by name, or compiled anew where functions are written down."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.runtime.pickled_functions import ATTRIBUTE, has_name, restore
+
+MAIN = """
+import multiprocessing, pickle, sys
+import numpy as np
+import adjit as aj
+
+@aj.compile(backend="native", threads=1)
+def double(x):
+    return np.sin(x) * factor
+
+def work(x):
+    return double(x) + 1
+
+factor = 2.0
+if __name__ == "__main__":
+    assert pickle.loads(pickle.dumps(double)) is double
+    context = multiprocessing.get_context(sys.argv[1])
+    with context.Pool(1) as pool:
+        assert np.array_equal(pool.map(double, [np.ones(3)])[0], double(np.ones(3)))
+        assert np.array_equal(pool.map(work, [np.ones(3)])[0], work(np.ones(3)))
+    print("all well")
+"""
+
+
+@aj.compile
+def at_top_level(x):
+    return x * 2.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fork")
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_of_a_script_in_a_pool(method: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(MAIN)
+    done = subprocess.run([sys.executable, str(script), method], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "all well\n", done.stderr
+
+
+def test_by_name() -> None:
+    assert has_name(at_top_level)
+    assert pickle.loads(pickle.dumps(at_top_level)) is at_top_level
+
+
+def test_without_a_name() -> None:
+    local = aj.compile(lambda x: x + 1.0, threads=1)
+    assert not has_name(local)
+    assert copy.copy(local) is local
+    assert copy.deepcopy([local])[0] is local
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(local)
+    anew = getattr(local, ATTRIBUTE)
+    assert restore(anew) is local       # whoever found it by name
+    made = anew()
+    assert made is not local
+    assert (made.fun, made.choices) == (local.fun, local.choices)
+
+
+def test_written_down(tmp_path: Path) -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    factor = 3.0
+    local = aj.compile(lambda x: np.sin(x) * factor, backend="native", threads=1)
+    wanted = local(np.ones(3))
+    place = tmp_path / "function"
+    place.write_bytes(cloudpickle.dumps((local, lambda x: local(x) + 1)))
+    assert pickle.loads(cloudpickle.dumps(at_top_level)) is at_top_level
+    done = subprocess.run([sys.executable, "-c", f"import pickle, numpy; f, g = pickle.load(open({str(place)!r}, 'rb')); "
+                           "x = numpy.ones(3); print(f.choices.threads, f(x).tolist(), g(x).tolist())"], capture_output=True, text=True)
+    assert done.stdout == f"1 {wanted.tolist()} {(wanted + 1).tolist()}\n", done.stderr
