@@ -52,9 +52,10 @@ class custom_vjp:
     1.0
     """
 
-    def __init__(self, fun: Function):
+    def __init__(self, fun: Function, constant_closures: bool = False):
         functools.update_wrapper(self, fun)
         self.fun = fun
+        self.constant_closures = constant_closures      # what is closed over counts as constant, where it is else an error
         self.rule: tuple[Function, Function] | None = None
         self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
         self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may reach arrays too
@@ -88,7 +89,7 @@ class custom_vjp:
                 call = _Call(self.fun, *self.rule, given)
                 if not call.closed:
                     known[key] = call
-            return call.emit(given)
+            return call.emit(given, self.constant_closures)
 
 
 @contextmanager
@@ -208,7 +209,7 @@ class _Call:
         count = len(self.arrays)
         return list(dict.fromkeys((*self.primal.operands[count:], *self.forward.operands[count:], *self.lifted)))
 
-    def emit(self, args: tuple[Any, ...]) -> Any:
+    def emit(self, args: tuple[Any, ...], constant_closures: bool) -> Any:
         """Emit the call, with arguments like those that were traced. What a region closes over is an operand of the call, so all regions
         get the same parameters."""
         count, closed = len(self.arrays), self.closed
@@ -218,7 +219,8 @@ class _Call:
         forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.lifted)))
         # the backward rule takes its residuals in the order in which the forward rule gives them
         operands = (as_traced(leaves[place]).value for place in self.places)
-        results = ops.custom_call.emit(*operands, *closed, regions=(primal, forward, self.backward))
+        outer = map(ops.stop_gradient, closed) if constant_closures else closed
+        results = ops.custom_call.emit(*operands, *outer, regions=(primal, forward, self.backward))
         return self.primal.rebuild(results)
 
 

@@ -235,3 +235,35 @@ def test_none_for_arguments_that_were_left_out() -> None:
         x.grad = shift.grad = None
         f().sum().backward()
         assert (x.grad.tolist(), shift.grad.tolist()) == ([4.0, 4.0], [1.0, 1.0])
+
+
+def test_forward_runs_once_and_what_rules_close_over_is_constant() -> None:
+    weight, calls = aj.tensor([2.0, 3.0], requires_grad=True), []
+
+    class Noisy(aj.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: aj.Tensor) -> aj.Tensor:
+            calls.append(ctx)
+            ctx.mask = (aj.rand(2) < 0.5).float()
+            return x * ctx.mask * weight
+
+        @staticmethod
+        def backward(ctx: Any, grad: aj.Tensor) -> aj.Tensor:
+            return grad * ctx.mask * weight
+
+    def step(x: aj.Tensor) -> aj.Tensor:
+        y = Noisy.apply(x)
+        y.sum().backward()
+        return y.detach()
+
+    x = aj.tensor([1.0, 1.0], requires_grad=True)
+    found = []
+    for f in (step, aj.compile(step)):
+        aj.manual_seed(0)
+        calls.clear()
+        for _ in range(4):
+            x.grad = None
+            found.append([f(x).tolist(), x.grad.tolist()])
+            assert weight.grad is None
+    assert found[:4] == found[4:]
+    assert len(calls) == 1

@@ -16,57 +16,50 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 
 
 class _Call:
-    """One call: what `custom_vjp` needs, made of `forward` and `backward`. Arrays outside, tensors inside."""
+    """One call. `forward` is run once, with all that it does besides; what follows it is a function of its arguments, of its results and
+    of other tensors in the context, that returns the results, and whose rule is `backward`."""
 
     def __init__(self, function: type[Function], args: tuple[Any, ...], wanted: tuple[int, ...]):
-        self.function, self.args, self.wanted = function, args, wanted
+        self.function, self.wanted, self.arguments = function, wanted, len(args)
         self.places = [place for place, arg in enumerate(args) if isinstance(arg, Tensor)]
         self.context = Context()
-        self.returned: list[Tensor] = []
-        self.rule = custom_vjp(self.primal)
+        self.context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
+        with no_grad():
+            returned = function.forward(self.context, *args)
+        self.several = isinstance(returned, tuple)
+        self.results: list[Tensor] = list(returned) if self.several else [returned]
+        self.saved, self.attributes = self.context.contents()
+        self.tensors = [*(args[place] for place in self.places), *self.results]
+        known = {id(tensor) for tensor in self.tensors}
+        others = [tensor for tensor in (*self.saved, *self.attributes.values()) if tensor is not None and id(tensor) not in known]
+        self.tensors += others
+        self.position = {id(tensor): index for index, tensor in reversed(list(enumerate(self.tensors)))}
+        self.rule = custom_vjp(self.primal, constant_closures=True)
         self.rule.defvjp(self.forward, self.backward)
 
-    def primal(self, *arrays: TracedArray) -> Any:
-        """The results."""
-        self.context = Context()
-        self.context.needs_input_grad = tuple(index in self.wanted for index in range(len(self.args)))
-        args = list(self.args)
-        for place, array in zip(self.places, arrays, strict=True):
-            args[place] = new_tensor(as_traced(array))
-        with no_grad():
-            returned = self.function.forward(self.context, *args)
-        self.returned = list(returned) if isinstance(returned, tuple) else [returned]
-        results = tuple(self.result(item) for item in self.returned)
-        return results if isinstance(returned, tuple) else results[0]
+    @property
+    def result_places(self) -> range:
+        """Where the results are among the tensors."""
+        return range(len(self.places), len(self.places) + len(self.results))
 
-    def result(self, item: Tensor) -> TracedArray:
-        array = traced(item)
-        return wrap(ops.stop_gradient(array.value), scalar=False) if self.context.is_constant(item) else array
+    def primal(self, *arrays: TracedArray) -> tuple[TracedArray, ...]:
+        return tuple(wrap(ops.stop_gradient(as_traced(arrays[place]).value), scalar=False) if self.context.is_constant(item)
+                     else arrays[place] for place, item in zip(self.result_places, self.results, strict=True))
 
     def forward(self, *arrays: TracedArray) -> Any:
-        """The results, which have the rule again, and the tensors in the context: those that were saved, and attributes."""
-        self.primal(*arrays)
-        context, returned = self.context, self.returned
+        """The results, which have the rule again, and the tensors as the backward rule sees them."""
         results = self.rule(*arrays)
-        self.context = context          # that of this order: `rule` was traced, with contexts of its own
-        known = {id(item): result for item, result in zip(returned, results if isinstance(results, tuple) else (results,), strict=True)}
-        saved, attributes = context.contents()
+        return results, (*arrays[:len(self.places)], *results, *arrays[len(self.places) + len(self.results):])
 
-        def content(tensor: Tensor) -> Any:
-            return traced(tensor) if id(tensor) not in known else known[id(tensor)]
-
-        return results, ([None if tensor is None else content(tensor) for tensor in saved],
-                         {name: content(tensor) for name, tensor in attributes.items()})
-
-    def backward(self, residuals: Any, cotangent: Any) -> Any:
-        """The cotangents of the tensors among the arguments."""
-        saved, attributes = residuals
-        self.context.save_for_backward(*(None if array is None else _active(array) for array in saved))
-        vars(self.context).update({name: _active(array) for name, array in attributes.items()})
-        given = cotangent if isinstance(cotangent, tuple) else (cotangent,)
+    def backward(self, tensors: tuple[Any, ...], cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The cotangents of the tensors: of those among the arguments."""
+        inner = [_active(array) for array in tensors]
+        self.context.save_for_backward(*(None if tensor is None else inner[self.position[id(tensor)]] for tensor in self.saved))
+        vars(self.context).update({name: inner[self.position[id(tensor)]] for name, tensor in self.attributes.items()})
         with enable_grad():
-            gradients = gradients_of(self.function, self.context, [_active(array) for array in given], len(self.args))
-        return tuple(None if gradients[place] is None or place not in self.wanted else traced(gradients[place]) for place in self.places)
+            gradients = gradients_of(self.function, self.context, [_active(array) for array in cotangents], self.arguments)
+        found = [None if gradients[place] is None or place not in self.wanted else traced(gradients[place]) for place in self.places]
+        return (*found, *(None for _ in self.tensors[len(found):]))
 
 
 def _active(array: Any) -> Tensor:
@@ -79,11 +72,12 @@ def _active(array: Any) -> Tensor:
 def _apply_traced(function: type[Function], args: tuple[Any, ...], wanted: tuple[int, ...]) -> Any:
     call = _Call(function, args, wanted)
 
-    def run(*args: Any) -> Any:
-        return call.rule(*(traced(args[place]) for place in call.places))
+    def run(*tensors: Any) -> Any:
+        return call.rule(*map(traced, tensors))
 
     run.__name__ = function.__name__
-    return apply_closed(run, args, {})
+    results = apply_closed(run, tuple(call.tensors), {})
+    return results if call.several else results[0]
 
 
 def install() -> None:
