@@ -11,6 +11,8 @@ from contextlib import contextmanager
 _lock = threading.Lock()
 _blocks: dict[int, int] = {}
 """How many blocks each thread is in."""
+_is_first = True
+"""Whether no block has ended yet."""
 
 
 @contextmanager
@@ -40,7 +42,18 @@ def no_collection() -> Iterator[None]:
                 if not _blocks[me]:
                     del _blocks[me]
                 if not _blocks:
+                    _age_what_was_made()
                     gc.enable()
+
+
+def _age_what_was_made() -> None:
+    """Count what the first block made, modules and tables for the most part, among the old objects: the collector would walk through it at
+    once, to find that it stays. Once only: who compiles all the time would never have old objects collected."""
+    global _is_first
+    if _is_first and not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()
+    _is_first = False
 
 
 def _after_fork() -> None:

@@ -56,7 +56,7 @@ def _sources(folder: str) -> list[tuple[str, int, int]]:
     found = []
     for entry in os.scandir(folder):
         if entry.is_dir():
-            found += _sources(entry.path)
+            found += _sources(entry.path) if entry.name != "__pycache__" else []
         elif entry.name.endswith(".py"):
             status = entry.stat()
             found.append((entry.path, status.st_size, status.st_mtime_ns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import adjit as aj
 from adjit.codegen import forks
 from adjit.ir.graph import Graph
 from adjit.passes.options import Options
+from adjit.runtime import collector as collector_module
 from adjit.runtime import compile_graph
 from adjit.runtime.collector import no_collection
 
@@ -43,6 +45,31 @@ def test_it_is_on_again_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), no_collection():
         raise ZeroDivisionError
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize(("is_first", "walks"), [(True, 0), (False, 1)], ids=["first", "later"])
+def test_what_the_first_block_makes_is_old_at_once(is_first: bool, walks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is still collected when it is garbage, as everything else."""
+    monkeypatch.setattr(collector_module, "_is_first", is_first)
+    runs: list[int] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            runs.append(info["generation"])
+
+    gc.collect()
+    gc.callbacks.append(count)
+    try:
+        with no_collection():
+            cycles: list[Any] = [[] for _ in range(2 * gc.get_threshold()[0])]
+            cycles.append(cycles)
+        more: list[Any] = [[] for _ in range(10)]
+        assert len(runs) == walks
+    finally:
+        gc.callbacks.remove(count)
+    assert gc.get_freeze_count() == 0
+    del cycles, more
+    assert gc.collect() > 2 * gc.get_threshold()[0]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
