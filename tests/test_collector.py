@@ -21,7 +21,8 @@ from adjit.runtime.collector import no_collection
 
 
 @pytest.fixture(autouse=True)
-def collector() -> Iterator[None]:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")     # programs on disk are not compiled
     yield
     gc.enable()
 
