@@ -17,6 +17,7 @@ from adjit.codegen.native.stack_size import STEP_BYTES, asked_bytes
 from adjit.codegen.native.subnormals import flushing_entry
 from adjit.codegen.target import TARGETS, host_targets
 from adjit.passes import pipeline
+from adjit.runtime import choices
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.stack import has_stack, stack_needed
 
@@ -37,6 +38,12 @@ def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, 
     assert done.stdout == "all well\n"
 
 
+@pytest.fixture
+def usual_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels are made for the same processor everywhere."""
+    monkeypatch.setattr(choices, "own_cache_bytes", lambda: 1 << 21)
+
+
 def in_panels() -> tuple[Any, tuple[np.ndarray, ...]]:
     """A compiled function that writes over its first argument, and needs some of the stack."""
     def step(w: Any, x: Any) -> Any:
@@ -53,6 +60,7 @@ def executable_of(function: Any) -> NativeExecutable:
     return found
 
 
+@pytest.mark.usefixtures("usual_cache")
 def test_without_any_stack_to_be_had_nothing_is_changed() -> None:
     function, (w, x) = in_panels()
     before = w.copy()
@@ -83,6 +91,7 @@ def test_what_a_thread_has_left() -> None:
     assert not has_stack(NEVER)
 
 
+@pytest.mark.usefixtures("usual_cache")
 def test_programs_say_what_they_need() -> None:
     small = executable_of(hot(lambda x: np.sin(x) * 2 + 1, np.arange(5.0)))
     assert small.code.artifact.stack_bytes < 2 * STEP_BYTES
