@@ -16,7 +16,8 @@ from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
 from adjit.ir import ops
-from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError
+from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.graph import Value
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
@@ -53,9 +54,17 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 
 def _make_leaf(self: Tensor, content: TracedArray) -> None:
     """In a trace, the memory remains that of what it was detached from, and derivatives taken of the whole graph later end here."""
+    def write(base: Value, value: Value) -> Value:
+        tensors = (box() for box in content.scope.root.boxes)
+        if any(isinstance(tensor, Tensor) and tensor.payload is content and _grad_fn(tensor) is not None for tensor in tensors):
+            raise UnsupportedError("a tensor is written to that was detached from a computed one, and requires grad: that would change the "
+                                   "other, which has a history", find_user_location(),
+                                   hint="write to memory of its own: x.detach().clone().requires_grad_()")
+        return value
+
     capture = current_capture()
     if capture is None or id(self) not in capture.entries:
-        self.payload = view_of(content, ops.stop_gradient, lambda base, value: value, content.steps)
+        self.payload = view_of(content, ops.stop_gradient, write, content.steps)
 
 
 def _is_leaf(self: Tensor) -> bool:

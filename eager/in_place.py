@@ -8,23 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager import functions_elementwise as elementwise
 from adjit.eager.apply import apply, emit, run_arrays
 from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.modes import modes
+from adjit.eager.names import raw
 from adjit.eager.node import Edge, Kept, Node, edge_of
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import copy_slices, root_of
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
-from adjit.ir.types import is_float
+from adjit.ir.graph import Graph, Value
+from adjit.ir.types import TensorType, is_float
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.source import find_user_location
 
 Function = Callable[..., Any]
 _NONE: dict[str, Any] = {}
+_ADDITIVE = (raw(np.add), raw(np.subtract), elementwise.add, elementwise.subtract, elementwise.addcmul, elementwise.addcdiv)
 
 
 def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE) -> Tensor:
@@ -52,7 +59,7 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     operands += call.constants
     scope = active_scope()
     if scope is not None and not scope.evaluates:
-        _write_traced(call, target, operands, scope)
+        _write_traced(call, target, operands, scope, function in _ADDITIVE)
     else:
         _write(call, target, operands)
     return target
@@ -115,16 +122,48 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     _connect(operation, target, operands, saved, None)
 
 
-def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope) -> None:
+def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope, is_additive: bool) -> None:
     operation = call.operation
     arrays = [traced(operand) for operand in operands]
     inputs = [array.value for array in arrays]
+    shifted = is_additive and not modes.grad and differentiable(target)
+    if shifted:     # the derivative of the old content is that of the new one, if what is added is a constant
+        inputs[1:] = [ops.stop_gradient(value) if is_float(value.type.dtype) else value for value in inputs[1:]]
     values = emit(operation, inputs, scope)
-    arrays[0].assign(values[0])
+    is_done = modes.grad or (shifted and not _is_leaf_of_trace(target))
+    arrays[0].assign(values[0] if is_done else written_without_gradient(target, inputs[0], values[0]))
     target._version[0] += 1
     if modes.grad:
         saved = [Kept((values if place.is_result else inputs)[place.index], None, 0) for place in operation.saved]
         _connect(operation, target, operands, saved, current_capture())
+
+
+def written_without_gradient(target: Tensor, old: Value, new: Value) -> Value:
+    """`new`, which is written over `old` while gradients are off, as derivatives that are taken of the whole graph later are to see it: a
+    constant where the tensor is a leaf of the trace; else it takes the place of the old content, whose derivative it keeps."""
+    if not differentiable(root_of(target)):
+        return new
+    if _is_leaf_of_trace(target):
+        return ops.stop_gradient(new)
+    (result,) = ops.custom_call.emit(old, new, regions=_replacement(old.type))
+    return result
+
+
+def _is_leaf_of_trace(target: Tensor) -> bool:
+    """Whether the memory is that of a leaf that was made in the trace, so that no derivative is taken with respect to it from outside."""
+    root, capture = root_of(target), current_capture()
+    return root._node is None and (capture is None or id(root) not in capture.entries)
+
+
+@functools.lru_cache(maxsize=256)
+def _replacement(type: TensorType) -> tuple[Graph, Graph, Graph]:
+    """Of a call that gives its second argument, and hands all cotangents to its first."""
+    old, new = Value(type, "old"), Value(type, "new")
+    graph, rule = Graph("replace", (old, new), (), (new,)), GraphBuilder("replace_backward")
+    cotangent = rule.param(type, "cotangent")
+    with emitting(rule):
+        backward = rule.build([cotangent, ops.full_like(cotangent, type.dtype.type(0).item())])
+    return graph, graph, backward
 
 
 def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: list[Kept], trace: object) -> None:

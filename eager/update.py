@@ -8,6 +8,7 @@ from typing import Any
 from adjit.eager.apply import emit, run_arrays
 from adjit.eager.call import describe, find_call
 from adjit.eager.capture import traced
+from adjit.eager.in_place import written_without_gradient
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import DTypeError, Role
@@ -41,8 +42,8 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
             places = [traced(operand) for operand in arrays]
             with scope.builder.at(role=Role.UPDATE):        # type: ignore[union-attr]
                 values = emit(call.operation, [place.value for place in places], scope)
-            for place, value in zip(places[:len(targets)], values, strict=True):
-                place.assign(value)
+                for target, place, value in zip(targets, places[:len(targets)], values, strict=True):
+                    place.assign(written_without_gradient(target, place.value, value))
         else:
             outs = run_arrays(call.operation, [operand.payload if isinstance(operand, Tensor) else operand for operand in arrays])
             for target, out in zip(targets, outs, strict=True):

@@ -9,7 +9,7 @@ import pytest
 
 import adjit as aj
 from adjit import nn
-from adjit.ir.errors import NonDifferentiableError, TraceError
+from adjit.ir.errors import NonDifferentiableError, TraceError, UnsupportedError
 
 
 def leaf(*values: float, requires_grad: bool = True) -> aj.Tensor:
@@ -196,7 +196,40 @@ def parameter(x: Any) -> Any:
     return (aj.nn.Parameter(x.detach().clone()) * x).sum()
 
 
-@pytest.mark.parametrize("function", [detached, computed_without_gradients, parameter])
+def descent(x: Any) -> Any:
+    w = aj.tensor([0.5, 1.0], requires_grad=True)
+    for _ in range(3):
+        (slope,) = aj.autograd.grad(((w - 1) ** 2 * x.detach()).sum(), w)
+        with aj.no_grad():
+            w -= 0.1 * slope
+    return (w * x).sum()
+
+
+def descent_of_a_copy(x: Any) -> Any:
+    w = (x * 0.5).detach().clone().requires_grad_()
+    (slope,) = aj.autograd.grad(((w - 1) ** 2 * x.detach()).sum(), w)
+    with aj.no_grad():
+        w.copy_(w - 0.1 * slope * x)
+    return (w * x).sum()
+
+
+def write_to_a_part(x: Any) -> Any:
+    w = aj.tensor([0.5, 1.0], requires_grad=True)
+    with aj.no_grad():
+        w[:1] -= x[1:]
+    return (w * x).sum()
+
+
+def write_to_what_was_computed(x: Any) -> Any:
+    y = x * 2
+    with aj.no_grad():
+        y += x
+        y[:1] += x[1:]
+    return (y * x).sum()
+
+
+@pytest.mark.parametrize("function", [detached, computed_without_gradients, parameter, descent, descent_of_a_copy, write_to_a_part,
+                                      write_to_what_was_computed])
 def test_leaves_made_within_a_function_end_the_graph(function: Any) -> None:
     """As in gradient penalties: what was detached requires grad again, and what it was detached from gets nothing through it."""
     expected, captured = aj.tensor([1.0, 2.0], requires_grad=True), aj.tensor([1.0, 2.0], requires_grad=True)
@@ -205,3 +238,30 @@ def test_leaves_made_within_a_function_end_the_graph(function: Any) -> None:
     assert captured.grad.tolist() == expected.grad.tolist()
     for slope in (aj.grad(function), aj.compile(aj.grad(function))):
         assert slope(expected.detach()).tolist() == expected.grad.tolist()
+
+
+def test_optimisers_of_leaves_made_within_a_function_end_the_graph() -> None:
+    def tuned(x: Any) -> Any:
+        w = aj.nn.Parameter(aj.tensor([0.5, 1.0]))
+        optimizer = aj.optim.SGD([w], lr=0.1)
+        for _ in range(2):
+            (w.grad,) = aj.autograd.grad(((w - 1) ** 2 * x.detach()).sum(), w)
+            optimizer.step()
+        return (w * x).sum()
+
+    expected, captured = aj.tensor([1.0, 2.0], requires_grad=True), aj.tensor([1.0, 2.0], requires_grad=True)
+    tuned(expected).backward()
+    aj.compile(tuned)(captured).backward()
+    assert captured.grad.tolist() == pytest.approx(expected.grad.tolist())
+
+
+def test_what_a_leaf_was_detached_from_is_not_written_to_behind_its_history() -> None:
+    def shared(x: Any) -> Any:
+        y = x * 1.0
+        z = y.detach().requires_grad_()
+        with aj.no_grad():
+            z += 1
+        return (y * z * x).sum()
+
+    with pytest.raises(UnsupportedError, match=r"(?s)has a history.*z \+= 1.*clone"):
+        aj.compile(shared)(aj.tensor([1.0, 2.0], requires_grad=True))
