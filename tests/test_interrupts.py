@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,14 @@ from adjit.ir.emitter import emitters
 from adjit.runtime import compile_graph
 from adjit.tracer.scope import active_scope, open_traces
 from adjit.tracer.trace import trace_function
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Processes that a shell runs in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def press() -> None:
@@ -94,6 +104,9 @@ def test_while_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finished == [1]
     monkeypatch.undo()
     np.testing.assert_allclose(function(np.ones(4)), np.sin(np.ones(4)) * 3)
+    for thread in threading.enumerate():
+        if thread.name == "adjit compiler":
+            thread.join()
     assert not _guard.inside
 
 
@@ -121,15 +134,21 @@ OUTSIDE = np.ones(())
 
 
 def test_anywhere_in_a_trace() -> None:
-    """As Python delivers it: after any call, and at the beginning of any function."""
+    """As Python delivers it: after any call, and at the beginning of any function; but not within what the collector frees of others, whose
+    locks would stay locked."""
     x = np.ones(3)
     event = 0
-    while True:
-        event += 1 + event // 60        # at every one of the first, which enter
-        came = interrupted_at(event, x)
-        assert active_scope() is None, event
-        assert emitters() == [], event
-        assert open_traces.value == 0, event
-        if not came:
-            break
+    gc.collect()
+    gc.disable()
+    try:
+        while True:
+            event += 1 + event // 60        # at every one of the first, which enter
+            came = interrupted_at(event, x)
+            assert active_scope() is None, event
+            assert emitters() == [], event
+            assert open_traces.value == 0, event
+            if not came:
+                break
+    finally:
+        gc.enable()
     assert event > 300
