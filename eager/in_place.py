@@ -20,8 +20,6 @@ from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import copy_slices, root_of
 from adjit.ir import ops
-from adjit.ir.builder import GraphBuilder
-from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.types import TensorType, is_float
@@ -143,8 +141,9 @@ def written_without_gradient(target: Tensor, old: Value, new: Value) -> Value:
     constant where the tensor is a leaf of the trace; else it takes the place of the old content, whose derivative it keeps."""
     if not differentiable(root_of(target)):
         return new
+    new = ops.stop_gradient(new)
     if _is_leaf_of_trace(target):
-        return ops.stop_gradient(new)
+        return new
     (result,) = ops.custom_call.emit(old, new, regions=_replacement(old.type))
     return result
 
@@ -158,12 +157,9 @@ def _is_leaf_of_trace(target: Tensor) -> bool:
 @functools.lru_cache(maxsize=256)
 def _replacement(type: TensorType) -> tuple[Graph, Graph, Graph]:
     """Of a call that gives its second argument, and hands all cotangents to its first."""
-    old, new = Value(type, "old"), Value(type, "new")
-    graph, rule = Graph("replace", (old, new), (), (new,)), GraphBuilder("replace_backward")
-    cotangent = rule.param(type, "cotangent")
-    with emitting(rule):
-        backward = rule.build([cotangent, ops.full_like(cotangent, type.dtype.type(0).item())])
-    return graph, graph, backward
+    old, new, cotangent = (Value(type, name) for name in ("old", "new", "cotangent"))
+    graph = Graph("replace", (old, new), (), (new,))
+    return graph, graph, Graph("replace_backward", (cotangent,), (), (cotangent,))
 
 
 def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: list[Kept], trace: object) -> None:
