@@ -101,3 +101,38 @@ def test_programs_do_what_they_do_in_pytorch(shapes: list[int], program: list[In
         assert (mine.grad is None) == (other.grad is None)
         if mine.grad is not None:
             np.testing.assert_allclose(mine.grad.numpy(), other.grad.numpy(), rtol=1e-7, atol=1e-10)
+
+
+WRITING = st.lists(st.tuples(st.sampled_from([0, 2, 2, 4, 5, 5, 6, 7, 7, 8, 9, 9, 9]), NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=8)
+
+
+@SETTINGS
+@given(SHAPES, WRITING, NUMBERS, st.integers(1, 5))
+def test_captured_programs_have_the_gradients_of_eager_ones(shapes: list[int], program: list[Instruction], seed: int, count: int) -> None:
+    """Writes with and without gradients, views and what is detached, within a compiled function whose result is differentiated outside.
+
+    A capture may refuse what eager tensors do; it does not do something else.
+    """
+    program = [instruction for instruction in program if instruction[0] % 10 != 8 or instruction[3] % 4 != 3]     # no sizes made of values
+    arrays = contents(shapes, seed)
+    expected, result = execute(arrays, program, count)
+    assume(not any(expected.errors) and result.requires_grad and np.isfinite(result.item()))
+
+    def captured(*leaves: Any) -> Any:
+        run = Run(aj, list(leaves))
+        for instruction in program:
+            step(run, instruction)
+        assume(not any(run.errors))
+        return total(run, count)
+
+    found = start(aj, arrays)
+    try:
+        result.backward()
+        value = aj.compile(captured, backend="interpret")(*found.tensors)
+        value.backward()
+    except (aj.errors.InPlaceError, aj.errors.NonDifferentiableError, aj.errors.UnsupportedError):
+        assume(False)
+    np.testing.assert_allclose(value.item(), result.item(), rtol=1e-9, atol=1e-10)
+    for mine, other in zip(found.tensors, expected.tensors, strict=False):
+        ours, theirs = (np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy() for leaf in (mine, other))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
