@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from adjit.codegen.forks import no_fork
 from adjit.ir.dataclass import dataclass
 
 
@@ -66,7 +67,8 @@ NEON = Target("neon", 16, 32, True, ("neon",), "aarch64-unknown-linux-gnu")
 @cache
 def host_targets() -> tuple[Target, ...]:
     """The targets whose code this process can run, the best first; none where it is no x86-64 process."""
-    import llvmlite.binding as llvm
+    with no_fork():     # a child that is forked in the midst of an import waits for its end for ever
+        import llvmlite.binding as llvm
 
     if not llvm.get_process_triple().startswith("x86_64"):
         return ()

@@ -340,5 +340,6 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
 def make_compiled(fun: Callable[..., Any], choices: Choices) -> CompiledFunction:
     """`fun` compiled, as an object whose calls may go to the native entry."""
-    kind: type[CompiledFunction] = callable_type(CompiledFunction) if choices.backend == "native" else CompiledFunction
+    with no_fork():     # the first one imports: a child that is forked in the midst of that waits for its end for ever
+        kind: type[CompiledFunction] = callable_type(CompiledFunction) if choices.backend == "native" else CompiledFunction
     return kind(fun, choices)
