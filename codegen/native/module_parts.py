@@ -68,12 +68,14 @@ def split_module(text: str, count: int, made: Collection[str] = ()) -> list[Modu
     own = [name for name in functions if name not in made]
     glue = [name for name in own if functions[name].is_glue]
     glue = glue if len(glue) >= LEAST_GLUE else []
-    parts = _of_equal_cost({name: functions[name].cost for name in own if name not in glue}, count)
+    alone = set(glue)
+    parts = _of_equal_cost({name: functions[name].cost for name in own if name not in alone}, count)
     needs = [_needs(part, functions, constants) for part in (*parts, glue)]
     shared = {name for part, need in zip((*parts, glue), needs, strict=True) for name in need.keys() & functions.keys() - set(part)}
     modules = []
     for part, need in zip((*parts, glue), needs, strict=True):
-        others = [declaration(functions[name].text) for name in need if name in functions and name not in part]
+        inside = set(part)
+        others = [declaration(functions[name].text) for name in need if name in functions and name not in inside]
         there = [constants[name].text for name in need if name in constants]
         bodies = [hidden(functions[name].text) if name in shared else functions[name].text for name in part]
         if bodies:
