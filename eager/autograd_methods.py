@@ -54,9 +54,11 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 
 def _make_leaf(self: Tensor, content: TracedArray) -> None:
     """In a trace, the memory remains that of what it was detached from, and derivatives taken of the whole graph later end here."""
+    source = self._detached_from or (lambda: None)
+
     def write(base: Value, value: Value) -> Value:
-        tensors = (box() for box in content.scope.root.boxes)
-        if any(isinstance(tensor, Tensor) and tensor.payload is content and _grad_fn(tensor) is not None for tensor in tensors):
+        other = source()
+        if other is not None and _grad_fn(other) is not None:
             raise UnsupportedError("a tensor is written to that was detached from a computed one, and requires grad: that would change the "
                                    "other, which has a history", find_user_location(),
                                    hint="write to memory of its own: x.detach().clone().requires_grad_()")
@@ -106,6 +108,8 @@ def _detach(self: Tensor) -> Tensor:
     payload = self.payload
     made = new_tensor(payload)
     made._version = self._version
+    if isinstance(payload, TracedArray):
+        made._detached_from = weakref.ref(self) if self._requires_grad else self._detached_from
     return made
 
 
