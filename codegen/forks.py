@@ -2,14 +2,20 @@
 
     with no_fork():
         ...     # what takes locks, for long
+
+There is no lock in here that Ctrl-C could leave locked: who is inside is a dictionary to which each thread writes what is its own, and who
+has to wait, which is rare, looks again and again. A thread is inside before it looks whether another one forks, and that one says that it
+forks before it looks who is inside: one of the two sees the other.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -18,53 +24,26 @@ from adjit.codegen.interrupts import no_interrupt
 PATIENCE = 10.0
 """Seconds that a fork waits: whoever has not come out by then may be waiting for the thread that forks."""
 
+MOMENT = 0.001
+"""Seconds between two looks."""
+
 
 class _Guard:
-    """Counts who is inside, thread by thread, and keeps others out while a thread forks."""
+    """Who is inside, with the number of blocks, and which threads fork."""
 
     def __init__(self) -> None:
+        self.places = itertools.count(1)
         self.renew()
 
     def renew(self) -> None:
-        self.changed = threading.Condition()
         self.inside: dict[int, int] = {}
-        self.reserved = 0
-        self.forking = 0
+        self.forking: set[int] = set()
         self.locked: Any = None
-
-    def enter(self) -> None:
-        me = threading.get_ident()
-        with self.changed:
-            self.changed.wait_for(lambda: not self.forking or me in self.inside, PATIENCE)
-            self.inside[me] = self.inside.get(me, 0) + 1
-
-    def reserve(self) -> int:
-        with self.changed:
-            self.reserved += 1
-            self.inside[-self.reserved] = 1     # no thread has a negative number
-            return -self.reserved
-
-    def take(self, place: int) -> None:
-        me = threading.get_ident()
-        with self.changed:
-            self.inside.pop(place, None)        # not there in a child that was forked meanwhile
-            self.inside[me] = self.inside.get(me, 0) + 1
-
-    def leave(self) -> None:
-        me = threading.get_ident()
-        with self.changed:
-            left = self.inside.get(me, 1) - 1
-            if left:
-                self.inside[me] = left
-            else:
-                self.inside.pop(me, None)       # not there in a child that was forked inside
-                self.changed.notify_all()
 
     def before_fork(self) -> None:
         me = threading.get_ident()
-        with self.changed:
-            self.forking += 1
-            self.changed.wait_for(lambda: self.inside.keys() <= {me}, PATIENCE)
+        self.forking.add(me)
+        _wait(lambda: all(thread == me for thread in tuple(self.inside)))
         lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)     # of every call of llvmlite's
         lock = getattr(lock, "_lock", None)
         if lock is not None and lock.acquire(timeout=PATIENCE):
@@ -74,9 +53,7 @@ class _Guard:
         lock, self.locked = self.locked, None
         if lock is not None:
             lock.release()
-        with self.changed:
-            self.forking -= 1
-            self.changed.notify_all()
+        self.forking.discard(threading.get_ident())
 
     def after_in_child(self) -> None:
         lock = self.locked
@@ -90,16 +67,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_guard.before_fork, after_in_parent=_guard.after_in_parent, after_in_child=_guard.after_in_child)
 
 
-@contextmanager
-def no_fork() -> Iterator[None]:
+def no_fork() -> AbstractContextManager[None]:
     """Within the block, forks of other threads wait for its end, for at most some seconds."""
-    with no_interrupt():
-        _guard.enter()
-    try:
-        yield
-    finally:
-        with no_interrupt():
-            _guard.leave()
+    return _block(_guard.inside)
 
 
 def no_fork_elsewhere() -> AbstractContextManager[None]:
@@ -107,13 +77,41 @@ def no_fork_elsewhere() -> AbstractContextManager[None]:
 
     A thread that asked for itself would wait for a fork that waits for the one that started it, and may in turn wait for this thread.
     """
-    place = _guard.reserve()
+    inside, place = _guard.inside, -next(_guard.places)         # no thread has a negative number
+    inside[place] = 1
+    return _block(inside, place)
 
-    @contextmanager
-    def block() -> Iterator[None]:
-        _guard.take(place)
-        try:
-            yield
-        finally:
-            _guard.leave()
-    return block()
+
+@contextmanager
+def _block(inside: dict[int, int], place: int | None = None) -> Iterator[None]:
+    """Be one of those inside, in the `place` that was kept. A child that is forked meanwhile has another dictionary."""
+    me = threading.get_ident()
+    blocks = inside.get(me, 0)
+    try:
+        if place is None and not blocks:
+            with no_interrupt():
+                _wait(lambda: _goes_in(inside, me))
+        inside[me] = blocks + 1
+        if place is not None:
+            del inside[place]
+        yield
+    finally:
+        inside[me] = blocks
+        if not blocks:
+            del inside[me]
+
+
+def _goes_in(inside: dict[int, int], me: int) -> bool:
+    """Go inside, unless another thread forks."""
+    inside[me] = 1
+    if _guard.forking <= {me}:
+        return True
+    del inside[me]
+    return False
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    """Until it holds, at the most for as long as there is patience."""
+    end = time.monotonic() + PATIENCE
+    while not condition() and time.monotonic() < end:
+        time.sleep(MOMENT)

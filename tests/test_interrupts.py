@@ -147,6 +147,7 @@ def test_anywhere_in_a_trace() -> None:
             assert active_scope() is None, event
             assert emitters() == [], event
             assert open_traces.value == 0, event
+            assert not _guard.inside, event
             if not came:
                 break
     finally:

@@ -102,8 +102,9 @@ def step(name: str) -> LoadedKernel:
 def launch(pool: Pool, name: str, tasks: int, counts: np.ndarray, argument: int = 0) -> int:
     """The answer of one launch. Python's lock is not held while it runs."""
     places = (ctypes.c_int64 * 2)(counts.ctypes.data, argument)
+    code = step(name)       # stays loaded meanwhile: of threads that make it at the same time, one has it kept
     function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(pool.launch)
-    return function(pool.address, step(name).address, ctypes.addressof(places), tasks)
+    return function(pool.address, code.address, ctypes.addressof(places), tasks)
 
 
 def workers() -> set[int]:
