@@ -41,9 +41,8 @@ class _Guard:
         self.locked: Any = None
 
     def before_fork(self) -> None:
-        me = threading.get_ident()
-        self.forking.add(me)
-        _wait(lambda: all(thread == me for thread in tuple(self.inside)))
+        self.forking.add(threading.get_ident())
+        _wait(lambda: not others_inside())
         lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)     # of every call of llvmlite's
         lock = getattr(lock, "_lock", None)
         if lock is not None and lock.acquire(timeout=PATIENCE):
@@ -80,6 +79,11 @@ def no_fork_elsewhere() -> AbstractContextManager[None]:
     inside, place = _guard.inside, -next(_guard.places)         # no thread has a negative number
     inside[place] = 1
     return _block(inside, place)
+
+
+def others_inside() -> bool:
+    """Whether other threads are in such blocks now: something is compiled, or looked for."""
+    return any(thread != threading.get_ident() for thread in tuple(_guard.inside))
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -75,11 +74,10 @@ def emit_object(text: str, target: Target, verify: bool = False, promote: bool =
         return _emit(Module(text), target, verify, promote)
 
 
-def begin(target: Target) -> None:
-    """Have another thread go through LLVM, where nobody has: the first module of a process takes 3 ms more than it would later."""
+def warm_up(target: Target) -> None:
+    """Go through LLVM once: the first module of a process takes 3 ms more than it would later."""
     if (target, True) not in _machines:
-        with suppress(RuntimeError):        # no thread to be had
-            threading.Thread(target=lambda: emit_object("define void @begin() {\n  ret void\n}\n", target), name="adjit compiler").start()
+        emit_object("define void @begin() {\n  ret void\n}\n", target)
 
 
 def _emit(module: Module, target: Target, verify: bool, promote: bool = False) -> bytes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from adjit.codegen.forks import no_fork
 from adjit.codegen.interrupts import no_interrupt
+from adjit.ir.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
@@ -17,13 +18,18 @@ from adjit.passes.panels.split_into_panels import split_into_panels
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime.backends import make_executable
 from adjit.runtime.collector import no_collection
-from adjit.runtime.native.code import begin_early, native_target
+from adjit.runtime.native.code import native_target
 from adjit.runtime.native.early_kernels import EARLY_KERNELS
 from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.native.threads import TEAM_CODE
+from adjit.runtime.preparation import PREPARATION
 from adjit.runtime.warm_start import find_program, keep_program, program_key
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
+
+LARGE = 1_000_000_000
+"""Operations of a graph whose first call is certain to wait for the thread pool, which is made while the passes run."""
 
 
 class DeferredPipeline:
@@ -89,12 +95,13 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         target = native_target()
         key = program_key(graph, [step.name for step in passes], options, target)
         code = find_program(key)
+        PREPARATION.tell(wanted=code is None)
         if code is not None:
             pipeline = DeferredPipeline(run_passes)
             executable = NativeExecutable(code, lambda: pipeline.final, threads)
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
-        if threads > 1:
-            begin_early(graph, target)
+        if threads > 1 and cost_of(graph).operations >= LARGE:
+            TEAM_CODE.start()
     result = run_passes(start_kernels) if key and threads > 1 else run_passes()
     passed = time.perf_counter()
     made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals)

@@ -20,8 +20,10 @@ from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
+from adjit.runtime.cores import usable_cores
 from adjit.runtime.native.entry import activate, callable_type, entry_is_ready
 from adjit.runtime.pickled_functions import has_name, make_anew, restore
+from adjit.runtime.preparation import PREPARATION
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
 from adjit.tracer.box import ByReference
@@ -340,6 +342,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
 def make_compiled(fun: Callable[..., Any], choices: Choices) -> CompiledFunction:
     """`fun` compiled, as an object whose calls may go to the native entry."""
+    if choices.backend != "native":
+        return CompiledFunction(fun, choices)
     with no_fork():     # the first one imports: a child that is forked in the midst of that waits for its end for ever
-        kind: type[CompiledFunction] = callable_type(CompiledFunction) if choices.backend == "native" else CompiledFunction
+        kind: type[CompiledFunction] = callable_type(CompiledFunction)
+        if choices.threads != 1 and usable_cores() > 1:
+            PREPARATION.start()
     return kind(fun, choices)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from adjit.codegen.link import CompiledObject, LoadedKernel
 from adjit.codegen.native.artifact import Artifact
-from adjit.codegen.object_code import begin
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
-from adjit.ir.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
@@ -26,9 +24,6 @@ else:
 
 LONG_NANOSECONDS = 15e6
 """Estimated work from which the first call of a program waits for the thread pool, which takes LLVM as long as a small program does."""
-
-LARGE = 1_000_000_000
-"""Operations of a graph that is certain to be as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +54,6 @@ def native_target() -> Target:
         names = ", ".join(t.name for t in host_targets()) or "none of them"
         raise ValueError(f"environment variable {settings.TARGET.variable}={name!r}: this processor has {names}")
     return target
-
-
-def begin_early(graph: Graph, target: Target) -> None:
-    """While the passes run over a traced graph, have another thread do what its first call would wait for: make the thread pool, where
-    the graph is that large, else begin with LLVM.
-    """
-    if cost_of(graph).operations >= LARGE:
-        TEAM_CODE.start()
-    else:
-        begin(target)
 
 
 def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1,

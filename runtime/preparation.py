@@ -1,0 +1,61 @@
+"""What first calls take whatever the function is: done by a thread of its own from the first `compile` on, while the caller goes on.
+
+The caller comes first: from the beginning of a first call the thread waits, for the program may be on disk, and nothing is to be compiled.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+
+from adjit.codegen.forks import no_fork, others_inside
+from adjit.codegen.object_code import warm_up
+from adjit.runtime.native.code import native_target
+from adjit.runtime.warm_start import compiler_source
+
+MOMENT = 0.001
+"""Seconds between two looks whether a first call is under way."""
+
+COMPILER = tuple(f"adjit.codegen.{name}" for name in (
+    "native.forms", "native.compile_program", "native.kernels.scalar_templates", "native.kernels.writer", "native.kernels.fused",
+    "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.products", "native.product_kernels",
+    "native.finished_products", "vector_math.hyperbolic"))
+"""Modules that only compiling needs, and most programs do; each imports what is its own part of a millisecond or two."""
+
+
+class Preparation:
+    """Of this process, once. What is still to come when it is needed is done by those who need it."""
+
+    def __init__(self) -> None:
+        self._started = False
+        self._wanted: bool | None = None        # nobody knows yet
+
+    def start(self) -> None:
+        """Have a thread begin, unless one has."""
+        if not self._started:
+            self._started = True
+            with suppress(RuntimeError):        # no thread to be had
+                threading.Thread(target=self._prepare, name="adjit compiler preparation").start()
+
+    def tell(self, wanted: bool) -> None:
+        """Whether a program has to be compiled: else it was on disk, and others will be, as it seems."""
+        self._wanted = wanted
+
+    def _prepare(self) -> None:
+        steps: list[Callable[[], object]] = [
+            compiler_source, *(partial(import_module, name) for name in COMPILER), lambda: warm_up(native_target())]
+        with suppress(Exception):       # which those will see who need it
+            for step in steps:
+                while self._wanted is None and others_inside():
+                    time.sleep(MOMENT)
+                if self._wanted is False:
+                    return
+                with no_fork():
+                    step()
+
+
+PREPARATION = Preparation()

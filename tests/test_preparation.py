@@ -1,0 +1,72 @@
+"""What is prepared for first calls, beside them: when, and when not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from adjit.codegen.forks import no_fork
+from adjit.runtime import preparation
+from adjit.runtime.native.code import native_is_supported
+from adjit.runtime.preparation import COMPILER, Preparation
+
+pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was prepared."""
+    found: list[str] = []
+    monkeypatch.setattr(preparation, "compiler_source", lambda: found.append("source"))
+    monkeypatch.setattr(preparation, "import_module", found.append)
+    monkeypatch.setattr(preparation, "warm_up", lambda target: found.append("LLVM"))
+    return found
+
+
+EVERYTHING = ["source", *COMPILER, "LLVM"]
+
+
+def started() -> tuple[Preparation, threading.Thread]:
+    before = set(threading.enumerate())
+    prepared = Preparation()
+    prepared.start()
+    prepared.start()
+    (thread,) = {thread for thread in threading.enumerate() if thread.name == "adjit compiler preparation"} - before
+    return prepared, thread
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_it_waits_until_a_first_call_knows(done: list[str], wanted: bool) -> None:
+    with no_fork():     # as first calls are
+        prepared, thread = started()
+        time.sleep(0.02)
+        assert done == []
+        prepared.tell(wanted)
+        thread.join(60)
+    assert not thread.is_alive()
+    assert done == (EVERYTHING if wanted else [])
+
+
+def test_first_calls_find_it_done() -> None:
+    """The modules there are what programs take, and nothing but rarer ops' modules is left; in a process that compiles nothing else."""
+    script = """
+import sys, threading
+import numpy as np
+import adjit as aj
+
+loss = lambda w, x: np.sum(np.log(np.exp(-np.tanh(x @ w)) + 1))
+step = aj.compile(aj.value_and_grad(loss), backend="native", threads=2)
+for thread in threading.enumerate():
+    if thread.name == "adjit compiler preparation":
+        thread.join()
+before = set(sys.modules)
+step(np.ones((64, 64)), np.ones((64, 64)))
+print(*(name for name in sys.modules if name not in before and name.startswith("adjit.codegen")))
+"""
+    command = ["env", "ADJIT_CACHE_SIZE=0", "ADJIT_VERIFY=", sys.executable, "-c", script]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
