@@ -19,6 +19,8 @@ from adjit.ir.verifier import Stage, verify
 from adjit.passes.derivatives.choose_saved_values import saved_values
 from adjit.passes.options import Options
 from adjit.passes.panels import made_again
+from adjit.passes.panels.gain import may_gain
+from adjit.passes.panels.groups import Uses
 from adjit.passes.panels.split_into_panels import split_into_panels
 from adjit.passes.pipeline import LOWER, PIPELINE, STACK_BYTES, run_pipeline
 from adjit.runtime import choices
@@ -136,6 +138,18 @@ def test_nothing_is_gathered_without_a_cache_size_or_gain() -> None:
     graph, _ = optimized("perceptron", gradient=True)
     assert split_into_panels(graph, Options()) is graph
     assert split_into_panels(graph, Options(cache_bytes=1 << 24)) is graph
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_not_looked_at_gains_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, _ = optimized(name, gradient=True)
+    sizes = [1 << power for power in range(10, 30)]
+    worth_a_look = {size: may_gain(Uses(graph), size) for size in sizes}
+    assert worth_a_look[sizes[0]]
+    assert not worth_a_look[sizes[-1]]
+    monkeypatch.setattr("adjit.passes.panels.split_into_panels.may_gain", lambda *_: True)
+    for size in sizes:
+        assert worth_a_look[size] or split_into_panels(graph, Options(cache_bytes=size)) is graph
 
 
 def test_updates_of_parameters_stay_outside() -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Value
-from adjit.passes.panels.groups import VIEWS, Group, PanelGroups
+from adjit.passes.panels.groups import VIEWS, Group, PanelGroups, Uses
 from adjit.passes.panels.rules import batches_before
 
 RUN_BYTES = 1 << 15
 """What a core moves while it would wait for the others between two runs of a loop."""
+
+
+def may_gain(uses: Uses, cache_bytes: int) -> bool:
+    """Whether any group of any panels of the graph could gain something: small programs have nothing to look for."""
+    made = sum(value.type.nbytes for value in uses.stored if value in uses.maker)
+    runs = sum(int(op.attrs["length"]) for op in uses.graph.ops if op.name == "scan")
+    return 2.0 * made + RUN_BYTES * runs >= cache_bytes
 
 
 def panel_gain(groups: PanelGroups, group: Group, cache_bytes: int) -> float:

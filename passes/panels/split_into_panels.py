@@ -45,7 +45,7 @@ from adjit.ir.types import TensorType
 from adjit.passes.options import Options
 from adjit.passes.panels.axes import Axes, batch_axes, loop_axes
 from adjit.passes.panels.cuts import PanelCuts
-from adjit.passes.panels.gain import panel_gain, peak_bytes
+from adjit.passes.panels.gain import may_gain, panel_gain, peak_bytes
 from adjit.passes.panels.groups import FEWEST_ROWS, VIEWS, Group, PanelGroups, Uses, has_products
 from adjit.passes.panels.made_again import made_again
 from adjit.passes.panels.region import PanelRegion
@@ -73,6 +73,8 @@ def _split_loops(graph: Graph, cache_bytes: int) -> Graph:
     if not any(op.name == "scan" and has_products(op) for op in graph.ops):
         return graph
     uses = Uses(graph)
+    if not may_gain(uses, cache_bytes):
+        return graph
     for axes in loop_axes(graph, FEWEST_PANELS * FEWEST_ROWS):
         cuts = PanelCuts(graph, axes, uses.maker)
         for count in range(FEWEST_PANELS, min(MOST_PANELS, axes.batch // FEWEST_ROWS) + 1):
@@ -90,6 +92,8 @@ def _split(graph: Graph, cache_bytes: int, least_rank: int) -> Graph:
     if not any(op.definition.kind is Kind.CONTRACTION for op in graph.ops):
         return graph
     uses = Uses(graph)
+    if not may_gain(uses, cache_bytes):
+        return graph
     for axes in batch_axes(graph, least_rank):
         lengths = _lengths(graph, axes, least_rank)
         if not lengths:
