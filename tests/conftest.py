@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import pytest
+from compiler_threads import wait_for_compilers
+from hypothesis import HealthCheck, settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected halves of golden files with what comes out now")
     parser.addoption("--exhaustive", action="store_true",
                      help="what takes minutes: all ops under valgrind, thousands of programs, functions at every float32")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The same examples every time, however slow the machine; others with `--exhaustive`."""
+    settings.register_profile("adjit", derandomize=not config.getoption("--exhaustive"), deadline=None,
+                              suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("adjit")
+
+
+@pytest.fixture(autouse=True)
+def nothing_under_way() -> None:
+    """A test begins when what the tests before it have left to other threads is done."""
+    wait_for_compilers()
 
 
 @pytest.fixture

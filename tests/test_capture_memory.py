@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import tracemalloc
 import weakref
 from typing import Any
 
 import numpy as np
 import pytest
+from compiler_threads import wait_for_compilers
 from training import train_step
 
 import adjit as aj
@@ -107,9 +107,7 @@ def test_a_steady_step_allocates_results_and_gradients_only() -> None:
     model, optimizer, x, y = setting(width)
     for _ in range(3):
         step(model, optimizer, x, y)
-        for thread in threading.enumerate():
-            if thread.name == "adjit compiler":     # makes what later calls use, and allocates meanwhile
-                thread.join()
+        wait_for_compilers()
     places = [tensor.numpy(force=True).ctypes.data for tensor in model.parameters()]
     places += [tensor.numpy(force=True).ctypes.data for known in optimizer.state.values() for tensor in known.values()]
     gradients = sum(parameter.grad.numpy().nbytes for parameter in model.parameters())

@@ -295,6 +295,7 @@ class Model:
 def test_methods() -> None:
     one, two = Model(2.0), Model(3.0)
     x = np.arange(3.0)
+    Model.scaled.clear_cache()
     assert one.scaled(x).tolist() == [0, 2, 4]
     assert two.scaled(x).tolist() == [0, 3, 6]
     assert one.scaled(x).tolist() == [0, 2, 4]

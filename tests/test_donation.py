@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backends import BACKENDS
+from compiler_threads import wait_for_compilers
 
 from adjit import optim
 from adjit.ir.errors import DonationError
@@ -215,9 +215,7 @@ def check_steady_state(step: Callable[[], Any], by_hand: Callable[[], Any], smal
     """Calls of `step` keep no array and need less than the `smallest` array of the computation; `by_hand` shows that arrays are seen."""
     for _ in range(5):
         step()
-        for thread in threading.enumerate():
-            if thread.name == "adjit compiler":     # makes what later calls use, and allocates meanwhile
-                thread.join()
+        wait_for_compilers()
     tracemalloc.start()
     try:
         before = live_array_bytes()

@@ -170,16 +170,14 @@ def test_a_program_in_parts_has_the_bits_of_one_in_one_piece(planned: Graph, tex
 
 def test_the_thread_pool_is_made_from_the_second_call_on() -> None:
     script = """
-        import threading
         import numpy as np, adjit as aj
         from adjit.runtime.native.threads import TEAM_CODE
+        from compiler_threads import wait_for_compilers
         def loaded_after(size, calls):
             f = aj.compile(lambda x: np.tanh(x) * 2 + np.exp(-x * x), backend="native", threads=2)
             for _ in range(calls):
                 f(np.ones(size))
-            for thread in threading.enumerate():
-                if thread.name == "adjit compiler":
-                    thread.join()
+            wait_for_compilers()
             return TEAM_CODE.loaded is not None
         print(loaded_after(10, 2), loaded_after(100_000, 1), loaded_after(100_000, 2))
     """
@@ -260,6 +258,7 @@ def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread
         import threading, time
         import numpy as np, adjit as aj
         from adjit.codegen.native.entry import compile_entry as entry
+        from compiler_threads import wait_for_compilers
         compile_entry, made_by = entry.compile_entry, []
         def noted(text):
             made_by.append(threading.get_ident())
@@ -274,6 +273,7 @@ def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread
         else:
             raise AssertionError("the entry never ran")
         assert len(made_by) == 1
+        wait_for_compilers()
         print(made_by[0] == threading.get_ident(), threading.active_count())
     """
     assert run(script, ADJIT_THREADS=threads) == f"{threads == '1'} 1"
@@ -292,7 +292,7 @@ def test_a_process_may_end_while_the_entry_is_compiled() -> None:
 def run(script: str, **environment: str) -> str:
     """What a process prints that compiles everything anew; what it says besides is an error."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=200,
-                          env={**os.environ, "ADJIT_CACHE_SIZE": "0", **environment})
+                          env={**os.environ, "ADJIT_CACHE_SIZE": "0", "PYTHONPATH": str(Path(__file__).parent), **environment})
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 

@@ -294,13 +294,16 @@ def test_without_threads_the_caller_does_all() -> None:
     """In a process that may not start any."""
     script = """
 import resource, sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import test_native_threads as t
+from adjit.codegen.native.thread_pool import STACK_BYTES
 from adjit.runtime.native import threads as native_threads
 pool = native_threads.pool_for(4)
 t.step("count")
-resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))      # no room for a stack
+there = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (there + STACK_BYTES // 2,) * 2)     # no room for a stack
 assert all(t.all_once(pool, tasks) for tasks in (1, 2, 100, 100))
 assert not t.workers()
 """

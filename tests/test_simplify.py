@@ -127,7 +127,7 @@ def test_time_grows_with_the_number_of_ops() -> None:
     calls = ("negative %a{}", "reshape %a{} {{shape=(4,)}}")
     lines = [f"  %a{i + 1}: f32[4] = {calls[i % 2].format(i)}" for i in range(20_000)]
     graph = parse("graph @f(%a0: f32[4]) {\n" + "\n".join(lines) + "\n  return %a20000\n}")
-    begun = time.perf_counter()
+    begun = time.thread_time()
     out = simplify(graph, Options())
-    assert time.perf_counter() - begun < 10
+    assert time.thread_time() - begun < 10
     assert out.results == graph.params
