@@ -12,12 +12,12 @@ from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
+from adjit.eager.in_place import in_the_place_of
 from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
 from adjit.ir import ops
-from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
-from adjit.ir.graph import Value
+from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
@@ -47,26 +47,25 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         raise NonDifferentiableError("requires_grad of a tensor that was computed cannot be switched off", find_user_location(),
                                      hint="use x.detach()")
     if self._node is None:
-        if value and not self._requires_grad and isinstance(self.payload, TracedArray):
-            _make_leaf(self, self.payload)
+        if value and not self._requires_grad:
+            _make_leaf(self)
         self._requires_grad = value
 
 
-def _make_leaf(self: Tensor, content: TracedArray) -> None:
-    """In a trace, the memory remains that of what it was detached from, and derivatives taken of the whole graph later end here."""
-    source = self._detached_from or (lambda: None)
-
-    def write(base: Value, value: Value) -> Value:
-        other = source()
-        if other is not None and _grad_fn(other) is not None:
-            raise UnsupportedError("a tensor is written to that was detached from a computed one, and requires grad: that would change the "
-                                   "other, which has a history", find_user_location(),
-                                   hint="write to memory of its own: x.detach().clone().requires_grad_()")
-        return value
-
+def _make_leaf(self: Tensor) -> None:
+    """In a trace, derivatives taken of the whole graph later end here."""
     capture = current_capture()
     if capture is None or id(self) not in capture.entries:
-        self.payload = view_of(content, ops.stop_gradient, write, content.steps)
+        self.payload = _apart(self.payload)
+
+
+def _apart(content: Any) -> Any:
+    """The same memory outside of the graph. In a trace, derivatives taken of the whole graph later end at what is read of it, and do not
+    see what is written to it: others that have this memory keep their history.
+    """
+    if not isinstance(content, TracedArray) or not is_float(content.dtype):
+        return content
+    return view_of(content, ops.stop_gradient, in_the_place_of, content.steps)
 
 
 def _is_leaf(self: Tensor) -> bool:
@@ -105,11 +104,8 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def _detach(self: Tensor) -> Tensor:
     """A tensor on the same memory that is no part of the graph."""
-    payload = self.payload
-    made = new_tensor(payload)
+    made = new_tensor(_apart(self.payload))
     made._version = self._version
-    if isinstance(payload, TracedArray):
-        made._detached_from = weakref.ref(self) if self._requires_grad else self._detached_from
     return made
 
 
@@ -123,8 +119,7 @@ def _detach_(self: Tensor) -> Tensor:
 
 def _get_data(self: Tensor) -> Tensor:
     """The content as a tensor that is no part of the graph; writes to it are not seen by the graph. May be set."""
-    made = new_tensor(self.payload)
-    return made
+    return new_tensor(_apart(self.payload))
 
 
 def _set_data(self: Tensor, value: Any) -> None:

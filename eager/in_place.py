@@ -141,10 +141,12 @@ def written_without_gradient(target: Tensor, old: Value, new: Value) -> Value:
     constant where the tensor is a leaf of the trace; else it takes the place of the old content, whose derivative it keeps."""
     if not differentiable(root_of(target)):
         return new
-    new = ops.stop_gradient(new)
-    if _is_leaf_of_trace(target):
-        return new
-    (result,) = ops.custom_call.emit(old, new, regions=_replacement(old.type))
+    return ops.stop_gradient(new) if _is_leaf_of_trace(target) else in_the_place_of(old, new)
+
+
+def in_the_place_of(old: Value, new: Value) -> Value:
+    """`new`, with the derivative of `old`."""
+    (result,) = ops.custom_call.emit(old, ops.stop_gradient(new), regions=_replacement(old.type))
     return result
 
 

@@ -38,7 +38,6 @@ class Tensor(ArrayBox):
     _version        one number in a list: how often the memory was written to. Shared with views, and with what is detached.
     _view           what it is a view of, where that matters to the graph.
     _history        how often the graph of it was changed by writes in place: views of it follow.
-    _detached_from  in a trace, the tensor whose memory it shares outside of the graph.
     """
 
     payload: Any
@@ -49,7 +48,6 @@ class Tensor(ArrayBox):
     _grad: Tensor | None = None
     _view: View | None = None
     _history: int = 0
-    _detached_from: weakref.ref[Tensor] | None = None
     _accumulator: weakref.ref[Any] | None = None
     _hooks: list[Callable[..., Any]] | None = None      # of a leaf
     _retains_grad: bool = False
