@@ -15,6 +15,7 @@ from importlib import import_module
 from adjit.codegen.forks import no_fork, others_inside
 from adjit.codegen.object_code import warm_up
 from adjit.runtime.native.code import native_target
+from adjit.runtime.native.threads import TEAM_CODE
 from adjit.runtime.warm_start import compiler_source
 
 MOMENT = 0.001
@@ -31,15 +32,15 @@ class Preparation:
     """Of this process, once. What is still to come when it is needed is done by those who need it."""
 
     def __init__(self) -> None:
-        self._started = False
+        self.thread: threading.Thread | None = None
         self._wanted: bool | None = None        # nobody knows yet
 
     def start(self) -> None:
         """Have a thread begin, unless one has."""
-        if not self._started:
-            self._started = True
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._prepare, name="adjit compiler preparation")
             with suppress(RuntimeError):        # no thread to be had
-                threading.Thread(target=self._prepare, name="adjit compiler preparation").start()
+                self.thread.start()
 
     def tell(self, wanted: bool) -> None:
         """Whether a program has to be compiled: else it was on disk, and others will be, as it seems."""
@@ -47,7 +48,7 @@ class Preparation:
 
     def _prepare(self) -> None:
         steps: list[Callable[[], object]] = [
-            compiler_source, *(partial(import_module, name) for name in COMPILER), lambda: warm_up(native_target())]
+            compiler_source, *(partial(import_module, name) for name in COMPILER), lambda: warm_up(native_target()), self._make_pool]
         with suppress(Exception):       # which those will see who need it
             for step in steps:
                 while self._wanted is None and others_inside():
@@ -56,6 +57,11 @@ class Preparation:
                     return
                 with no_fork():
                     step()
+
+    def _make_pool(self) -> None:
+        """For a first call that is still to come: beside one, it would take LLVM's time from the program."""
+        if self._wanted is None:
+            TEAM_CODE.get()
 
 
 PREPARATION = Preparation()

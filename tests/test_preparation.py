@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(preparation, "compiler_source", lambda: found.append("source"))
     monkeypatch.setattr(preparation, "import_module", found.append)
     monkeypatch.setattr(preparation, "warm_up", lambda target: found.append("LLVM"))
+    monkeypatch.setattr(preparation, "TEAM_CODE", SimpleNamespace(get=lambda: found.append("pool")))
     return found
 
 
@@ -31,11 +33,12 @@ EVERYTHING = ["source", *COMPILER, "LLVM"]
 
 
 def started() -> tuple[Preparation, threading.Thread]:
-    before = set(threading.enumerate())
     prepared = Preparation()
     prepared.start()
+    thread = prepared.thread
     prepared.start()
-    (thread,) = {thread for thread in threading.enumerate() if thread.name == "adjit compiler preparation"} - before
+    assert thread is not None
+    assert prepared.thread is thread
     return prepared, thread
 
 
@@ -51,18 +54,25 @@ def test_it_waits_until_a_first_call_knows(done: list[str], wanted: bool) -> Non
     assert done == (EVERYTHING if wanted else [])
 
 
+def test_before_a_first_call_there_is_time_for_the_pool(done: list[str]) -> None:
+    _, thread = started()
+    thread.join(60)
+    assert done == [*EVERYTHING, "pool"]
+
+
 def test_first_calls_find_it_done() -> None:
     """The modules there are what programs take, and nothing but rarer ops' modules is left; in a process that compiles nothing else."""
     script = """
-import sys, threading
+import sys
 import numpy as np
 import adjit as aj
+from adjit.runtime.preparation import PREPARATION
 
 loss = lambda w, x: np.sum(np.log(np.exp(-np.tanh(x @ w)) + 1))
+from adjit.runtime.native.threads import TEAM_CODE
 step = aj.compile(aj.value_and_grad(loss), backend="native", threads=2)
-for thread in threading.enumerate():
-    if thread.name == "adjit compiler preparation":
-        thread.join()
+PREPARATION.thread.join()
+assert TEAM_CODE.loaded is not None
 before = set(sys.modules)
 step(np.ones((64, 64)), np.ones((64, 64)))
 print(*(name for name in sys.modules if name not in before and name.startswith("adjit.codegen")))
