@@ -172,7 +172,9 @@ def test_the_thread_pool_is_made_from_the_second_call_on() -> None:
     script = """
         import numpy as np, adjit as aj
         from adjit.runtime.native.threads import TEAM_CODE
+        from adjit.runtime.preparation import PREPARATION
         from compiler_threads import wait_for_compilers
+        PREPARATION.tell(wanted=True)       # else it may make the pool before the first call
         def loaded_after(size, calls):
             f = aj.compile(lambda x: np.tanh(x) * 2 + np.exp(-x * x), backend="native", threads=2)
             for _ in range(calls):
