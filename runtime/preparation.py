@@ -53,7 +53,7 @@ class Preparation:
             for step in steps:
                 while self._wanted is None and others_inside():
                     time.sleep(MOMENT)
-                if self._wanted is False:
+                if self._wanted is False or not threading.main_thread().is_alive():      # the process ends
                     return
                 with no_fork():
                     step()

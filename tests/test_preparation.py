@@ -80,3 +80,17 @@ print(*(name for name in sys.modules if name not in before and name.startswith("
     command = ["env", "ADJIT_CACHE_SIZE=0", "ADJIT_VERIFY=", sys.executable, "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []
+
+
+def test_a_process_that_ends_does_not_wait_for_it() -> None:
+    script = """
+import time
+import adjit as aj
+from adjit.runtime import preparation
+
+preparation.import_module = lambda name: (time.sleep(0.3), print(name, flush=True))
+aj.compile(abs, backend="native", threads=2)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert len(ran.stdout.split()) < len(COMPILER)
+    assert not ran.stderr
