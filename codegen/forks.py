@@ -3,6 +3,8 @@
     with no_fork():
         ...     # what takes locks, for long
 
+    self._lock = own_in_children(self, "_lock", threading.Lock)     # one that is held for moments
+
 There is no lock in here that Ctrl-C could leave locked: who is inside is a dictionary to which each thread writes what is its own, and who
 has to wait, which is rare, looks again and again. A thread is inside before it looks whether another one forks, and that one says that it
 forks before it looks who is inside: one of the two sees the other.
@@ -15,6 +17,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -57,9 +60,15 @@ class _Guard:
     def after_in_child(self) -> None:
         lock = self.locked
         self.renew()
+        for owner, makers in _owners.items():
+            for name, make in makers.items():
+                object.__setattr__(owner, name, make())
         if lock is not None:
             lock.release()
 
+
+_owners: weakref.WeakKeyDictionary[Any, dict[str, Callable[[], Any]]] = weakref.WeakKeyDictionary()
+"""Objects with locks that other threads may hold when one forks, and how each is made anew."""
 
 _guard = _Guard()
 if hasattr(os, "register_at_fork"):
@@ -84,6 +93,12 @@ def no_fork_elsewhere() -> AbstractContextManager[None]:
 def others_inside() -> bool:
     """Whether other threads are in such blocks now: something is compiled, or looked for."""
     return any(thread != threading.get_ident() for thread in tuple(_guard.inside))
+
+
+def own_in_children(owner: Any, name: str, make: Callable[[], Any]) -> Any:
+    """What `make` makes, for `owner` to keep as the attribute `name`. In a forked child it is made anew: who held it is not there."""
+    _owners.setdefault(owner, {})[name] = make
+    return make()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from adjit.codegen.forks import no_fork
+from adjit.codegen.forks import no_fork, own_in_children
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
 from adjit.ir.on_demand import OnDemand
@@ -69,7 +69,7 @@ class CompiledFunction:
         self.choices = choices
         self._cache = ProgramCache(settings.SIGNATURES.get(), _call_in_python)
         self._is_native = False                 # whether calls go to the native entry
-        self._compiling = threading.RLock()     # one compilation at a time
+        self._compiling = own_in_children(self, "_compiling", threading.RLock)        # one compilation at a time
         self.fun = fun
         if isinstance(fun, FunctionType):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})

@@ -108,6 +108,27 @@ def test_a_forked_child_calls_and_compiles() -> None:
     assert bits(function(*arguments)) == wanted
 
 
+@pytest.mark.parametrize("lock", [lambda function: function._cache._lock, lambda function: function._compiling], ids=["cache", "compiling"])
+def test_what_another_thread_has_locked_is_not_locked_in_a_child(lock: Callable[[Any], Any]) -> None:
+    function, arguments = work_load()
+    function(*arguments)
+    locked, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock(function):
+            locked.set()
+            leave.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    locked.wait(60)
+    try:
+        assert in_child(lambda: function(*arguments) is not None and function(*(array[:200, :200] for array in arguments)) is not None) == 0
+    finally:
+        leave.set()
+        holder.join()
+
+
 def test_forks_while_other_threads_call(exhaustive: bool) -> None:
     """A child gets a copy of a process whose other threads are somewhere in the middle of a call."""
     function, arguments = work_load()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.c_library.processor import RUNS
+from adjit.codegen.forks import own_in_children
 from adjit.codegen.link import LoadedKernel
 from adjit.codegen.link import load as load_code
 from adjit.codegen.native.artifact import Artifact
@@ -69,7 +70,7 @@ class LoadedFunction:
         self._record = FunctionRecord(LoadedFunction.__call__, in_any_mode=True)
         self._calls = 0         # by way of Python
         self._suits_entry = False       # whether calls are to go there once it is ready
-        self._changing = Lock()
+        self._changing = own_in_children(self, "_changing", Lock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = self._flatten(args, kwargs)

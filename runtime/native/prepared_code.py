@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from adjit.codegen.forks import no_fork
+from adjit.codegen.forks import no_fork, own_in_children
 from adjit.codegen.interrupts import no_interrupt
 from adjit.codegen.link import CompiledObject, LoadedKernel
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
@@ -20,7 +20,7 @@ class PreparedCode:
 
     def __init__(self, text: Callable[[], str], compile: Callable[[str], CompiledObject]):
         self._text, self._compile = text, compile
-        self._making = threading.Lock()
+        self._making = own_in_children(self, "_making", threading.Lock)
         self._started = False
         self.loaded: LoadedKernel | None = None
         """The code, once it is there."""
