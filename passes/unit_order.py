@@ -63,10 +63,11 @@ class UnitOrder:
 
         Ways that lead through the unit `without` do not count.
         """
-        if {self.owner[reader] for reader in self._readers[first]} <= {second, without}:
+        owner = self.owner
+        if all(owner[reader] in (second, without) for reader in self._readers[first]):     # of many readers, one of the first is another
             return set()
         tree = self._deepest
-        sources = tree.places([source for source in self.reads[second] if self.owner[source] != first])
+        sources = tree.places([source for source in self.reads[second] if owner[source] != first])
         if tree.leads_to_one(first, sources) if without is None else self._leads_deeply(first, second, without):
             return None
         end = self._labels[second]
@@ -75,7 +76,7 @@ class UnitOrder:
         while waiting:
             unit = waiting.pop()
             for reader in self._readers[unit]:
-                other = self.owner[reader]
+                other = owner[reader]
                 if other == second:
                     if unit != first:
                         return None

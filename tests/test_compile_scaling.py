@@ -243,6 +243,26 @@ def test_what_needs_the_earlier_unit_moves_behind_the_later() -> None:
     assert units.dependants(3, 2) is None
 
 
+def test_what_many_read_is_asked_about_without_a_look_at_all_of_them() -> None:
+    """Each unit reads the one before it and the first: a constant that all steps of a recurrence take."""
+    class Owners(dict[int, int]):
+        looks = 0
+
+        def __getitem__(self, op: int) -> int:
+            self.looks += 1
+            return super().__getitem__(op)
+
+    count = 1000
+    reads = [[], *([0, op] for op in range(count))]
+    units = UnitOrder(reads)
+    for unit, read in enumerate(reads):
+        units.add(unit, read)
+    units.owner = owners = Owners(units.owner)
+    for unit in range(2, count + 1):
+        assert units.dependants(0, unit) is None
+    assert owners.looks < 10 * count
+
+
 def test_the_order_survives_any_merges() -> None:
     """Of random graphs; what may be merged is found by looking at all paths."""
     for seed in range(30):
