@@ -46,8 +46,9 @@ def match_donations(graph: Graph) -> Donations:
         if value not in params:
             results.setdefault(value.type, []).append(value)
     fitting = {index: results.get(value.type, []) for index, value in donated.items()}
-    few_first = {index: sorted(values, key=lambda value: sources.get(value, 0).bit_count()) for index, values in fitting.items()}
-    derived = {index: [value for value in values if sources.get(value, 0) >> index & 1] for index, values in few_first.items()}
+    few_first = {type: sorted(values, key=lambda value: sources.get(value, 0).bit_count()) for type, values in results.items()}
+    derived = {index: [result for result in few_first.get(value.type, ()) if sources.get(result, 0) >> index & 1]
+               for index, value in donated.items()}
     taken = set(matches.values())
     for wishes in (derived, fitting):
         for index in sorted(donated, key=lambda index: len(wishes[index])):
