@@ -107,11 +107,12 @@ def test_a_global_bound_anew() -> None:
     assert reason(function) == "weights was bound to an array of another shape or dtype"
 
 
-rate = 2.0
+rate = 0.0
 
 
 def test_a_global_number_that_changed() -> None:
     global rate
+    rate = 2.0
     function = compile(lambda x: x * rate)
     assert function(np.ones(2)).tolist() == [2, 2]
     rate = 3.0

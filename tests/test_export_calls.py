@@ -19,6 +19,7 @@ from adjit.codegen.native.entry import object_layout
 from adjit.codegen.object_image import link_image
 from adjit.runtime.exports.load import LoadedFunction
 from adjit.runtime.native.code import native_is_supported
+from adjit.runtime.native.entry import entry_is_ready
 
 pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 
@@ -28,7 +29,9 @@ Pair = namedtuple("Pair", "left right")
 def exported(function: Any, folder: Path, *args: Any, **kwargs: Any) -> LoadedFunction:
     compiled = function if hasattr(function, "export") else aj.compile(function)
     compiled.export(folder / "f.adjit", *args, kwargs=kwargs)
-    return aj.load(folder / "f.adjit")
+    loaded = aj.load(folder / "f.adjit")
+    entry_is_ready(type(loaded), 1)     # else it comes some calls later
+    return loaded
 
 
 def goes_native(function: LoadedFunction, *args: Any, **kwargs: Any) -> bool:
