@@ -53,6 +53,7 @@ def test_what_the_first_block_makes_is_old_at_once(is_first: bool, walks: int, m
     """And is still collected when it is garbage, as everything else."""
     monkeypatch.setattr(collector_module, "_is_first", is_first)
     runs: list[int] = []
+    frozen = gc.get_freeze_count()      # Python 3.12 has frozen some: then nothing is done, for it could not be undone
 
     def count(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
@@ -65,10 +66,10 @@ def test_what_the_first_block_makes_is_old_at_once(is_first: bool, walks: int, m
             cycles: list[Any] = [[] for _ in range(2 * gc.get_threshold()[0])]
             cycles.append(cycles)
         more: list[Any] = [[] for _ in range(10)]
-        assert len(runs) == walks
+        assert len(runs) == (1 if frozen else walks)
     finally:
         gc.callbacks.remove(count)
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() == frozen
     del cycles, more
     assert gc.collect() > 2 * gc.get_threshold()[0]
 
