@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
+import re
 import sys
 from dataclasses import replace
 from functools import cache
@@ -21,7 +22,7 @@ from adjit.codegen.gemm.product import Product, dense_product
 from adjit.codegen.gemm.tile import Tile
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import load
-from adjit.codegen.target import TARGETS, Target, host_targets
+from adjit.codegen.target import TARGETS, Target, host_targets, machine
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
 
@@ -249,16 +250,26 @@ def test_code_is_written_for_targets_that_are_not_here(target: Target, dtype: st
 
 def test_products_share_kernels() -> None:
     """Sizes and strides are in tables: products that are cut into equal tiles are the same functions."""
-    shapes = [(128, 256, 768), (256, 320, 768), (640, 96, 1536), (1024, 512, 480), (64, 17, 1024), (8, 700, 96)]
+    shapes = [(128, 256, 768), (256, 320, 768), (640, 96, 1536), (1024, 512, 480), (60, 17, 1024), (8, 700, 96)]
     products = [dense_product(*shape, "f32", transpose_a) for shape in shapes for transpose_a in (False, True)]
     products += [replace(product, batch=12) for product in products] + [replace(product, row_c=5000) for product in products]
     written = [write_product(product, TARGETS["avx512"]) for product in products]
     shared = {name: text for one in written for name, text in one.shared.items()}
     for name, text in shared.items():
         assert all(one.shared.get(name, text) == text for one in written), name
-    assert sorted(shared) == ["adjit_copy_16_16_16_f32x16", "adjit_multiply", "adjit_strips_8_f32x16", "adjit_tile_8x16_16_16_f32x16",
-                              "adjit_tile_8x16_16_f32x16"]
+    assert sorted(shared) == ["adjit_copy_16_16_16_f32x16", "adjit_multiply", "adjit_strips_8_f32x16",
+                              "adjit_tile_6x16_16_16_16_f32x16", "adjit_tile_8x16_16_16_f32x16"]
     assert all(one.own["adjit_product"].count("\n") < 12 for one in written)
+
+
+@pytest.mark.parametrize("shape", [(128, 64, 144), (128, 64, 128), (100, 64, 144), (64, 512, 64)], ids=["8x3", "6x4", "9x3", "parts"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_of_the_largest_tiles_stay_in_registers(dtype: str, shape: tuple[int, int, int]) -> None:
+    require(TARGETS["avx512"])
+    text = lower_product(dense_product(*shape, dtype), TARGETS["avx512"]).text
+    assembly = machine(TARGETS["avx512"]).emit_assembly(llvm.parse_assembly(f'target triple = "{llvm.get_process_triple()}"\n{text}'))
+    assert re.search(r"vfmadd231p.*zmm2\d", assembly)
+    assert not re.search(r"zmm\d+, -?\d*\(%rsp\)", assembly)
 
 
 def test_small_products_need_no_table() -> None:

@@ -9,7 +9,8 @@ vectors, add up in several chains, whose number depends on the shape and the lan
 The numbers were measured on processors of two makers, as ratios to the other choices:
 
 - Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds where B is near; with 8 rows, A needs no copy;
-  with 3 vectors they are up to 10 % faster than with 2 where B is not near.
+  with 3 vectors they are up to 10 % faster than with 2 where B is not near. Where 3 do not divide the columns and 4 do, 6 rows by 4
+  vectors are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
 - Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
   fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
 - B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
@@ -34,8 +35,8 @@ WHOLE = 1024
 GRAIN = 16
 """Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
 
-CHAINED = 208
-"""Most of the parts of one chain, where tiles share a panel of B: 40 kB of it, which stay in a first cache of 48 kB beside A."""
+CHAINED, CHAINED_BYTES = 208, 40 << 10
+"""Most of the parts of one chain, where tiles share a panel of B, and bytes of that, which stay in a first cache of 48 kB beside A."""
 
 LARGE = 1 << 20
 """Bytes of C from which each part of a chain costs a pass through a farther cache: then parts are longer, but where A is transposed, whose
@@ -54,10 +55,11 @@ A_PANELS = 3
 A_NEAR = 1 << 20
 """Most of a part of A, read in place, up to which it stays in the second cache while one panel of B after the other passes."""
 
-A_GROUP, B_GROUP, B_GROUP_WIDE = 256 << 10, 512 << 10, 2 << 20
+A_GROUP, A_GROUP_WIDE, B_GROUP, B_GROUP_WIDE = 256 << 10, 512 << 10, 512 << 10, 2 << 20
 """Where there is more of A, or it is copied: bytes of tiles and of packed panels that pass each other before the next tiles come. A is read
 that much less often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048 rows in
-float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache."""
+float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache: both
+groups are wider then."""
 
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
@@ -137,7 +139,8 @@ class Plan:
         tile = max(self.parts) * self.product.element_bytes * self.tiles[0]
         if self.dots or (self.a == "in place" and len(self.tiles) * tile <= A_NEAR):
             return len(self.tiles)
-        return max(equal_parts(len(self.tiles), max(A_GROUP // tile, 1)))
+        most = A_GROUP_WIDE if self.a == "copied" else A_GROUP
+        return max(equal_parts(len(self.tiles), max(most // tile, 1)))
 
     @property
     def beside(self) -> int:
@@ -215,7 +218,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     elif len(tiles) >= COPY_TILES and panel_bytes >= (COPY_BYTES_FAR if p.row_b * p.element_bytes >= FAR else COPY_BYTES):
         b = "copied"
     chained = p.inner <= WHOLE
-    most = _longest_part(p, len(tiles)) if chained else PART
+    most = _longest_part(p, len(tiles), widest * target.vector_bytes) if chained else PART
     parts = _parts(p.inner, most)
     axis = _axis(p, len(tiles), len(panels), b != "in place")
     together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
@@ -240,7 +243,7 @@ def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ..
     if target.registers < 32:
         widths = (4, 3) if p.rows <= 2 else (3, 2) if p.rows <= 4 else (2, 3)
     else:
-        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3,)
+        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3,) if p.rows <= 8 else (3, 4)
     width = next((w for w in widths if vectors % w == 0), widths[0])
     ends = itertools.accumulate(equal_parts(vectors, width), initial=0)
     return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))
@@ -263,11 +266,12 @@ def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
     return equal_parts(rows, next((r for r in best if rows % r == 0), min(most, 9)))
 
 
-def _longest_part(p: Product, tiles: int) -> int:
-    """Most of a part of a chain. Sums go on in C, so this changes no bits."""
+def _longest_part(p: Product, tiles: int, row_bytes: int) -> int:
+    """Most of a part of a chain; `row_bytes` are those of a row of a panel. Sums go on in C, so this changes no bits."""
     if tiles <= 1:
         return WHOLE
-    return CHAINED if p.transpose_a or p.rows * p.columns * p.element_bytes <= LARGE else PART
+    near = min(CHAINED, CHAINED_BYTES // row_bytes)
+    return near if p.transpose_a or p.rows * p.columns * p.element_bytes <= LARGE else PART
 
 
 def _parts(inner: int, most: int) -> tuple[int, ...]:

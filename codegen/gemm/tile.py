@@ -161,15 +161,20 @@ def _unless(text: VectorText, first: str, values: Sequence[str], tile: Callable[
 def sum_products(text: VectorText, kind: TileKind, corners: tuple[str, str], row_a: Strides, inner_a: Strides, inner_b: Strides,
                  length: int | str, start: Sequence[str], prologue: Prologue | None, unrolled: bool = False) -> list[str]:
     """What the cells of a tile become from `start`, while k runs from the corners in A and B on; a known length may be `unrolled`."""
+    def read(b: str) -> list[str]:
+        vectors = [text.load(text.at(b, j * text.lanes), count) for j, count in enumerate(kind.counts)]
+        return vectors if prologue is None else [prologue(text, vector) for vector in vectors]
+
     def step(sums: Sequence[str], a: str, b: str) -> list[str]:
-        vectors = []
-        for j, count in enumerate(kind.counts):
-            vector = text.load(text.at(b, j * text.lanes), count)
-            vectors.append(vector if prologue is None else prologue(text, vector))
         bases = row_a.bases(a, kind.rows)
-        factors = [text.splat(row_a.row(bases, i)) for i in range(kind.rows)]
-        cells = itertools.product(factors, vectors)
-        return [text.multiply_add(factor, vector, x) for (factor, vector), x in zip(cells, sums, strict=True)]
+        vectors: list[str] = []
+        found: list[str] = []
+        for i in range(kind.rows):
+            factor = text.splat(row_a.row(bases, i))    # here: with all of them before, LLVM keeps sums of large tiles in memory
+            vectors = vectors or read(b)
+            old = sums[i * len(vectors):(i + 1) * len(vectors)]
+            found += [text.multiply_add(factor, vector, x) for vector, x in zip(vectors, old, strict=True)]
+        return found
 
     if unrolled:
         assert isinstance(length, int)
