@@ -277,9 +277,9 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     what, of = f"what {describe(g)} returns", f"what {describe(f)} returns"
     check_structure(first.out_tree, second.out_tree, what, of)
     types = [(one.type.dtype, other.type.dtype) for one, other in zip(first.graph.results, second.graph.results, strict=True)]
-    second = second.converted({i: one for i, (one, other) in enumerate(types) if second.weak[i] and _holds(one, other)})
-    first = first.converted({i: other for i, (one, other) in enumerate(types)
-                             if first.weak[i] and second.graph.results[i].type.dtype == other and _holds(other, one)})
+    second = second.converted({i: one for i, (one, _) in enumerate(types) if _may_become(one, second, i)})
+    first = first.converted({i: other for i, (_, other) in enumerate(types)
+                             if second.graph.results[i].type.dtype == other and _may_become(other, first, i)})
     check_types(second, 0, [value.type for value in first.graph.results], first.out_tree, what, of, BRANCHES)
     regions, outer = _with_same_operands(first, second, len(given.arrays))
     results = ops.cond.emit(predicate.value, *given.values, *outer, regions=regions, scratch_bytes=0)
@@ -287,9 +287,16 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     return unflatten(first.out_tree, (wrap(value, weak and is_float(value.type.dtype)) for value, weak in zip(results, weak, strict=True)))
 
 
-def _holds(dtype: np.dtype, number: np.dtype) -> bool:
-    """Whether a Python number that is traced as another dtype may become one of `dtype`: 0.5 is no integer."""
-    return number != dtype and np.can_cast(number, dtype, "same_kind")
+def _may_become(dtype: np.dtype, body: BodyTrace, index: int) -> bool:
+    """Whether a result is a Python number, traced as another dtype, that `dtype` holds: 0.5 is no integer, and 300 none of 8 bits."""
+    value = body.graph.results[index]
+    number = value.type.dtype
+    if not body.weak[index] or number == dtype:
+        return False
+    maker = next((op for op in body.graph.ops if value in op.results), None)
+    if maker is not None and maker.name == "constant" and number.kind == "i" and dtype.kind in "iu":
+        return bool(np.iinfo(dtype).min <= maker.attrs["value"] <= np.iinfo(dtype).max)
+    return np.can_cast(number, dtype, "same_kind")
 
 
 def _call_branch(branch: Function, tree: TreeSpec, leaves: Sequence[Any]) -> Tree:
@@ -350,7 +357,7 @@ def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried
             wider = is_float(found.dtype) if array.weak else np.result_type(array.dtype, found.dtype) == found.dtype
             if found.shape != array.shape or (found == array.value.type and (weak or not array.weak)):
                 continue
-            if weak and _holds(array.dtype, found.dtype):
+            if _may_become(array.dtype, traced, first + index):
                 converted[first + index] = array.dtype
             elif not weak and wider and index in carried.numbers:
                 carried.adapt(index, found.dtype)

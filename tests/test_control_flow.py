@@ -528,6 +528,17 @@ def test_python_numbers_take_only_dtypes_that_hold_them() -> None:
     assert aj.fori_loop(0, 2, lambda i, c: c + 1, True) == 3
 
 
+def test_python_integers_take_the_integers_that_hold_them() -> None:
+    for dtype, fits, other in ((np.uint8, 255, 300), (np.int8, -3, 300), (np.uint16, 0, -1)):
+        pixel = np.asarray(2, dtype)
+        taken = aj.compile(lambda p, x, fits=fits: (
+            aj.cond(p[()], lambda: x[()], lambda: fits), aj.cond(p[()], lambda: fits, lambda: x[()])))
+        for result, expected in zip((*taken(np.asarray(True), pixel), *taken(np.asarray(False), pixel)), (2, fits, fits, 2), strict=True):
+            assert (result.dtype, result) == (dtype, expected)
+        with pytest.raises(DTypeError, match="but what"):
+            aj.compile(lambda p, x, other=other: aj.cond(p[()], lambda: x[()], lambda: other))(np.asarray(False), pixel)
+
+
 # -- what is refused
 
 
