@@ -17,21 +17,27 @@ import pytest
 import adjit as aj
 from adjit.codegen.native.entry import object_layout
 from adjit.codegen.object_image import link_image
+from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.exports.load import LoadedFunction
 from adjit.runtime.native.code import native_is_supported
-from adjit.runtime.native.entry import entry_is_ready
+from adjit.runtime.native.entry import callable_type, entry_is_ready
 
 pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 
 Pair = namedtuple("Pair", "left right")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def entries() -> None:
+    """They are there: else they come some calls later."""
+    for kind in (CompiledFunction, LoadedFunction):
+        entry_is_ready(callable_type(kind), 1)
+
+
 def exported(function: Any, folder: Path, *args: Any, **kwargs: Any) -> LoadedFunction:
     compiled = function if hasattr(function, "export") else aj.compile(function)
     compiled.export(folder / "f.adjit", *args, kwargs=kwargs)
-    loaded = aj.load(folder / "f.adjit")
-    entry_is_ready(type(loaded), 1)     # else it comes some calls later
-    return loaded
+    return aj.load(folder / "f.adjit")
 
 
 def goes_native(function: LoadedFunction, *args: Any, **kwargs: Any) -> bool:
