@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiler_threads import wait_for_compilers
 
 import adjit
 from adjit.codegen.native.entry import object_layout
@@ -32,6 +33,7 @@ def hot(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledFunction:
     function = fun if isinstance(fun, CompiledFunction) else adjit.compile(fun, backend="native")
     for _ in range(2):
         function(*args, **kwargs)
+    wait_for_compilers()        # what the first call of a process had prepared
     assert runs_natively(function, *args, **kwargs)
     return function
 

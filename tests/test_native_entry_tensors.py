@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiler_threads import wait_for_compilers
 from native_calls import needs_entry, runs_natively
 
 import adjit as aj
@@ -49,6 +50,7 @@ class Training:
     def hot(self) -> Training:
         for _ in range(4):
             self.step(self.x, self.y)
+        wait_for_compilers()
         return self
 
     def is_native(self, *tensors: aj.Tensor) -> bool:
