@@ -58,8 +58,8 @@ A_NEAR = 1 << 20
 A_GROUP, A_GROUP_WIDE, B_GROUP, B_GROUP_WIDE = 256 << 10, 512 << 10, 512 << 10, 2 << 20
 """Where there is more of A, or it is copied: bytes of tiles and of packed panels that pass each other before the next tiles come. A is read
 that much less often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048 rows in
-float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache: both
-groups are wider then."""
+float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache: groups
+of panels are wider then, and those of tiles, where parts of k are long."""
 
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
@@ -139,7 +139,7 @@ class Plan:
         tile = max(self.parts) * self.product.element_bytes * self.tiles[0]
         if self.dots or (self.a == "in place" and len(self.tiles) * tile <= A_NEAR):
             return len(self.tiles)
-        most = A_GROUP_WIDE if self.a == "copied" else A_GROUP
+        most = A_GROUP_WIDE if self.a == "copied" and not self.chained else A_GROUP
         return max(equal_parts(len(self.tiles), max(most // tile, 1)))
 
     @property
