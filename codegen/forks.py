@@ -92,7 +92,7 @@ def no_fork_elsewhere() -> AbstractContextManager[None]:
 
 def others_inside() -> bool:
     """Whether other threads are in such blocks now: something is compiled, or looked for."""
-    return any(thread != threading.get_ident() for thread in tuple(_guard.inside))
+    return not _guard.inside.keys() <= {threading.get_ident()}
 
 
 def own_in_children(owner: Any, name: str, make: Callable[[], Any]) -> Any:
