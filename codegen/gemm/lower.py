@@ -1,7 +1,7 @@
 """Writes a product as LLVM text: an entry that runs a range of its tasks, and what it shares with all other products.
 
     code = lower_product(dense_product(128, 784, 512, "f32"), host_target())
-    code.plan       # tiles of 6 x 4 vectors, 22 x 8 of them, k in 5, B copied, split by columns
+    code.plan       # tiles of 8 x 3 vectors, 16 x 11 of them, k in 3, B copied, split by columns
 
 The entry is `void adjit_product(A, B, C, int64 low, int64 high)`; tasks are numbered from 0 to `plan.tasks`. Each writes elements of C of
 its own, so that any division among threads gives the same bits. It hands the plan, as a table, to the one driver of all products, or,

@@ -9,8 +9,8 @@ vectors, add up in several chains, whose number depends on the shape and the lan
 The numbers were measured on processors of two makers, as ratios to the other choices:
 
 - Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds where B is near; with 8 rows, A needs no copy;
-  with 3 vectors they are up to 10 % faster than with 2 where B is not near. Where 3 do not divide the columns and 4 do, 6 rows by 4
-  vectors are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
+  with 3 vectors they are up to 10 % faster than with 2 where B is not near. Where 4, 8 or 16 vectors are a row of C, 6 rows by 4 vectors
+  are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
 - Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
   fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
 - B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
@@ -31,6 +31,10 @@ PART = 512
 """Length of the parts of k that are summed on their own; up to `WHOLE` it is one part."""
 
 WHOLE = 1024
+
+NARROW = 16
+"""Most vectors of a row of C for tiles of 6 rows. Strips of 6 rows of A are copied slower than strips of 8: training a network of 512
+columns took 3 % longer with them, a recurrent one of 256 less by 4 to 10 %."""
 
 GRAIN = 16
 """Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
@@ -243,7 +247,7 @@ def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ..
     if target.registers < 32:
         widths = (4, 3) if p.rows <= 2 else (3, 2) if p.rows <= 4 else (2, 3)
     else:
-        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3,) if p.rows <= 8 else (3, 4)
+        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3, 4) if p.rows > 8 and vectors <= NARROW else (3,)
     width = next((w for w in widths if vectors % w == 0), widths[0])
     ends = itertools.accumulate(equal_parts(vectors, width), initial=0)
     return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))
