@@ -80,7 +80,8 @@ def check(name: str, kib: int) -> None:
     sys.setrecursionlimit(100_000)
     half = WORKLOADS[name]()
     half.function = function
-    assert on_thread((need >> 10) + 256, lambda: deep(need, lambda: steps(half, 2))) == wanted[:2], name
+    if sys.version_info[:2] != (3, 12):     # whose own limit for recursion of C ends it before
+        assert on_thread((need >> 10) + 256, lambda: deep(need, lambda: steps(half, 2))) == wanted[:2], name
 
     exact = WORKLOADS[name]()
     exact.function(*exact.arguments)
