@@ -51,7 +51,7 @@ class Preparation:
             compiler_source, *(partial(import_module, name) for name in COMPILER), lambda: warm_up(native_target()), self._make_pool]
         with suppress(Exception):       # which those will see who need it
             for step in steps:
-                while self._wanted is None and others_inside():
+                while self._wanted is None and others_inside() and threading.main_thread().is_alive():
                     time.sleep(MOMENT)
                 if self._wanted is False or not threading.main_thread().is_alive():      # the process ends
                     return
