@@ -10,7 +10,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.passes.options import Options
 from adjit.runtime import settings
-from adjit.runtime.machine import own_cache_bytes
+from adjit.runtime.machine import core_cache_bytes
 from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.box import ByReference
 
@@ -34,7 +34,7 @@ class Choices:
     def options(self) -> Options:
         """What the passes are told."""
         native = self.backend == "native"
-        return Options(self.memory_budget, native, own_cache_bytes() if native else None, self.flush_subnormals and native)
+        return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native)
 
 
 def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,

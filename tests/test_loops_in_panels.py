@@ -151,7 +151,7 @@ CASES = {"recurrent": recurrent, **{f"random-{seed}": random_loss(seed) for seed
 @pytest.mark.parametrize("name", CASES)
 def test_as_the_interpreter_has_it(name: str, backend: str, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same bits on one thread, two and three."""
-    monkeypatch.setattr(choices, "own_cache_bytes", lambda: SMALL.cache_bytes)
+    monkeypatch.setattr(choices, "core_cache_bytes", lambda: SMALL.cache_bytes)
     fun, given = order(CASES[name]), arrays()
     expected = flatten(compile(fun, backend="interpret")(*given))[0]
     found = []

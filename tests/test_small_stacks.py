@@ -41,7 +41,7 @@ def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, 
 @pytest.fixture
 def usual_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels are made for the same processor everywhere."""
-    monkeypatch.setattr(choices, "own_cache_bytes", lambda: 1 << 21)
+    monkeypatch.setattr(choices, "core_cache_bytes", lambda: 1 << 21)
 
 
 def in_panels() -> tuple[Any, tuple[np.ndarray, ...]]:

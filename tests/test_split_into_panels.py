@@ -196,7 +196,7 @@ def test_a_normalised_input_is_made_again_from_the_input(least: int, monkeypatch
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_panels_run_natively(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the interpreter has it, and with the same bits on one thread and on two."""
-    monkeypatch.setattr(choices, "own_cache_bytes", lambda: SMALL.cache_bytes)
+    monkeypatch.setattr(choices, "core_cache_bytes", lambda: SMALL.cache_bytes)
     monkeypatch.setenv("ADJIT_TARGET", target)
     fun, arrays = PROGRAMS[name]
     gradient = value_and_grad(fun, argnums=tuple(range(len(arrays))))
