@@ -88,6 +88,15 @@ def test_dtype_initial_where_and_out(dtype):
     assert_as_numpy(fun, x, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.bool_])
+def test_what_a_reduction_begins_with_takes_its_dtype(dtype):
+    x = array(dtype)
+    for initial in (2.5, -2.5, np.float64(2.5), 3, True, np.array(2)):
+        assert_as_numpy(lambda x, initial=initial: [fun(x, initial=initial) for fun in (np.sum, np.prod, np.max, np.min)], x, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"initial= has the shape \(2,\)"):
+        run_traced(lambda x: np.max(x, initial=[1, 2]), x)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("fun", [np.argmax, np.argmin], ids=lambda fun: fun.__name__)
 def test_places(fun, dtype):

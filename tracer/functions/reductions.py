@@ -16,7 +16,7 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import entry_point, implements
 from adjit.tracer.functions.shapes import expand_dims, normalize_axes, normalize_axis, normalize_reduced
 from adjit.tracer.functions.ufuncs import broadcast_shapes, store, where
-from adjit.tracer.promotion import dtype_argument, sum_dtype
+from adjit.tracer.promotion import dtype_argument, sum_dtype, to_value
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
@@ -53,7 +53,7 @@ def accumulation(ufunc: np.ufunc, op: Reduce, neutral: int) -> Callable[..., Any
         if target == BOOL:
             return (any if ufunc is np.add else all)(x, axis, out, keepdims)
         result = reduce(op, x, lowering.convert(x.value, target), axis, keepdims, None, ufunc.__name__)
-        return store(FUNCTIONS[ufunc](result, initial) if given(initial) else result, out, name=ufunc.__name__)
+        return store(_beginning_with(ufunc, initial, result), out, name=ufunc.__name__)
 
     return function
 
@@ -78,9 +78,21 @@ def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
             raise ShapeError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity: {x.dtype}{list(x.shape)}",
                              find_user_location(), hint="give initial=")
         result = reduce(op, x, x.value, axis, keepdims, None, ufunc.__name__)
-        return store(FUNCTIONS[ufunc](result, initial) if given(initial) else result, out, name=ufunc.__name__)
+        return store(_beginning_with(ufunc, initial, result), out, name=ufunc.__name__)
 
     return function
+
+
+def _beginning_with(ufunc: np.ufunc, initial: Any, result: TracedArray) -> TracedArray:
+    """`result` with the number that `initial=` begins with, which takes its dtype."""
+    if not given(initial):
+        return result
+    if np.shape(initial) != ():
+        raise ShapeError(f"{ufunc.__name__}: initial= has the shape {np.shape(initial)}, and is to be one number", find_user_location())
+    if not isinstance(initial, TracedArray):
+        number = np.asarray(initial).item()
+        initial = int(number) if result.dtype.kind in "iu" else number      # NumPy truncates
+    return FUNCTIONS[ufunc](result, wrap(to_value(initial, result.dtype, ())))      # type: ignore[no-any-return]
 
 
 def quantifier(op: Reduce, neutral: bool) -> Callable[..., Any]:
