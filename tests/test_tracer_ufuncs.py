@@ -322,6 +322,37 @@ def test_copyto_and_fill():
     assert_as_numpy(fun, np.arange(6.0).reshape(2, 3))
 
 
+def test_copyto_takes_bools_and_axes_of_one_element_in_front():
+    def fun(x):
+        mask, y = np.zeros_like(x, dtype=bool), np.zeros_like(x)
+        np.copyto(mask, x > 1)
+        np.copyto(y, x[None])
+        np.copyto(y[:1], 7)
+        return mask, y
+
+    assert_as_numpy(fun, np.arange(3.0, dtype=np.float32))
+    with pytest.raises(OverflowError, match="300 out of bounds for uint8"):
+        run_traced(lambda x: np.copyto(x.copy(), 300), np.zeros(2, np.uint8))
+
+
+def test_what_a_mask_leaves_out_keeps_all_digits():
+    def fun(x):
+        third, large = np.full_like(x, 1 / 3, dtype=np.float64), np.full_like(x, 300, dtype=np.int64)
+        np.add(x, x, out=third, where=x > 1)
+        np.copyto(third[:1], x[:1], where=x[:1] > 1)
+        np.add((x > 1).astype(np.int8), np.int8(1), out=large, where=x > 1)
+        return third, large
+
+    assert_as_numpy(fun, np.arange(3.0, dtype=np.float32))
+
+
+def test_bounds_of_clip_that_the_dtype_does_not_hold_are_none():
+    x = np.array([0, 5, 255], np.uint8)
+    assert_as_numpy(lambda x: [np.clip(x, -1, 7), x.clip(3, 300), np.clip(x, -1, 300), x.clip(-1, x), np.clip(x, -0.5, 300)], x)
+    with pytest.raises(OverflowError, match="300 out of bounds for uint8"):
+        run_traced(lambda x: np.clip(x, 300, 400), x)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_ufuncs_of_scipy(dtype):
     special = pytest.importorskip("scipy.special")

@@ -18,8 +18,8 @@ from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, scalar_refused, view_of, wrap
 from adjit.tracer.entry import implements
+from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
-from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location
 
@@ -347,4 +347,6 @@ def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True
     """As `numpy.copyto`."""
     if isinstance(dst, TracedArray) and dst.immutable:
         raise scalar_refused(f"copyto() argument 1 must be a numpy.ndarray, not numpy.{dst.dtype.type.__name__}")
-    FUNCTIONS[np.positive](FUNCTIONS[np.broadcast_to](src, np.shape(dst)), out=dst, casting=casting, where=where)
+    operand = as_operand(src)
+    source = wrap(to_value(operand, dst.dtype, ())) if type(operand) is int and dst.dtype != BOOL else as_traced(operand)
+    store(wrap(_fitted(source, source, np.shape(dst))), dst, casting, "copyto", where)

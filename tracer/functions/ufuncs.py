@@ -48,8 +48,8 @@ def broadcast_shapes(name: str, *operands: Operand) -> tuple[int, ...]:
         raise ShapeError(f"{name}: the shapes of {text} cannot be broadcast together", find_user_location()) from None
 
 
-def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: str = "out") -> Any:
-    """Write `result` into `out` and give `out` back; without `out`, the result itself."""
+def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: str = "out", where: Any = True) -> Any:
+    """Write `result` into `out`, where a mask says so, and give `out` back; without `out`, the result itself."""
     if out is None:
         return result
     if isinstance(out, tuple):
@@ -62,13 +62,14 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
     if not np.can_cast(result.dtype, out.dtype, casting):
         raise DTypeError(f"{name}: cannot cast the result from {result.dtype} to {out.dtype} with casting rule {casting!r}",
                          find_user_location(), hint="convert with .astype, or let a new array be made")
+    mask = None if where is True else broadcast(convert(as_traced(where).value, BOOL), target)
     if isinstance(out, TracedArray):
-        out.assign(convert(result.value, out.dtype))
+        value = convert(result.value, out.dtype)
+        out.assign(value if mask is None else ops.select(mask, value, out.value))
         return out
-    value = result.value
-    if not isinstance(value, ArrayValue):
+    if not isinstance(result.value, ArrayValue):
         raise write_refused(find_user_location())
-    np.copyto(out, value.array, casting="unsafe")
+    np.copyto(out, result.value.array, casting="unsafe", where=mask.array if isinstance(mask, ArrayValue) else True)
     return out
 
 
@@ -99,13 +100,10 @@ def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None) ->
         shape = _shape_with_out(shape, out)
         values = (to_value(x, loop, shape) for x, loop in zip(operands, dtypes[:ufunc.nin], strict=True))
         result = wrap(convert(lower(*values), dtypes[-1]))
-        if where is not True:
-            if out is None:
-                raise UnsupportedError(f"{name}(where=...) without out= leaves elements undefined", find_user_location(),
-                                       hint="write np.where(condition, result, other)")
-            mask = broadcast(convert(as_traced(where).value, BOOL), shape)
-            result = wrap(ops.select(mask, result.value, convert(as_traced(out[0] if isinstance(out, tuple) else out).value, result.dtype)))
-        return store(result, out, casting, name)
+        if where is not True and out is None:
+            raise UnsupportedError(f"{name}(where=...) without out= leaves elements undefined", find_user_location(),
+                                   hint="write np.where(condition, result, other)")
+        return store(result, out, casting, name, where)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"As `{'scipy.special' if scipy_name else 'numpy'}.{name}`."
@@ -293,6 +291,9 @@ def where(condition: Any, *choices: Any) -> TracedArray:
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
     """As `numpy.clip`. At a bound the derivative is shared equally between the array and the bound."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
+    if (kind := as_traced(a).dtype).kind in "iu":       # integers that their dtype does not hold are no bounds
+        low = None if type(low) is int and low <= np.iinfo(kind).min else low
+        high = None if type(high) is int and high >= np.iinfo(kind).max else high
     if low is None and high is None:
         return store(wrap(as_traced(a).value), out)
     if low is None:
