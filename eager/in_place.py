@@ -102,21 +102,20 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     if not memory.flags.writeable:
         raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, and its memory is read-only, as that of repeated "
                            "elements is (expand)", find_user_location(), hint="write to a copy: x = x.clone()")
-    keeps_old = any(not place.is_result and arrays[place.index] is memory for place in operation.saved)
-    old = memory.copy() if keeps_old else memory
+    kept = [(outs if place.is_result else arrays)[place.index] for place in operation.saved]
+    olds = {i: array.copy() for i, (array, place) in enumerate(zip(kept, operation.saved, strict=True))
+            if (place.index or not place.is_result) and np.may_share_memory(array, memory)}      # operands may be views of the target
     memory[...] = outs[0]
     target._version[0] += 1
     if not modes.grad:
         return
     saved = []
-    item: tuple[Any, list[int] | None]
-    for place in operation.saved:
-        if place.is_result:
-            item = (memory, target._version) if place.index == 0 else (outs[place.index], None)
-        else:
-            array, operand = arrays[place.index], operands[place.index]
-            item = (old, None) if array is memory else (array, operand._version if isinstance(operand, Tensor) else None)
-        saved.append(Kept(item[0], item[1], 0 if item[1] is None else item[1][0]))
+    for i, (array, place) in enumerate(zip(kept, operation.saved, strict=True)):
+        operand = None if place.is_result else operands[place.index]
+        version = operand._version if isinstance(operand, Tensor) and i not in olds else None
+        if place.is_result and place.index == 0:
+            array, version = memory, target._version
+        saved.append(Kept(olds.get(i, array), version, 0 if version is None else version[0]))
     _connect(operation, target, operands, saved, None)
 
 

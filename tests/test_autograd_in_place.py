@@ -129,6 +129,18 @@ def test_a_product_of_views_of_what_is_written_to_is_refused() -> None:
         y.sum().backward()
 
 
+@pytest.mark.parametrize(("write", "gradient"), [
+    (lambda y: y.view(-1).mul_(y), [2, 4, 6]), (lambda y: y.mul_(y.view(-1)), [2, 4, 6]), (lambda y: y[:2].mul_(y[1:]), [2, 4, 3]),
+    (lambda y: y.unsqueeze(0).mul_(y), [2, 4, 6]), (lambda y: y.mul_(y.detach()), [1, 2, 3]),
+    (lambda y: y[:2].mul_(y[1:].data), [2, 3, 1])])
+def test_what_is_written_to_and_an_operand_may_have_the_same_memory(write: Program, gradient: list[float]) -> None:
+    x = parameter(1.0, 2.0, 3.0)
+    y = x.clone()
+    write(y)
+    y.sum().backward()
+    assert x.grad.tolist() == gradient
+
+
 def test_siblings_see_writes() -> None:
     x = parameter(1.0, 2.0, 3.0)
     y = x * 1.0
