@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.graph import Op, Value
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import Shape
 
@@ -108,10 +109,31 @@ def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: 
         np.add.at(base, (*before, indices, *after), updates)
 
 
+def diagonal(x: np.ndarray, shape: Shape, offset: int) -> np.ndarray:
+    """The diagonals of `x`, brought to `shape` by axes of one element, in the last two axes: a view, whatever the strides."""
+    view = np.diagonal(x.reshape(shape), offset, -2, -1)
+    view.flags.writeable = x.flags.writeable
+    return view
+
+
+def diagonal_of(op: Op, makers: dict[Value, Op]) -> tuple[Shape, int] | None:
+    """What `diagonal` needs to know in place of a slice of joined rows, where that is a diagonal."""
+    reshape = makers.get(op.operands[0])
+    if reshape is None or reshape.name != "reshape" or getattr(makers.get(reshape.operands[0]), "name", "") in ("reshape", "broadcast"):
+        return None
+    outer, shape = op.result.type.shape[:-1], reshape.operands[0].type.shape
+    matrix = tuple(size for size in shape if size != 1)[-2:]
+    if len(matrix) < 2 or 0 in shape or reshape.result.type.shape != (*outer, math.prod(matrix)):
+        return None
+    row, column = divmod(op.attrs["start"][-1], matrix[1])
+    is_whole = 0 in (row, column) and op.result.type.shape[-1] == min(matrix[0] - row, matrix[1] - column)
+    return ((*outer, *matrix), column - row) if is_whole and op.attrs["step"][-1] == matrix[1] + 1 else None
+
+
 FUNCTIONS: dict[str, Any] = {
     "where": np.where, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
     "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "asarray": np.asarray, "broadcast_to": np.broadcast_to,
-    "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along,
+    "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
     "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
 }
 """What a text may name; ufuncs and their reductions are added under the names of their ops."""

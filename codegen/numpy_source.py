@@ -24,6 +24,7 @@ from adjit.codegen.numpy_ops import (
     PLAIN_OF_STRONG,
     REDUCTIONS,
     ROUNDED_ONE_WAY,
+    diagonal_of,
 )
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
@@ -86,6 +87,7 @@ class _Writer(FunctionText):
         self.weak = weak
         self.views = views
         self.telling = telling
+        self.makers = {value: op for op in graph.ops for value in op.results}
         self.untested: dict[Value, None] = {}       # results that tell of strong products whether those are finite
         self.fresh: tuple[bool, ...] = ()
 
@@ -259,11 +261,13 @@ class _Writer(FunctionText):
 
     def reshaped(self, x: Value, text: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Form:
         """A reshape; one of a reshape that nothing else needs takes its place."""
+        return self.assign(f"{self.before_reshape(x, text) or text}.reshape({self.constant(shape)})", shape, roots, viewed)
+
+    def before_reshape(self, x: Value, text: str) -> str:
+        """What the last line reshapes to `x`, where nothing else needs `x`: the line is gone then."""
         before = _RESHAPE.fullmatch(self.lines[-1]) if self.lines else None
-        if before is not None and before[1] == text and x in self.dying and self.only_holder(x):
-            self.lines.pop()
-            text = before[2]
-        return self.assign(f"{text}.reshape({self.constant(shape)})", shape, roots, viewed)
+        is_alone = before is not None and before[1] == text and x in self.dying and self.only_holder(x)
+        return _RESHAPE.fullmatch(self.lines.pop())[2] if is_alone else ""      # type: ignore[index]
 
     def write_transpose(self, op: Op) -> Form:
         (x,), permutation = op.operands, op.attrs["permutation"]
@@ -278,6 +282,9 @@ class _Writer(FunctionText):
         form = self.forms[x]
         if not form.shape or op.result.type == x.type:
             return self.alias(form)
+        diagonal = diagonal_of(op, self.makers)
+        if diagonal is not None and (whole := self.before_reshape(x, form.text)):
+            return self.assign(f"diagonal({whole}, *{self.constant(diagonal)})", op.result.type.shape, self.roots_of_whole(x))
         index = self.constant(strided(op.attrs["start"], op.attrs["stop"], op.attrs["step"]))
         return self.assign(f"{self.whole(x)}[{index}]", op.result.type.shape, self.roots_of_whole(x))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from adjit.ir.errors import ShapeError
 from adjit.tracer.array import as_traced
-from adjit.tracer.functions.shapes import complete_shape, normalize_axis, view_strides
+from adjit.tracer.functions.shapes import complete_shape, diagonal_view, normalize_axis, view_strides
 from adjit.tracer.source import find_user_location
 
 Array = Any
@@ -207,7 +207,7 @@ def roll(x: Array, shifts: int | Sizes, dims: int | Sizes | None = None) -> Arra
 
 def diagonal(x: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """The diagonal of two dimensions, as the last one."""
-    return np.diagonal(as_traced(x), offset, dim1, dim2)
+    return diagonal_view(as_traced(x), offset, dim1, dim2)
 
 
 def diag(x: Array, diagonal: int = 0) -> Array:

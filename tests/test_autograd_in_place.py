@@ -141,6 +141,25 @@ def test_what_is_written_to_and_an_operand_may_have_the_same_memory(write: Progr
     assert x.grad.tolist() == gradient
 
 
+@pytest.mark.parametrize("write", [
+    lambda y: y.diagonal().add_(100.0), lambda y: y.T.diagonal(1).mul_(3.0), lambda y: y[:, 1:].diagonal().add_(y[0, :2]),
+    lambda y: y.T.diagonal(-1).__setitem__(0, 7.0), lambda y: y.unsqueeze(0).transpose(0, 2).diagonal(0, 0, 1).zero_(),
+    lambda y: y.reshape(1, 2, 3).transpose(0, 2).diagonal(0, 2, 1).mul_(2.0), lambda y: y[:, :1].diagonal().fill_(4.0)])
+def test_diagonals_are_views_whatever_the_strides(write: Program) -> None:
+    def program(x: Any) -> Any:
+        y = x * 1.0
+        write(y)
+        (y * y).sum().backward()
+        return y.detach()
+
+    content = np.arange(1.0, 7.0).reshape(2, 3)
+    leaves = [aj.tensor(content.copy(), requires_grad=True) for _ in range(2)]
+    results = [program(leaves[0]), aj.compile(program, backend="interpret")(leaves[1])]
+    assert not np.array_equal(results[0].numpy(), content)
+    np.testing.assert_array_equal(*(result.numpy() for result in results))
+    np.testing.assert_array_equal(*(leaf.grad.numpy() for leaf in leaves))
+
+
 def test_siblings_see_writes() -> None:
     x = parameter(1.0, 2.0, 3.0)
     y = x * 1.0

@@ -306,7 +306,11 @@ def diagonal_indices(rows: int, columns: int, offset: int) -> tuple[int, int]:
 @implements(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
     """As `numpy.diagonal`: a read-only view, the diagonal in the last axis."""
-    x = as_traced(a)
+    return diagonal_view(as_traced(a), offset, axis1, axis2, writable=False)
+
+
+def diagonal_view(x: TracedArray, offset: int, axis1: int, axis2: int, writable: bool = True) -> TracedArray:
+    """The diagonal of two axes as the last one, in the memory of `x`."""
     if x.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")
     first, second = normalize_axes((axis1, axis2), x.ndim)
@@ -315,13 +319,21 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedA
     outer = tuple(x.shape[axis] for axis in rest)
     start, count = diagonal_indices(rows, columns, offset)
 
-    def read(value: Value) -> Value:
-        flat = lowering.reshape(lowering.transpose(value, (*rest, first, second)), (*outer, rows * columns))
-        stop = start + (count - 1) * (columns + 1) + 1 if count else 0
-        begin = start if count else 0
-        return ops.slice(flat, start=(*(0,) * len(outer), begin), stop=(*outer, stop), step=(*(1,) * len(outer), columns + 1))
+    order, none, ones = (*rest, first, second), (0,) * len(outer), (1,) * len(outer)
+    begin, step = start if count else 0, columns + 1
 
-    return read_only(x, read, [*(x.steps[axis] for axis in rest), x.steps[first] + x.steps[second]])
+    def flat(value: Value) -> Value:
+        return lowering.reshape(lowering.transpose(value, order), (*outer, rows * columns))
+
+    def read(value: Value) -> Value:
+        stop = begin + (count - 1) * step + 1 if count else 0
+        return ops.slice(flat(value), start=(*none, begin), stop=(*outer, stop), step=(*ones, step))
+
+    def write(base: Value, value: Value) -> Value:
+        written = ops.update_slice(flat(base), value, start=(*none, begin), step=(*ones, step)) if count else flat(base)
+        return lowering.transpose(lowering.reshape(written, (*outer, rows, columns)), tuple(order.index(axis) for axis in range(x.ndim)))
+
+    return view_of(x, read, write, (*(x.steps[axis] for axis in rest), x.steps[first] + x.steps[second]), writable=writable)
 
 
 @implements(np.copy)
