@@ -272,6 +272,14 @@ def test_sums_of_the_largest_tiles_stay_in_registers(dtype: str, shape: tuple[in
     assert not re.search(r"zmm\d+, -?\d*\(%rsp\)", assembly)
 
 
+@pytest.mark.parametrize(("rows", "inner", "batch", "written_out"), [
+    (10, 3, 1, True), (8, 8, 1, False), (8, 8, 64, True), (16, 16, 64, False)])
+@pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
+def test_small_matrices_times_vectors_are_written_out(target: Target, rows: int, inner: int, batch: int, written_out: bool) -> None:
+    plan = plan_product(dense_product(rows, inner, 1, "f32", batch=batch), target)
+    assert plan.written_out == written_out == (not plan.dots)
+
+
 def test_small_products_need_no_table() -> None:
     for shape in (4, 4, 4), (8, 8, 8), (16, 16, 16), (17, 9, 16), (3, 0, 40):
         written = write_product(dense_product(*shape, "f32"), TARGETS["avx512"])

@@ -14,6 +14,8 @@ The numbers were measured on processors of two makers, as ratios to the other ch
 - Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
   fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
 - B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
+- Small matrices times vectors (`UNROLLED`) are written out as they stand: dot products take the driver 30 to 50 ns each. 10 x 3 is 1.5 to
+  1.8 times as fast so, a batch of 8 x 8 twice, of 3 x 3 ten times. A single one with rows longer than `SHORT_DOT` would be slower.
 - A transposed is read a few elements a row. Where its rows are `FAR` apart that is up to twice as slow as reading a copy.
 """
 
@@ -50,6 +52,7 @@ COPY_TILES = 8
 COPY_BYTES, COPY_BYTES_FAR = 24 << 10, 8 << 10
 DOT_ROWS = 4
 DOT_BYTES = 64 << 10
+SHORT_DOT = 6
 FAR = 2048
 """Bytes between rows from which they fall into few sets of the first cache, so that even a small panel does not stay there."""
 
@@ -204,6 +207,8 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     lanes = target.lanes(p.element_bytes)
     dots = p.transpose_b and not p.transpose_a and not hooks and p.inner > 0 and (
         p.rows <= DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < DOT_BYTES))
+    if dots and swapped and p.columns * p.inner <= UNROLLED and (p.inner <= SHORT_DOT or p.batch > 1):
+        p, swapped, dots = product, False, False
     if dots:
         rows = next(r for r in (4, 2, 1) if p.rows % r == 0 and r <= lanes)
         columns = lanes // rows
