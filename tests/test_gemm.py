@@ -298,6 +298,14 @@ def test_a_column_of_equal_tiles_needs_no_driver(shape: tuple[int, int, int], tr
     assert f"call void @{kernel}(" in written.own["adjit_product"]
 
 
+@pytest.mark.parametrize(("rows", "columns", "panels"), [(1, 48, 1), (1, 56, 2), (2, 40, 1), (2, 48, 2), (3, 40, 2)])
+def test_few_rows_are_one_panel_where_the_registers_hold_it(rows: int, columns: int, panels: int) -> None:
+    for dtype, width in (("f32", columns), ("f64", columns // 2)):
+        assert len(plan_product(dense_product(rows, 1000, width, dtype), TARGETS["avx2"]).panels) == panels
+        for target in host_targets():
+            check(dense_product(rows, 100, width - 1, dtype), target)
+
+
 def test_dot_products_go_along_a_row_and_down_rows() -> None:
     """B is read once, whichever of C's sides has more tiles."""
     row, rows = (plan_product(dense_product(n, 784, 512, "f32", transpose_b=True), TARGETS["avx512"]) for n in (4, 16))

@@ -38,6 +38,10 @@ NARROW = 16
 """Most vectors of a row of C for tiles of 6 rows. Strips of 6 rows of A are copied slower than strips of 8: training a network of 512
 columns took 3 % longer with them, a recurrent one of 256 less by 4 to 10 %."""
 
+ONE_PANEL = {1: 6, 2: 5}
+"""Vectors of a row of C up to which so few rows are one panel where there are 16 registers: 1.4 to 1.7 times as fast as two, which read B
+in pieces. More than one panel of these widths gains nothing."""
+
 GRAIN = 16
 """Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
 
@@ -250,7 +254,7 @@ def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ..
     vectors = -(-p.columns // lanes)
     widths: tuple[int, ...]
     if target.registers < 32:
-        widths = (4, 3) if p.rows <= 2 else (3, 2) if p.rows <= 4 else (2, 3)
+        widths = (vectors,) if 0 < vectors <= ONE_PANEL.get(p.rows, 0) else (4, 3) if p.rows <= 2 else (3, 2) if p.rows <= 4 else (2, 3)
     else:
         widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3, 4) if p.rows > 8 and vectors <= NARROW else (3,)
     width = next((w for w in widths if vectors % w == 0), widths[0])
