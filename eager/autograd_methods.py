@@ -17,7 +17,7 @@ from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
 from adjit.ir import ops
-from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError
+from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
@@ -300,6 +300,11 @@ def _repr(self: Tensor) -> str:
 
 
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs.get("out") is not None:
+        raise UnsupportedError(
+            f"{function.__name__}(out=...) of tensors: what is written would be no part of the graph", find_user_location(),
+            hint="write into a tensor with x.copy_(...) or x[...] = ...; in place of array += tensor, write array = array + tensor, or "
+                 "array += tensor.detach().numpy()")
     return apply(function, args, kwargs)
 
 

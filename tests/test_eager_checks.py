@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 
 import numpy as np
 import pytest
@@ -70,6 +71,10 @@ ERRORS = {
     "index": (IndexError, lambda: X[7]), "indices": (IndexError, lambda: X[aj.tensor([7])]), "many": (IndexError, lambda: X[0, 0, 0]),
     "assigned": (IndexError, lambda: X.clone().__setitem__(9, 0.0)), "clamp": (ValueError, lambda: X.clamp()),
     "float index": (IndexError, lambda: X[aj.tensor([0.5])]), "stack": (ValueError, lambda: np.stack([X, X[0]])),
+    "out": (NotImplementedError, lambda: np.multiply(X, 2.0, out=aj.zeros(X.shape))),
+    "array out": (NotImplementedError, lambda: np.add(SCORES, X.clone(), out=np.zeros(SCORES.shape))),
+    "plain operands": (NotImplementedError, lambda: np.sum(SCORES, axis=0, out=aj.zeros(3))),
+    "in place": (NotImplementedError, lambda: operator.iadd(np.zeros(X.shape), X)),
 }
 
 
