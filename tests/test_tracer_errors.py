@@ -12,7 +12,7 @@ from tracing import run_traced
 
 import adjit as aj
 from adjit import numpy as anp
-from adjit.ir.errors import DTypeError, IndexingError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, ShapeError, TraceError, UnsupportedError
 from adjit.tracer.trace import trace_function
 
 HERE = Path(__file__).name
@@ -307,6 +307,18 @@ def test_arguments_of_ufuncs_that_are_not_there(fun):
                                  lambda x: x[np.array([0, 9])], lambda x: np.take_along_axis(x, x, 0)])
 def test_indices_that_cannot_be(fun):
     fails_here(fun, X, error=IndexingError, message="index|ellipsis|indices|indexed", hint="")
+
+
+@pytest.mark.parametrize("fun", [lambda x: x.sum(axis=3), lambda x: np.concatenate([x, x], axis=-4), lambda x: np.swapaxes(x, 0, 7)])
+def test_axes_that_are_not_there(fun):
+    error = fails_here(fun, X, error=IndexingError, message=r"axis (3|-4|7) is out of bounds for array of dimension 2", hint="")
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize("view", [np.diagonal, np.diag, lambda x: np.broadcast_to(x, (2, *x.shape))])
+def test_read_only_views_are_not_written_to(view):
+    error = fails_here(lambda x: view(np.outer(x, x)).fill(0), X[0], error=ArgumentError, message="read-only", hint="np.arange(n)")
+    assert isinstance(error, ValueError)
 
 
 @pytest.mark.parametrize("backend", ["native", "numba", "interpret"])

@@ -15,7 +15,7 @@ import numpy as np
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import DTypeError, Location, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, DTypeError, Location, TraceError, UnsupportedError
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
@@ -168,7 +168,9 @@ class TracedArray:
             name = f"{owner._value.name!r} " if owner._value.name else ""
             return TraceError(f"the argument {name}is written to inside of the trace", find_user_location(),
                               hint="write to a copy of it (x = x.copy()) and return that")
-        return ValueError("assignment destination is read-only")
+        return ArgumentError("assignment destination is read-only", find_user_location(),
+                             hint="np.diagonal, np.diag and np.broadcast_to give read-only views, as in NumPy: write to a copy, or to "
+                                  "the array itself; a diagonal is x[i, i] with i = np.arange(n)")
 
     # -- what is known while tracing
 

@@ -9,10 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.exceptions import AxisError
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.tracer import lowering
 from adjit.tracer.array import Strides, TracedArray, as_traced, contiguous_strides, view_of, wrap
@@ -21,10 +20,10 @@ from adjit.tracer.source import find_user_location
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
-    """`axis` counted from 0; raises NumPy's `AxisError`."""
+    """`axis` counted from 0; raises `IndexingError`."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
-        raise AxisError(number, ndim)
+        raise IndexingError(f"axis {number} is out of bounds for array of dimension {ndim}", find_user_location())
     return number % ndim if ndim else number
 
 
