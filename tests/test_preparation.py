@@ -12,6 +12,7 @@ import pytest
 
 from adjit.codegen.forks import no_fork
 from adjit.runtime import preparation
+from adjit.runtime.cores import usable_cores
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.preparation import COMPILER, Preparation
 
@@ -60,6 +61,7 @@ def test_before_a_first_call_there_is_time_for_the_pool(done: list[str]) -> None
     assert done == [*EVERYTHING, "pool"]
 
 
+@pytest.mark.skipif(usable_cores() == 1, reason="on one core nothing is prepared")
 def test_first_calls_find_it_done() -> None:
     """The modules there are what programs take, and nothing but rarer ops' modules is left; in a process that compiles nothing else."""
     script = """
