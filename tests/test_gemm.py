@@ -133,13 +133,35 @@ def test_rows_with_gaps(target: Target, transpose_a: bool, transpose_b: bool) ->
 def test_columns_of_a_whose_rows_are_far_apart(target: Target, dtype: str, transpose_b: bool) -> None:
     """They are copied in blocks, in the parts that k is cut into; the bits are those of the same product from nearby rows."""
     require(target)
-    for batch, rows, inner, columns in (1, 140, 203, 130), (1, 61, 901, 150), (2, 30, 17, 144), (9, 10, 5, 144):
+    for batch, rows, inner, columns in (1, 120, 150, 130), (1, 61, 901, 150), (2, 30, 17, 144), (9, 10, 5, 144):
         near = dense_product(rows, inner, columns, dtype, True, transpose_b, batch)
         far = replace(near, row_a=700, step_a=inner * 700)
         plan = lowered(far, target)[0].plan
         assert (plan.a, lowered(near, target)[0].plan.a) == ("copied", "in place")
         assert plan.axis == ("batch" if batch > 8 else "rows")
         assert check(far, target, cuts=(1, 2, 5)).tobytes() == check(near, target).tobytes()
+
+
+@on_every_target
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(("dtype", "rows", "inner"), [("f32", 1201, 461), ("f32", 1201, 601), ("f64", 407, 1501)])
+def test_rows_of_a_large_a_are_copied(target: Target, dtype: str, rows: int, inner: int, transpose_b: bool) -> None:
+    """Where registers are few; the bits are those of its first rows alone, which are read in place, though their rows are far apart."""
+    require(target)
+    large = replace(dense_product(rows, inner, 61, dtype, transpose_b=transpose_b), row_a=inner + 3)
+    plan = lowered(large, target)[0].plan
+    assert (plan.a, len({*plan.tiles})) == ("in place" if target.registers >= 32 else "copied", 2)
+    code, function = lowered(large, target)
+    few = replace(large, rows=100)
+    assert plan_product(few, target).a == "in place"
+    a, b = (np.random.default_rng(i).standard_normal(shape).astype(DTYPES[dtype])
+            for i, shape in enumerate(((rows, inner + 3), (61, inner) if transpose_b else (inner, 61))))
+    c, first = np.zeros((rows, 61), a.dtype), np.zeros((100, 61), a.dtype)
+    function(a.ctypes.data, b.ctypes.data, c.ctypes.data, 0, code.plan.tasks)
+    code, function = lowered(few, target)
+    function(a.ctypes.data, b.ctypes.data, first.ctypes.data, 0, code.plan.tasks)
+    assert c[:100].tobytes() == first.tobytes()
+    check(large, target, cuts=(1, 2, 5))
 
 
 @on_every_target
@@ -278,6 +300,19 @@ def test_sums_of_the_largest_tiles_stay_in_registers(dtype: str, shape: tuple[in
 def test_small_matrices_times_vectors_are_written_out(target: Target, rows: int, inner: int, batch: int, written_out: bool) -> None:
     plan = plan_product(dense_product(rows, inner, 1, "f32", batch=batch), target)
     assert plan.written_out == written_out == (not plan.dots)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_stay_in_registers_where_there_are_16(dtype: str) -> None:
+    """Tiles of 4 rows by 3 vectors, which take all 16, took twice the time."""
+    avx2 = TARGETS["avx2"]
+    lanes, shapes = avx2.lanes(4 if dtype == "f32" else 8), set()
+    for rows, vectors in (1, 6), (2, 5), (2, 8), (3, 3), (4, 3), (4, 6), (12, 3), (12, 9), (60, 12), (60, 45), (64, 63), (65, 13):
+        code = lower_product(dense_product(rows, 300, vectors * lanes, dtype), avx2)
+        assembly = machine(avx2).emit_assembly(llvm.parse_assembly(f'target triple = "{llvm.get_process_triple()}"\n{code.text}'))
+        assert not re.search(r"ymm\d+, -?\d*\(%rsp\)", assembly), (rows, vectors)
+        shapes |= {(tile, len(counts)) for tile in code.plan.tiles for counts in code.plan.panels}
+    assert {(1, 6), (2, 5), (2, 4), (3, 3), (6, 2)} <= shapes
 
 
 def test_small_products_need_no_table() -> None:

@@ -101,7 +101,7 @@ def _tiles(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
     """The tiles of one panel, the large ones and the small ones. `a` is that of the first, at row `top`. `packing` has the memory for the
     panel, where it is packed, and whether that is still to be done."""
     a, b, c = operands
-    apart = text.let(f"mul i64 {length}, {number(text, 'inner_a')}")
+    apart = number(text, "strip")
     wide = number(text, "wide_columns")
     behind, narrow_panels = text.let(f"sub i64 {panel}, {number(text, 'wide_panels')}"), number(text, "narrow_panels")
     less = text.let(f"mul i64 {text.smaller(text.larger(behind, 0), narrow_panels)}, "

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from adjit.codegen.gemm.dot_products import dot_kernel
 from adjit.codegen.gemm.driver import DRIVER, driver
 from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
-from adjit.codegen.gemm.panels import copy_kernel, strips_kernel, turn_kernel
+from adjit.codegen.gemm.panels import copy_kernel, rows_kernel, strips_kernel, turn_kernel
 from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, table_text
@@ -89,7 +89,7 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
             a, b = ("%B", "%A") if plan.swapped != (plan.dots == "along") else ("%A", "%B")
             strips = panel = "null"
             if plan.a != "in place":
-                strips = text.let(f"alloca [{max(plan.parts) * plan.tiles[0] * plan.together} x {text.scalar}], align 64")
+                strips = text.let(f"alloca [{plan.strip_elements * plan.together} x {text.scalar}], align 64")
             if plan.b != "in place":
                 panel = text.let(f"alloca [{plan.panel_elements * plan.beside} x {text.scalar}], align 64")
             if plan.written_out:
@@ -109,7 +109,7 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
     """The kernels of a plan by the names of their entries in its table; one that is written out has none for tiles."""
     p, kinds, kernels = plan.product, kinds_of(plan), {}
     if plan.a == "copied":
-        kernels["strips"] = strips_kernel(target, p.dtype, plan.tiles[0], kinds.tiles[1])
+        kernels["strips"] = strips_kernel(target, p.dtype, plan.tiles[0], kinds.tiles[1]) if p.transpose_a else rows_kernel(target, p.dtype)
     for kind, counts in enumerate(kinds.panels):
         if counts is None:
             continue
@@ -131,10 +131,9 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
 
 
 def _tile_kind(plan: Plan, rows: int, counts: tuple[int, ...]) -> TileKind:
-    row_a = 1 if plan.product.transpose_a else plan.product.row_a
     added = len(plan.parts) > 1 and not plan.chained
     chains = 1 if _unrolled(plan, rows, counts) else plan.chains
-    return TileKind(rows, counts, chains, added, row_a if len(counts) == 1 else None)
+    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 else None)
 
 
 def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:

@@ -140,7 +140,7 @@ def _write_strips(text: VectorText, large: int, small: int | None) -> None:
     """All strips are as large as those of large tiles."""
     row_a = text.strides(number(text, "source_inner_a"), AT_ONCE)
     large_tiles = number(text, "large_tiles")
-    apart = text.let(f"mul i64 %length, {large}")
+    apart = number(text, "strip")
     whole = text.let(f"and i64 %length, {-AT_ONCE}")
     for first, stop, together in (("0", whole, AT_ONCE), (whole, "%length", 1)):
         with text.loop(first, stop, together, empty=True) as inner:
@@ -156,4 +156,27 @@ def _write_strips(text: VectorText, large: int, small: int | None) -> None:
                             columns = text.let(f"load <{rows} x {text.scalar}>, ptr {row_a.row([a], i)}, align {text.bytes}")
                             text.do(f"store <{rows} x {text.scalar}> {columns}, ptr {text.at(to, i * large)}, align {text.bytes}")
                 rows_here = text.let(f"select i1 {is_large}, i64 {large}, i64 {small or 0}")
-                tile.following = [text.at(a, rows_here), text.at(to, apart)]
+                tile.following = [text.at(a, rows_here), text.let(f"getelementptr i8, ptr {to}, i64 {apart}")]
+
+
+@cache
+def rows_kernel(target: Target, dtype: str) -> Kernel:
+    """The function that copies rows of A, which is not transposed, to a strip for each of the tiles."""
+    return write_kernel(target, dtype, "rows", STRIPS, _write_rows)
+
+
+def _write_rows(text: VectorText) -> None:
+    large_tiles, large, small = (number(text, name) for name in ("large_tiles", "large_rows", "small_rows"))
+    row_a, row_strip, strip = (number(text, name) for name in ("source_row_a", "row_a", "strip"))
+    whole = text.let(f"and i64 %length, {-text.lanes}")
+    with text.loop("%low", "%high", carried=[("ptr", "%a"), ("ptr", "%strips")]) as tile:
+        is_large = text.let(f"icmp slt i64 {tile.counter}, {large_tiles}")
+        rows = text.let(f"select i1 {is_large}, i64 {large}, i64 {small}")
+        with text.loop(0, rows, carried=[("ptr", tile.values[0]), ("ptr", tile.values[1])]) as row:
+            a, to = row.values
+            with text.loop(0, whole, text.lanes, empty=True) as inner:
+                text.store(text.load(text.at(a, inner.counter)), text.at(to, inner.counter))
+            with text.loop(whole, "%length", empty=True) as inner:
+                text.store(text.load(text.at(a, inner.counter), lanes=1), text.at(to, inner.counter), lanes=1)
+            row.following = [text.let(f"getelementptr i8, ptr {pointer}, i64 {apart}") for pointer, apart in ((a, row_a), (to, row_strip))]
+        tile.following = [row.following[0], text.let(f"getelementptr i8, ptr {tile.values[1]}, i64 {strip}")]

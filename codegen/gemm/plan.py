@@ -16,12 +16,22 @@ The numbers were measured on processors of two makers, as ratios to the other ch
 - B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
 - Small matrices times vectors (`UNROLLED`) are written out as they stand: dot products take the driver 30 to 50 ns each. 10 x 3 is 1.5 to
   1.8 times as fast so, a batch of 8 x 8 twice, of 3 x 3 ten times. A single one with rows longer than `SHORT_DOT` would be slower.
-- A transposed is read a few elements a row. Where its rows are `FAR` apart that is up to twice as slow as reading a copy.
+- A transposed is read a few elements a row. Where its rows are far apart that is up to twice as slow as reading a copy.
+
+What depends on caches, or on how long a tile takes, is in `Limits`. Those of 32 registers were measured with AVX-512, first caches of 48 kB
+and second ones of 2 MB; those of 16 registers with AVX2 on a Zen 3 (32 and 512 kB), whose tiles take half as long a step of k:
+
+- Parts as long as they may be: 5 to 12 % faster than parts of 128 to 208.
+- A transposed is copied from rows of 1 kB on, of 512 bytes where parts are long: 6 to 20 % faster; for shorter ones 3 to 12 % slower.
+- B is copied from 16 kB a panel on: 2 to 15 % faster at 256 to 320 columns and as much of k; 12 % slower at 200.
+- A of more than 1 MB a part, though not transposed, is copied: up to 10 % faster at 2048, where its rows evict each other.
+- Tiles of 4 rows by 3 vectors, which need all 16 registers, take twice as long as others: LLVM keeps a sum in memory.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeVar
 
@@ -35,8 +45,8 @@ PART = 512
 WHOLE = 1024
 
 NARROW = 16
-"""Most vectors of a row of C for tiles of 6 rows. Strips of 6 rows of A are copied slower than strips of 8: training a network of 512
-columns took 3 % longer with them, a recurrent one of 256 less by 4 to 10 %."""
+"""Most vectors of a row of C for tiles of 6 rows by 4 vectors (with 16 registers, for 3 rows by 3). Strips of 6 rows of A are copied
+slower than strips of 8: training a network of 512 columns took 3 % longer with them, a recurrent one of 256 less by 4 to 10 %."""
 
 ONE_PANEL = {1: 6, 2: 5}
 """Vectors of a row of C up to which so few rows are one panel where there are 16 registers: 1.4 to 1.7 times as fast as two, which read B
@@ -45,32 +55,20 @@ in pieces. More than one panel of these widths gains nothing."""
 GRAIN = 16
 """Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
 
-CHAINED, CHAINED_BYTES = 208, 40 << 10
-"""Most of the parts of one chain, where tiles share a panel of B, and bytes of that, which stay in a first cache of 48 kB beside A."""
-
 LARGE = 1 << 20
 """Bytes of C from which each part of a chain costs a pass through a farther cache: then parts are longer, but where A is transposed, whose
 elements come one row after the other from the second cache unless the part is short."""
 
 COPY_TILES = 8
-COPY_BYTES, COPY_BYTES_FAR = 24 << 10, 8 << 10
 DOT_ROWS = 4
 DOT_BYTES = 64 << 10
 SHORT_DOT = 6
-FAR = 2048
-"""Bytes between rows from which they fall into few sets of the first cache, so that even a small panel does not stay there."""
 
 A_PANELS = 3
 """Panels of B from which it pays to copy A, where that pays at all."""
 
-A_NEAR = 1 << 20
-"""Most of a part of A, read in place, up to which it stays in the second cache while one panel of B after the other passes."""
-
-A_GROUP, A_GROUP_WIDE, B_GROUP, B_GROUP_WIDE = 256 << 10, 512 << 10, 512 << 10, 2 << 20
-"""Where there is more of A, or it is copied: bytes of tiles and of packed panels that pass each other before the next tiles come. A is read
-that much less often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048 rows in
-float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the third cache: groups
-of panels are wider then, and those of tiles, where parts of k are long."""
+LONG = 160
+"""Rows of A, transposed, in a part from which they do not stay in the first cache of a target with 16 registers."""
 
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
@@ -85,6 +83,47 @@ WRITTEN_OUT, WRITTEN_TILES = 2048, 2
 """Vector multiply-adds up to which a product is written out, and the most different tiles of one that is."""
 
 Size = TypeVar("Size", int, tuple[int, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers that suit the tiles of a target, and the caches of the processors that have it; none of them changes bits.
+
+    Chained parts of k are at most `chained` long, and a panel's at most `chained_bytes`, which stay in the first cache beside A. Panels of
+    B are copied from `copy_bytes` on, and from `copy_bytes_far` where its rows are `far` bytes apart or more, so that they fall into few
+    sets of the first cache. A is copied where it is transposed and its rows are `far_a` bytes apart, `far_a_long` where parts have `LONG`
+    rows; or a part of it has more than `a_scattered` bytes.
+
+    Of A in place, up to `a_near` bytes of a part stay in the second cache while one panel of B after the other passes. Where there is
+    more, or A is copied, `a_group` bytes of tiles and `b_group` of packed panels pass each other before the next tiles come: A is read
+    that much less often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048
+    rows in float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the
+    third cache: groups of panels are wider then (`b_group_wide`), and those of tiles, where parts of k are long (`a_group_wide`).
+    """
+
+    chained: int
+    chained_bytes: int
+    copy_bytes: int
+    copy_bytes_far: int
+    far: int
+    far_a: int
+    far_a_long: int
+    a_scattered: int
+    a_near: int
+    a_group: int
+    a_group_wide: int
+    b_group: int
+    b_group_wide: int
+
+
+LIMITS = {
+    32: Limits(
+        chained=208, chained_bytes=40 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, far=2048, far_a=2048, far_a_long=2048,
+        a_scattered=sys.maxsize, a_near=1 << 20, a_group=256 << 10, a_group_wide=512 << 10, b_group=512 << 10, b_group_wide=2 << 20),
+    16: Limits(
+        chained=PART, chained_bytes=48 << 10, copy_bytes=16 << 10, copy_bytes_far=4 << 10, far=1024, far_a=1024, far_a_long=512,
+        a_scattered=1 << 20, a_near=512 << 10, a_group=256 << 10, a_group_wide=128 << 10, b_group=512 << 10, b_group_wide=2 << 20)}
+"""By the number of registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +148,7 @@ class Plan:
     a: Literal["in place", "copied"]
     b: Literal["in place", "copied", "transposed"]
     axis: Literal["rows", "columns", "batch"]
+    limits: Limits
 
     @property
     def written_out(self) -> bool:
@@ -148,9 +188,9 @@ class Plan:
     def together(self) -> int:
         """Tiles that a group of panels passes before the next tiles."""
         tile = max(self.parts) * self.product.element_bytes * self.tiles[0]
-        if self.dots or (self.a == "in place" and len(self.tiles) * tile <= A_NEAR):
+        if self.dots or (self.a == "in place" and len(self.tiles) * tile <= self.limits.a_near):
             return len(self.tiles)
-        most = A_GROUP_WIDE if self.a == "copied" and not self.chained else A_GROUP
+        most = self.limits.a_group_wide if self.a == "copied" and not self.chained else self.limits.a_group
         return max(equal_parts(len(self.tiles), max(most // tile, 1)))
 
     @property
@@ -161,8 +201,19 @@ class Plan:
             return len(self.panels)
         if self.a == "in place" and self.together == len(self.tiles):
             return 1
-        most = B_GROUP_WIDE if self.a == "copied" else B_GROUP
+        most = self.limits.b_group_wide if self.a == "copied" else self.limits.b_group
         return max(equal_parts(len(self.panels), max(most // (self.panel_elements * self.product.element_bytes), 1)))
+
+    @property
+    def strides_a(self) -> tuple[int, int]:
+        """Elements from one row of op(A) to the next, and from one column to the next, as tiles read them."""
+        p, copied = self.product, self.a == "copied"
+        return (1, self.tiles[0] if copied else p.row_a) if p.transpose_a else (max(self.parts) if copied else p.row_a, 1)
+
+    @property
+    def strip_elements(self) -> int:
+        """Elements of the copied rows of a large tile."""
+        return max(self.parts) * self.tiles[0]
 
     @property
     def panel_elements(self) -> int:
@@ -208,7 +259,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     """The plan for the product on the target. With `hooks`, something is computed from B or C on the way: rows of C stay rows, and
     every element is summed in one register."""
     p, swapped = (product, False) if hooks else product.as_rows()
-    lanes = target.lanes(p.element_bytes)
+    lanes, limits = target.lanes(p.element_bytes), LIMITS[target.registers]
     dots = p.transpose_b and not p.transpose_a and not hooks and p.inner > 0 and (
         p.rows <= DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < DOT_BYTES))
     if dots and swapped and p.columns * p.inner <= UNROLLED and (p.inner <= SHORT_DOT or p.batch > 1):
@@ -220,7 +271,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
         groups = tuple((min(columns, p.columns - n),) for n in range(0, p.columns, columns))
         axis = _axis(p, len(tiles), len(groups), False)
         way: Literal["down", "along"] = "down" if len(tiles) > 1 else "along"
-        return Plan(p, lanes, swapped, way, _blocks(tiles, 1), groups, (p.inner,), False, "in place", "in place", axis)
+        return Plan(p, lanes, swapped, way, _blocks(tiles, 1), groups, (p.inner,), False, "in place", "in place", axis, limits)
     panels = _panels(p, lanes, target)
     widest = max(map(len, panels), default=1)
     tiles = row_tiles(p.rows, widest, target)
@@ -228,19 +279,28 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     b: Literal["in place", "copied", "transposed"] = "in place"
     if p.transpose_b and p.inner:
         b = "transposed"
-    elif len(tiles) >= COPY_TILES and panel_bytes >= (COPY_BYTES_FAR if p.row_b * p.element_bytes >= FAR else COPY_BYTES):
+    elif len(tiles) >= COPY_TILES and panel_bytes >= (
+            limits.copy_bytes_far if p.row_b * p.element_bytes >= limits.far else limits.copy_bytes):
         b = "copied"
     chained = p.inner <= WHOLE
-    most = _longest_part(p, len(tiles), widest * target.vector_bytes) if chained else PART
+    most = _longest_part(p, len(tiles), widest * target.vector_bytes, limits) if chained else PART
     parts = _parts(p.inner, most)
     axis = _axis(p, len(tiles), len(panels), b != "in place")
     together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
-    if p.transpose_a and p.inner and tiles and p.row_a * p.element_bytes >= FAR and len(panels) >= A_PANELS:
+    if p.inner and tiles and len(panels) >= A_PANELS and _copies_a(p, max(parts), limits):
         blocks, axis = _blocks(tiles, together), "rows" if axis == "columns" else axis
-        return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "copied", b, axis)
+        return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "copied", b, axis, limits)
     if axis == "columns":
         panels = _balanced(panels, p, lanes)
-    return Plan(p, lanes, swapped, "", _blocks(tiles, 1 if b == "in place" else together), panels, parts, chained, "in place", b, axis)
+    blocks = _blocks(tiles, 1 if b == "in place" else together)
+    return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "in place", b, axis, limits)
+
+
+def _copies_a(p: Product, part: int, limits: Limits) -> bool:
+    """Whether reading A in place is slower than copying it, where several panels read it."""
+    if p.transpose_a:
+        return p.row_a * p.element_bytes >= (limits.far_a_long if part >= LONG else limits.far_a)
+    return p.rows * part * p.element_bytes > limits.a_scattered
 
 
 def _blocks(tiles: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
@@ -254,7 +314,8 @@ def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ..
     vectors = -(-p.columns // lanes)
     widths: tuple[int, ...]
     if target.registers < 32:
-        widths = (vectors,) if 0 < vectors <= ONE_PANEL.get(p.rows, 0) else (4, 3) if p.rows <= 2 else (3, 2) if p.rows <= 4 else (2, 3)
+        several = (4, 3) if p.rows <= 2 else (3, 2) if p.rows == 3 else (2, 3) if p.rows > 4 and vectors <= NARROW else (2,)
+        widths = (vectors,) if 0 < vectors <= ONE_PANEL.get(p.rows, 0) else several
     else:
         widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3, 4) if p.rows > 8 and vectors <= NARROW else (3,)
     width = next((w for w in widths if vectors % w == 0), widths[0])
@@ -274,16 +335,18 @@ def _balanced(panels: tuple[tuple[int, ...], ...], p: Product, lanes: int) -> tu
 def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
     """Equal tiles: of 8 rows where 8 divides the rows, else of about as many as the registers hold."""
     spare = 1 if target.fma else 2      # for a splat of A; without fused operations, and for a product
+    if target.registers < 32 and rows > 2:
+        spare = 2       # of all 16, LLVM would keep a sum in memory
     most = min((target.registers - spare - width) // width, 16)
     best = [8] * (most > 8) + list(range(most, most * 2 // 3, -1))
     return equal_parts(rows, next((r for r in best if rows % r == 0), min(most, 9)))
 
 
-def _longest_part(p: Product, tiles: int, row_bytes: int) -> int:
+def _longest_part(p: Product, tiles: int, row_bytes: int, limits: Limits) -> int:
     """Most of a part of a chain; `row_bytes` are those of a row of a panel. Sums go on in C, so this changes no bits."""
     if tiles <= 1:
         return WHOLE
-    near = min(CHAINED, CHAINED_BYTES // row_bytes)
+    near = min(limits.chained, limits.chained_bytes // row_bytes)
     return near if p.transpose_a or p.rows * p.columns * p.element_bytes <= LARGE else PART
 
 

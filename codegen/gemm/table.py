@@ -25,7 +25,7 @@ NUMBERS = (
     "panels", "wide_panels", "narrow_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
     "source_row_a", "source_inner_a", "source_inner_b", "source_column_b",
     "row_a", "inner_a", "inner_b", "row_c", "column_c",     # as the kernels of tiles find them
-    "together", "beside", "panel",                      # tiles of a group, panels of a group, and bytes of a packed panel
+    "together", "beside", "strip", "panel",             # tiles of a group, panels of a group, and bytes of a strip and of a packed panel
     "parts")
 
 POINTERS = (
@@ -92,7 +92,7 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
     row_a, inner_a = (1, p.row_a) if p.transpose_a else (p.row_a, 1)
     inner_b, column_b = (1, p.row_b) if p.transpose_b else (p.row_b, 1)
     row_c, column_c = (1, p.row_c) if plan.dots == "along" else (p.row_c, 1)
-    seen_row_a, seen_inner_a = (1, plan.tiles[0]) if plan.a == "copied" else (row_a, inner_a)
+    seen_row_a, seen_inner_a = plan.strides_a
     seen_inner_b = column_b if plan.dots else inner_b if plan.b == "in place" else plan.panel_columns
     wide, narrow, last = (sum(counts or ()) for counts in kinds.panels)
     least = len(plan.blocks[-1])
@@ -107,7 +107,8 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
         "panels": len(plan.panels), "wide_panels": kinds.wide_panels,
         "narrow_panels": kinds.narrow_panels, "whole_panels": kinds.whole_panels,
         "wide_columns": wide, "narrow_columns": narrow, "last_columns": last,
-        "together": plan.together, "beside": plan.beside, "panel": plan.panel_elements * size, "parts": len(plan.parts)}
+        "together": plan.together, "beside": plan.beside, "strip": plan.strip_elements * size,
+        "panel": plan.panel_elements * size, "parts": len(plan.parts)}
     starts = [sum(plan.parts[:k]) for k in range(len(plan.parts))]
     words = [f"i64 {int(numbers[name])}" for name in NUMBERS]
     links = [f"ptr {'@' + pointers[name] if name in pointers else 'null'}" for name in POINTERS]

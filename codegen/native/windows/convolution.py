@@ -118,7 +118,7 @@ def _tile_vectors(needed: int, rows: int, target: Target) -> int:
     """The width of tiles that wastes least of what `needed` vectors of windows are rounded up to."""
     widths: tuple[int, ...]
     if target.registers < 32:
-        widths = (4,) if rows <= 2 else (3,) if rows <= 4 else (2,)
+        widths = (4,) if rows <= 2 else (3,) if rows == 3 else (2,)
     else:
         widths = (8, 6, 4) if rows <= 2 else (4, 3) if rows <= 4 else (3, 2)
     return min(widths, key=lambda width: (-(-needed // width) * width, -width))
