@@ -134,6 +134,18 @@ def test_the_norm_of_zero():
     assert aj.grad(np.linalg.norm)(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(("shape", "ord"), [(3, None), (3, 1), ((3, 3), None), ((3, 3), np.inf)])
+def test_a_norm_is_a_scalar_which_is_rebound(shape, ord):
+    def fun(x, y):
+        first = norm = np.linalg.norm(x, ord)
+        norm += y
+        return first, norm
+
+    x, y = RANDOM.normal(size=shape), RANDOM.normal(size=2)
+    for found, expected in zip(interpreted(fun)(x, y), fun(x, y), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
 def test_dtypes_and_shapes():
     a = symmetric(RANDOM.normal(size=(3, 3)))
     assert interpreted(np.linalg.inv)(a.astype(np.float32)).dtype == np.float32

@@ -184,7 +184,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if len(axes) == 2 and ord in (1, -1, math.inf, -math.inf):
         sums, largest = axes if abs(ord) == 1 else axes[::-1]
         result = (np.max if ord > 0 else np.min)(np.sum(np.abs(x), axis=sums, keepdims=True), axis=largest, keepdims=True)
-        return result if keepdims else np.squeeze(result, axis=axes)
+        return result if keepdims else np.squeeze(result, axis=axes)[()]
     if len(axes) == 2 and ord in (2, -2, "nuc"):
         raise UnsupportedError(f"norm: ord={ord!r} of a matrix, which takes singular values", find_user_location(),
                                hint="ord=None, 'fro', 1, -1, np.inf and -np.inf are supported")
@@ -193,7 +193,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 def _euclidean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     squares = np.sum(np.square(x), axis=axes, keepdims=keepdims)
-    return np.where(squares == 0.0, 0.0, np.sqrt(np.where(squares == 0.0, 1.0, squares)))
+    return np.where(squares == 0.0, 0.0, np.sqrt(np.where(squares == 0.0, 1.0, squares)))[()]      # a scalar, as in NumPy
 
 
 def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
