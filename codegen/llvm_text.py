@@ -61,6 +61,22 @@ class LLVMText:
             return ""
         return self.let(text)
 
+    def store_first(self, value: str, element: str, lanes: int, pointer: str, count: int, align: int) -> None:
+        """Write the first `count` of the lanes in pieces of 4, 2 and 1 elements or the like. Before AVX-512, a store with a mask takes 6 ns
+        on processors of one maker, where the pieces take one, and is no quicker on others.
+        """
+        vector, done = f"<{lanes} x {element}>", 0
+        while done < count:
+            length = 1 << (count - done).bit_length() - 1
+            place = pointer if not done else self.let(f"getelementptr {element}, ptr {pointer}, i64 {done}")
+            if length == 1:
+                piece, kind = self.let(f"extractelement {vector} {value}, i32 {done}"), element
+            else:
+                order, kind = ", ".join(f"i32 {done + lane}" for lane in range(length)), f"<{length} x {element}>"
+                piece = self.let(f"shufflevector {vector} {value}, {vector} poison, <{length} x i32> <{order}>")
+            self.do(f"store {kind} {piece}, ptr {place}, align {align}")
+            done += length
+
     def larger(self, value: str, bound: int | str) -> str:
         """The larger of two counts."""
         return self.call("i64", "llvm.smax.i64", ("i64", value), ("i64", str(bound)))

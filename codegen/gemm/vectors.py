@@ -103,6 +103,9 @@ class VectorText(LLVMText):
             self.do(f"store {vector} {value}, ptr {pointer}, align {lanes * self.bytes if aligned else self.bytes}")
             return
         assert count is not None
+        if not self.target.avx512:
+            self.store_first(value, self.scalar, lanes, pointer, count, self.bytes)
+            return
         self.call("void", f"llvm.masked.store.{self._suffix(lanes)}.p0", (vector, value), ("ptr", pointer), ("i32", str(self.bytes)),
                   self._mask(count, lanes))
 

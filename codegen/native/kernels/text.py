@@ -101,6 +101,8 @@ class KernelText(LLVMText):
         vector, value = self.cell(dtype, self.lanes), self._stored(value, dtype, self.lanes)
         if count is None:
             self.do(f"store {vector} {value}, ptr {pointer}, align {dtype.itemsize}")
+        elif isinstance(count, int) and not self.target.avx512:
+            self.store_first(value, self.cell(dtype), self.lanes, pointer, count, dtype.itemsize)
         else:
             self.call("void", f"llvm.masked.store.{self._suffix(dtype)}.p0", (vector, value), ("ptr", pointer),
                       ("i32", str(dtype.itemsize)), self.mask(count))

@@ -262,8 +262,17 @@ class PanelText(VectorText):
                          (f"<{self.lanes} x i1>", mask), (self.vector, filler))
 
     def masked_store(self, value: str, pointer: str, mask: str) -> None:
-        self.call("void", f"llvm.masked.store.{self._suffix(self.lanes)}.p0", (self.vector, value), ("ptr", pointer),
-                  ("i32", str(self.bytes)), (f"<{self.lanes} x i1>", mask))
+        """Write the lanes in the mask; before AVX-512 without it where that is all of them, for the reason of `store_first`."""
+        kind = f"<{self.lanes} x i1>"
+        arguments = (self.vector, value), ("ptr", pointer), ("i32", str(self.bytes)), (kind, mask)
+        if self.target.avx512:
+            self.call("void", f"llvm.masked.store.{self._suffix(self.lanes)}.p0", *arguments)
+            return
+        bits = self.let(f"bitcast {kind} {mask} to i{self.lanes}")
+        with self.when(self.let(f"icmp eq i{self.lanes} {bits}, -1")):
+            self.store(value, pointer)
+        with self.when(self.let(f"icmp ne i{self.lanes} {bits}, -1")):
+            self.call("void", f"llvm.masked.store.{self._suffix(self.lanes)}.p0", *arguments)
 
     def inside(self, start: str, limit: str, stride: int = 1) -> str:
         """Lanes whose positions `start`, `start + stride`, ... are at least 0 and below `limit`."""
