@@ -21,8 +21,8 @@ The numbers were measured on processors of two makers, as ratios to the other ch
 What depends on caches, or on how long a tile takes, is in `Limits`. Those of 32 registers were measured with AVX-512, first caches of 48 kB
 and second ones of 2 MB; those of 16 registers with AVX2 on a Zen 3 (32 and 512 kB), whose tiles take half as long a step of k:
 
-- Parts as long as they may be: 5 to 12 % faster than parts of 128 to 208.
-- A transposed is copied from rows of 1 kB on, of 512 bytes where parts are long: 6 to 20 % faster; for shorter ones 3 to 12 % slower.
+- Parts as long as they may be: 5 to 12 % faster than parts of 128 to 208. But where A is transposed and read in place, up to 13 % slower.
+- A transposed is copied from rows of 1 kB on: 6 to 20 % faster; from shorter ones, with short parts, as fast or 2 to 7 % slower.
 - B is copied from 16 kB a panel on: 2 to 15 % faster at 256 to 320 columns and as much of k; 12 % slower at 200.
 - A of more than 1 MB a part, though not transposed, is copied: up to 10 % faster at 2048, where its rows evict each other.
 - Tiles of 4 rows by 3 vectors, which need all 16 registers, take twice as long as others: LLVM keeps a sum in memory.
@@ -67,9 +67,6 @@ SHORT_DOT = 6
 A_PANELS = 3
 """Panels of B from which it pays to copy A, where that pays at all."""
 
-LONG = 160
-"""Rows of A, transposed, in a part from which they do not stay in the first cache of a target with 16 registers."""
-
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
 
@@ -89,10 +86,10 @@ Size = TypeVar("Size", int, tuple[int, ...])
 class Limits:
     """Numbers that suit the tiles of a target, and the caches of the processors that have it; none of them changes bits.
 
-    Chained parts of k are at most `chained` long, and a panel's at most `chained_bytes`, which stay in the first cache beside A. Panels of
-    B are copied from `copy_bytes` on, and from `copy_bytes_far` where its rows are `far` bytes apart or more, so that they fall into few
-    sets of the first cache. A is copied where it is transposed and its rows are `far_a` bytes apart, `far_a_long` where parts have `LONG`
-    rows; or a part of it has more than `a_scattered` bytes.
+    Chained parts of k are at most `chained` long, `chained_turned` where A is transposed and read in place, and a panel's at most
+    `chained_bytes`, which stay in the first cache beside A. Panels of B are copied from `copy_bytes` on, and from `copy_bytes_far` where
+    its rows are `far` bytes apart or more, so that they fall into few sets of the first cache. A is copied where it is transposed and its
+    rows are `far_a` bytes apart; or is not, and a part of it has more than `a_scattered` bytes.
 
     Of A in place, up to `a_near` bytes of a part stay in the second cache while one panel of B after the other passes. Where there is
     more, or A is copied, `a_group` bytes of tiles and `b_group` of packed panels pass each other before the next tiles come: A is read
@@ -102,12 +99,12 @@ class Limits:
     """
 
     chained: int
+    chained_turned: int
     chained_bytes: int
     copy_bytes: int
     copy_bytes_far: int
     far: int
     far_a: int
-    far_a_long: int
     a_scattered: int
     a_near: int
     a_group: int
@@ -118,10 +115,10 @@ class Limits:
 
 LIMITS = {
     32: Limits(
-        chained=208, chained_bytes=40 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, far=2048, far_a=2048, far_a_long=2048,
+        chained=208, chained_turned=208, chained_bytes=40 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, far=2048, far_a=2048,
         a_scattered=sys.maxsize, a_near=1 << 20, a_group=256 << 10, a_group_wide=512 << 10, b_group=512 << 10, b_group_wide=2 << 20),
     16: Limits(
-        chained=PART, chained_bytes=48 << 10, copy_bytes=16 << 10, copy_bytes_far=4 << 10, far=1024, far_a=1024, far_a_long=512,
+        chained=PART, chained_turned=160, chained_bytes=48 << 10, copy_bytes=16 << 10, copy_bytes_far=4 << 10, far=1024, far_a=1024,
         a_scattered=1 << 20, a_near=512 << 10, a_group=256 << 10, a_group_wide=128 << 10, b_group=512 << 10, b_group_wide=2 << 20)}
 """By the number of registers."""
 
@@ -283,24 +280,18 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
             limits.copy_bytes_far if p.row_b * p.element_bytes >= limits.far else limits.copy_bytes):
         b = "copied"
     chained = p.inner <= WHOLE
-    most = _longest_part(p, len(tiles), widest * target.vector_bytes, limits) if chained else PART
-    parts = _parts(p.inner, most)
+    copies_a = p.inner > 0 < len(tiles) and len(panels) >= A_PANELS
+    turns_a = copies_a and p.transpose_a and p.row_a * p.element_bytes >= limits.far_a
+    parts = _parts(p.inner, _longest_part(p, len(tiles), widest * target.vector_bytes, limits, turns_a) if chained else PART)
     axis = _axis(p, len(tiles), len(panels), b != "in place")
     together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
-    if p.inner and tiles and len(panels) >= A_PANELS and _copies_a(p, max(parts), limits):
+    if turns_a or (copies_a and not p.transpose_a and p.rows * max(parts) * p.element_bytes > limits.a_scattered):
         blocks, axis = _blocks(tiles, together), "rows" if axis == "columns" else axis
         return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "copied", b, axis, limits)
     if axis == "columns":
         panels = _balanced(panels, p, lanes)
     blocks = _blocks(tiles, 1 if b == "in place" else together)
     return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "in place", b, axis, limits)
-
-
-def _copies_a(p: Product, part: int, limits: Limits) -> bool:
-    """Whether reading A in place is slower than copying it, where several panels read it."""
-    if p.transpose_a:
-        return p.row_a * p.element_bytes >= (limits.far_a_long if part >= LONG else limits.far_a)
-    return p.rows * part * p.element_bytes > limits.a_scattered
 
 
 def _blocks(tiles: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
@@ -342,11 +333,12 @@ def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
     return equal_parts(rows, next((r for r in best if rows % r == 0), min(most, 9)))
 
 
-def _longest_part(p: Product, tiles: int, row_bytes: int, limits: Limits) -> int:
-    """Most of a part of a chain; `row_bytes` are those of a row of a panel. Sums go on in C, so this changes no bits."""
+def _longest_part(p: Product, tiles: int, row_bytes: int, limits: Limits, turns_a: bool) -> int:
+    """Most of a part of a chain; `row_bytes` are those of a row of a panel; `turns_a`: A is transposed, and copied. Sums go on in C, so
+    this changes no bits."""
     if tiles <= 1:
         return WHOLE
-    near = min(limits.chained, limits.chained_bytes // row_bytes)
+    near = min(limits.chained_turned if p.transpose_a and not turns_a else limits.chained, limits.chained_bytes // row_bytes)
     return near if p.transpose_a or p.rows * p.columns * p.element_bytes <= LARGE else PART
 
 
