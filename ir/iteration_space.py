@@ -91,10 +91,11 @@ def reduced_map(op: Op, operand: IndexMap) -> IndexMap | None:
     return None if parts is None else merge_parts(part for axis, part in enumerate(parts) if axis not in op.attrs["axes"])
 
 
-def infer_maps(graph: Graph, positions: int) -> dict[Value, IndexMap]:
-    """The map of every value of a fused region that runs over `positions` positions.
+def infer_maps(graph: Graph, positions: int, rows: int = 0) -> dict[Value, IndexMap]:
+    """The map of every value of a fused region that runs over `positions` positions, in `rows` rows.
 
-    A value with as many elements as there are positions is full; the others follow from the ops that connect them.
+    A value with as many elements as there are positions is full; the others follow from the ops that connect them. Where only numbers
+    connect some with the rest, those with as many elements as there are rows are one a row.
     """
     maps: dict[Value, IndexMap] = {}
     full = full_map(positions)
@@ -105,14 +106,22 @@ def infer_maps(graph: Graph, positions: int) -> dict[Value, IndexMap]:
             maps[value] = full
         elif size == 1:
             maps[value] = ()
+    _infer(graph, maps, len(values))
+    apart = [value for value in values if value not in maps and value.type.size == rows]
+    if apart:
+        maps.update(dict.fromkeys(apart, merge_parts([(rows, positions // rows)])))
+        _infer(graph, maps, len(values))
+    return maps
+
+
+def _infer(graph: Graph, maps: dict[Value, IndexMap], most: int) -> None:
     count = -1
-    while count != len(maps) < len(values):
+    while count != len(maps) < most:
         count = len(maps)
         for op in graph.ops:
             _infer_forward(op, maps)
         for op in reversed(graph.ops):
             _infer_backward(op, maps)
-    return maps
 
 
 def _infer_forward(op: Op, maps: dict[Value, IndexMap]) -> None:

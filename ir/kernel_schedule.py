@@ -98,7 +98,7 @@ class KernelSchedule:
 
 def schedule_kernel(region: Graph, rows: int, columns: int) -> KernelSchedule:
     """The schedule of a fused region over `rows` x `columns`."""
-    schedule = KernelSchedule(region, rows, columns, infer_maps(region, rows * columns), producers(region))
+    schedule = KernelSchedule(region, rows, columns, infer_maps(region, rows * columns, rows), producers(region))
     _assign_levels(schedule)
     _choose_kept(schedule)
     _choose_blocks(schedule)

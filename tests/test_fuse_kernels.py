@@ -225,6 +225,19 @@ graph @g(%x: f32[4,4], %y: f32[4,4]) {
   %d: f32[4,4] = add %c, %a
   return %d, %b
 }""", [(16, 1)]),
+    "a total of rows that only numbers connect with the rest": ("""
+graph @g(%y: f64[3], %z: f64[3]) {
+  %s: f64[3] = sin %z
+  %a: f64[] = reduce_sum %s {axes=(0,)}
+  %u: f64[3] = sin %y
+  %b: f64[] = reduce_sum %u {axes=(0,)}
+  %c: f64[] = add %a, %b
+  %w: f64[3,2] = broadcast %y {axes=(0,), shape=(3, 2)}
+  %v: f64[3,2] = cos %w
+  %r: f64[3] = reduce_sum %v {axes=(1,)}
+  %e: f64[3] = add %r, %u
+  return %c, %e
+}""", [(3, 2)]),
 }
 
 
