@@ -46,7 +46,7 @@ bench-compare: bench-harness
 
 # The numbers that are promised, from a run of only what they need.
 bench-targets: bench-harness
-	$(BENCH) benchmarks/run.py --workloads mlp,lnsm,transformer,logreg --peers jax,torch,autograd --parts steps \
+	$(BENCH) benchmarks/run.py --peers jax,torch,torch_compile,pytensor --parts steps \
 		--results benchmarks/results/targets.json
 	$(BENCH) benchmarks/targets.py benchmarks/results/targets.json
 
