@@ -59,6 +59,13 @@ def block(x, qkv, out, scale, up, down):
     return np.sum((x + np.maximum(x @ up, 0) @ down) ** 2)
 
 
+def attention(q, k, v):
+    """The scores of one head fit twice the cache, those of all heads of an example do not."""
+    scores = q @ k.swapaxes(-1, -2)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.sum((weights / weights.sum(-1, keepdims=True) @ v) ** 2)
+
+
 def normalised(x, w, u):
     """Means over the batch in the middle: two chains, one after the other."""
     hidden = x @ w
@@ -87,6 +94,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "normalised": (normalised, (normal(128, 24), normal(24, 24), normal(24, 2))),
     "mixture": (mixture, (normal(256, 3), normal(7, 3), normal(7, 3, 3))),
     "recurrent": (recurrent, (normal(5, 64, 8), normal(8, 16), normal(16, 16))),
+    "attention": (attention, (normal(2, 8, 32, 8), normal(2, 8, 32, 8), normal(2, 8, 32, 8))),
 }
 
 
@@ -132,6 +140,14 @@ def test_scores_are_computed_again() -> None:
     again = [op for op in graph.ops if op.role is Role.RECOMPUTE and op.name == "matmul"]
     assert (4, 2, 16, 16) in [op.result.type.shape for op in again]
     assert not [value for value in saved_values(graph) if value.type.shape == (4, 2, 16, 16)]
+
+
+def test_heads_run_one_after_the_other() -> None:
+    """Nothing as large as the scores of all heads of an example is anywhere, forward and backward."""
+    graph, _ = optimized("attention", gradient=True)
+    examples, heads = panels_of(split_into_panels(graph, SMALL))
+    assert (examples.attrs["count"], heads.attrs["count"]) == (2, 8)
+    assert not [value for op in examples.regions[0].ops for value in op.results if value.type.nbytes >= 8 * 32 * 32 * 8]
 
 
 def test_nothing_is_gathered_without_a_cache_size_or_gain() -> None:

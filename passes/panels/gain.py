@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Value
 from adjit.passes.panels.groups import VIEWS, Group, PanelGroups, Uses
@@ -32,13 +34,15 @@ def panel_gain(groups: PanelGroups, group: Group, cache_bytes: int) -> float:
     if sum(value.type.nbytes for value in whole) > cache_bytes / 2:
         saved -= float(sum(value.type.nbytes * times for value, times in whole.items())) * (groups.count - 1)
     peak = peak_bytes(groups, group)
+    if peak > 2 * cache_bytes:
+        peak = peak_bytes(groups, group, _shapes_of_heads(groups, group))
     if saved < cache_bytes or peak + _bytes_in_loops(groups, group) > 2 * cache_bytes:
         return 0.0      # so little stays in the cache anyway; so much does not
     return saved * min(1.0, cache_bytes / 2 / max(peak, 1))      # what does not fit beside the whole operands comes back
 
 
-def peak_bytes(groups: PanelGroups, group: Group) -> int:
-    """The most bytes of a panel that are alive at once."""
+def peak_bytes(groups: PanelGroups, group: Group, by_heads: Container[tuple[int, ...]] = ()) -> int:
+    """The most bytes of a panel that are alive at once, where those of values of the shapes `by_heads` are alive one head at a time."""
     stored = _stored(groups, group)
     last = {value: index for index, op in enumerate(group.ops) for value in op.operands}
     alive = peak = 0
@@ -46,12 +50,20 @@ def peak_bytes(groups: PanelGroups, group: Group) -> int:
     for index, op in enumerate(group.ops):
         for value in stored.intersection(op.results):
             size = value.type.nbytes // groups.count
+            if value.type.shape in by_heads:
+                size //= value.type.shape[1]
             alive += size
             end = last.get(value, index)
             ending[end] = ending.get(end, 0) + size
         peak = max(peak, alive)
         alive -= ending.get(index, 0)
     return peak
+
+
+def _shapes_of_heads(groups: PanelGroups, group: Group) -> set[tuple[int, ...]]:
+    """The shapes of products with a second batch axis, along which panels of single examples are split again: the heads of attentions."""
+    products = (op.result.type.shape for op in group.ops if op.name == "matmul" and not groups.axes.batch)
+    return {shape for shape in products if len(shape) > 3 and shape[0] == groups.count}
 
 
 def _stored(groups: PanelGroups, group: Group) -> set[Value]:
