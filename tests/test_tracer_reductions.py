@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tracing import assert_as_numpy, run_traced
+from tracing import assert_as_numpy, assert_same, run_traced
 
+import adjit as aj
 from adjit import numpy as anp
 
 DTYPES = [np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_]
@@ -190,6 +191,16 @@ def test_logsumexp_and_softmax(dtype):
 )
 def test_logsumexp_of_extremes(row, expected):
     np.testing.assert_allclose(run_traced(lambda x: anp.logsumexp(x), np.array(row, float)), expected)
+
+
+def test_the_logsumexp_of_a_vector_is_a_scalar_which_is_rebound():
+    def fun(x):
+        first = total = aj.special.logsumexp(x)
+        total += x
+        return first, total
+
+    first, total = run_traced(fun, np.array([0.0, 0.0]))
+    assert_same([first, total], [np.log(2.0), np.full(2, np.log(2.0))])
 
 
 def test_softmax_of_large_numbers_does_not_overflow():

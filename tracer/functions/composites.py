@@ -55,7 +55,7 @@ def logsumexp(a: Any, axis: Any = None, keepdims: bool = False) -> TracedArray:
     empty = wrap(ops.equal(total.value, ops.full_like(total.value, 0.0)))
     # The logarithm of 0 would have an infinite derivative: it is taken of 1 there, and its result is not used.
     result = where(empty, -math.inf, _log(where(empty, 1.0, total)) + highest)
-    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=normalize_axes(axis, x.ndim))
+    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=normalize_axes(axis, x.ndim))[()]     # a scalar, as SciPy's
 
 
 @entry_point
