@@ -23,7 +23,8 @@ and second ones of 2 MB; those of 16 registers with AVX2 on a Zen 3 (32 and 512 
 
 - Parts as long as they may be: 5 to 12 % faster than parts of 128 to 208. But where A is transposed and read in place, up to 13 % slower.
 - A transposed is copied from rows of 1 kB on: 6 to 20 % faster; from shorter ones, with short parts, as fast or 2 to 7 % slower.
-- B is copied from 16 kB a panel on: 2 to 15 % faster at 256 to 320 columns and as much of k; 12 % slower at 200.
+- B is copied where its rows are 1 kB apart: 2 to 15 % faster at 256 to 320 columns and as much of k; at 200, 12 % slower. With a
+  dozen tiles and 8 kB a panel it is not: training a network took 5 % longer.
 - A of more than 1 MB a part, though not transposed, is copied: up to 10 % faster at 2048, where its rows evict each other.
 - Tiles of 4 rows by 3 vectors, which need all 16 registers, take twice as long as others: LLVM keeps a sum in memory.
 """
@@ -88,8 +89,9 @@ class Limits:
 
     Chained parts of k are at most `chained` long, `chained_turned` where A is transposed and read in place, and a panel's at most
     `chained_bytes`, which stay in the first cache beside A. Panels of B are copied from `copy_bytes` on, and from `copy_bytes_far` where
-    its rows are `far` bytes apart or more, so that they fall into few sets of the first cache. A is copied where it is transposed and its
-    rows are `far_a` bytes apart; or is not, and a part of it has more than `a_scattered` bytes.
+    its rows are `far` bytes apart or more, so that they fall into few sets of the first cache, and all tiles together read
+    `copy_read_far` of it. A is copied where it is transposed and its rows are `far_a` bytes apart; or is not, and a part of it has more
+    than `a_scattered` bytes.
 
     Of A in place, up to `a_near` bytes of a part stay in the second cache while one panel of B after the other passes. Where there is
     more, or A is copied, `a_group` bytes of tiles and `b_group` of packed panels pass each other before the next tiles come: A is read
@@ -103,6 +105,7 @@ class Limits:
     chained_bytes: int
     copy_bytes: int
     copy_bytes_far: int
+    copy_read_far: int
     far: int
     far_a: int
     a_scattered: int
@@ -115,11 +118,13 @@ class Limits:
 
 LIMITS = {
     32: Limits(
-        chained=208, chained_turned=208, chained_bytes=40 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, far=2048, far_a=2048,
-        a_scattered=sys.maxsize, a_near=1 << 20, a_group=256 << 10, a_group_wide=512 << 10, b_group=512 << 10, b_group_wide=2 << 20),
+        chained=208, chained_turned=208, chained_bytes=40 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, copy_read_far=0,
+        far=2048, far_a=2048, a_scattered=sys.maxsize, a_near=1 << 20,
+        a_group=256 << 10, a_group_wide=512 << 10, b_group=512 << 10, b_group_wide=2 << 20),
     16: Limits(
-        chained=PART, chained_turned=160, chained_bytes=48 << 10, copy_bytes=16 << 10, copy_bytes_far=4 << 10, far=1024, far_a=1024,
-        a_scattered=1 << 20, a_near=512 << 10, a_group=256 << 10, a_group_wide=128 << 10, b_group=512 << 10, b_group_wide=2 << 20)}
+        chained=PART, chained_turned=160, chained_bytes=48 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, copy_read_far=144 << 10,
+        far=1024, far_a=1024, a_scattered=1 << 20, a_near=512 << 10,
+        a_group=256 << 10, a_group_wide=128 << 10, b_group=512 << 10, b_group_wide=2 << 20)}
 """By the number of registers."""
 
 
@@ -276,8 +281,9 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     b: Literal["in place", "copied", "transposed"] = "in place"
     if p.transpose_b and p.inner:
         b = "transposed"
-    elif len(tiles) >= COPY_TILES and panel_bytes >= (
-            limits.copy_bytes_far if p.row_b * p.element_bytes >= limits.far else limits.copy_bytes):
+    elif len(tiles) >= COPY_TILES and (panel_bytes >= limits.copy_bytes or (
+            p.row_b * p.element_bytes >= limits.far and panel_bytes >= limits.copy_bytes_far
+            and len(tiles) * panel_bytes >= limits.copy_read_far)):
         b = "copied"
     chained = p.inner <= WHOLE
     copies_a = p.inner > 0 < len(tiles) and len(panels) >= A_PANELS
