@@ -368,6 +368,17 @@ def test_overlapping_copies():
     assert_as_numpy(fun, np.arange(5.0))
 
 
+def test_einsum_of_another_order_of_axes_is_a_view():
+    def fun(x):
+        y = np.outer(x, x)
+        turned, summed = np.einsum("ij->ji", y), np.einsum("ij->i", y)
+        y[0, 1] = 7
+        turned[2, 1] = 8
+        return y, turned, summed
+
+    assert_as_numpy(fun, np.arange(3.0))
+
+
 def test_read_only_views():
     for fun in (lambda x: np.broadcast_to(x.copy(), (2, 3)), lambda x: np.diagonal(np.outer(x, x)), lambda x: np.diag(np.outer(x, x))):
         with pytest.raises(ValueError, match="assignment destination is read-only"):

@@ -20,6 +20,7 @@ from adjit.tracer.functions.contraction import contract
 from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, dtype_argument
+from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -32,6 +33,8 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     inputs, output, arrays = _parse(operands)
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(x.dtype for x in arrays)))
     sizes = _sizes(inputs, arrays)
+    if out is None and order == "K" and target == arrays[0].dtype and output and len(arrays) == 1 and sorted(output) == sorted(inputs[0]):
+        return FUNCTIONS[np.transpose](arrays[0], [inputs[0].index(label) for label in output])      # a view, as in NumPy
     terms = [_diagonals(lowering.convert(x.value, target), labels) for x, labels in zip(arrays, inputs, strict=True)]
     terms = [_widen(term, sizes) for term in terms]
     for pair in _order(inputs, output, sizes, len(terms)):
