@@ -62,7 +62,7 @@ def _times(results: Results) -> Iterator[Row]:
                  if not entry.ours and (share := ratio_of(results.cell("step", workload, library)))}
         name, target = f"{workload}, times as fast as the best other library", f"at least {least:.3g}"
         best = min(found, key=found.__getitem__, default="")
-        yield Row(name, target, f"{ratio(found[best])} ({best})", found[best] >= least) if found else Row(name, target, "", None)
+        yield Row(name, target, f"{found[best]:.4g} ({best})", found[best] >= least) if found else Row(name, target, "", None)
 
 
 def _first_calls(results: Results) -> Iterator[Row]:

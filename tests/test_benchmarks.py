@@ -278,22 +278,6 @@ def test_allocations_see_arrays_that_stay_and_arrays_that_go() -> None:
     assert passing["peak"] >= targets.ARRAY_BYTES
 
 
-def test_promises_are_read_from_results(tmp_path: Path) -> None:
-    def cell(share: float, cold: float, planned: int | None) -> dict[str, object]:
-        return {"rounds": [1.0], "ratios": [share], "first": {"cold": cold}, "memory": {"planned": planned}}
-
-    cells = {"step/mlp/adjit": cell(1.0, 0.3, 100), "step/mlp/adjit_eager": cell(0.9, 0.1, None), "step/mlp/jax": cell(0.5, 0.8, 250),
-             "step/mlp/torch": cell(0.8, 0.01, None), "step/gmm/adjit": cell(1.0, 0.1, 2_000_000),
-             "step/gmm/jax": cell(0.25, 0.4, 3_000_000)}
-    found = {row.name: row for row in targets.rows(Results(tmp_path / "results.json", {"cells": cells}))}
-    assert found["mlp, times as fast as the best other library"].measured == "1.25 (PyTorch)"
-    verdicts = {name: row.verdict for name, row in found.items() if row.met is not None}
-    assert verdicts == {
-        "mlp, times as fast as the best other library": "MISSED", "gmm, times as fast as the best other library": "met",
-        "mlp, first call without caches / JAX jit": "MISSED", "gmm, first call without caches / JAX jit": "met",
-        "mlp, first call without caches": "MISSED", "working memory / JAX jit, geometric mean": "MISSED", "gmm, working memory": "MISSED"}
-
-
 def test_a_ratio_is_that_of_one_round() -> None:
     assert measuring.ratios(Times([1.0, 8.0, 3.0], 1.0), Times([2.0, 2.0, 4.0], 2.0)) == [0.5, 4.0, 0.75]
 
