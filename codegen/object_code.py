@@ -11,12 +11,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import cache
 from typing import Any
 
-from adjit.codegen.forks import no_fork
+from adjit.codegen.forks import no_fork, no_fork_elsewhere
 from adjit.codegen.target import Target, make_machine
+from adjit.codegen.turns import short_turns
 from adjit.ir.dataclass import dataclass
 
 _machines: dict[tuple[Target, bool], list[Any]] = {}
@@ -31,41 +33,96 @@ class Module:
     optimized: bool = True
 
 
-def emit_objects(modules: Sequence[Module], target: Target, verify: bool = False, threads: int = 1) -> list[bytes]:
-    """The object code of each module, in order, made on up to so many threads, which are gone afterwards.
+class Emission:
+    """Modules that become object code on threads of their own while others are still being written.
 
-    `verify` has LLVM check the modules first. Raises `RuntimeError` where a text is wrong.
+        with Emission(target, threads=2) as emission:
+            emission.add(Module(text))          # another thread begins with it
+            emission.add(Module(another))
+            objects = emission.finish()         # the caller works too, and waits
+
+    The threads, of which there are up to `threads` with the caller's, are gone when they find nothing more to do. What was not begun when
+    the block is left is not done. `verify` has LLVM check the modules first.
     """
-    objects = [b""] * len(modules)
-    waiting = deque(range(len(modules)))
-    errors: list[BaseException] = []
 
-    def work() -> None:
-        while waiting and not errors:
+    def __init__(self, target: Target, verify: bool = False, threads: int = 1):
+        self.target, self.verify, self.threads = target, verify, threads
+        self._objects: list[bytes] = []
+        self._waiting: deque[tuple[int, Module]] = deque()
+        self._helpers: list[threading.Thread] = []
+        self._errors: list[BaseException] = []
+        self._blocks = ExitStack()
+
+    def __enter__(self) -> Emission:
+        if self.threads > 1:
+            self._blocks.enter_context(no_fork())
+            self._blocks.enter_context(short_turns())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._waiting.clear()
+        self._blocks.close()
+
+    def add(self, module: Module) -> int:
+        """The module's number among all that are added."""
+        number = len(self._objects)
+        self._objects.append(b"")
+        self._waiting.append((number, module))
+        self._helpers = [helper for helper in self._helpers if helper.is_alive()]
+        if len(self._helpers) + 1 < self.threads:
+            self._begin()
+        return number
+
+    def finish(self, without: Collection[int] = ()) -> list[bytes]:
+        """The object code of all modules, in order; empty for some that nobody wants any more, if nobody has begun them.
+
+        Raises `RuntimeError` where a text is wrong.
+        """
+        for item in tuple(self._waiting):
+            if item[0] in without:
+                with suppress(ValueError):      # a thread took it
+                    self._waiting.remove(item)
+        with no_fork():
+            self._work()
+            for helper in self._helpers:
+                helper.join()
+        if self._errors:
+            raise self._errors[0]
+        return self._objects
+
+    def _begin(self) -> None:
+        """A thread that works."""
+        block = no_fork_elsewhere()
+        helper = threading.Thread(target=self._help, args=(block,), name="adjit compiler")
+        try:
+            helper.start()
+        except RuntimeError:        # the system has no thread to give, or the interpreter ends
+            with block:
+                return
+        self._helpers.append(helper)
+
+    def _help(self, block: AbstractContextManager[None]) -> None:
+        with block:
+            self._work()
+
+    def _work(self) -> None:
+        while self._waiting and not self._errors:
             try:
-                place = waiting.popleft()
+                number, module = self._waiting.popleft()
             except IndexError:      # another thread took it
                 return
             try:
-                objects[place] = _emit(modules[place], target, verify)
+                self._objects[number] = _emit(module, self.target, self.verify)
             except BaseException as error:
-                errors.append(error)
+                self._errors.append(error)
 
-    helpers = []
-    with no_fork():         # for all of the threads: one that asked for itself would wait for a fork that waits for this one
-        try:
-            for number in range(1, min(threads, len(modules))):
-                helper = threading.Thread(target=work, name=f"adjit compiler {number}")
-                helper.start()
-                helpers.append(helper)
-        except RuntimeError:        # the system has no thread to give, or the interpreter ends
-            pass
-        work()
-        for helper in helpers:
-            helper.join()
-    if errors:
-        raise errors[0]
-    return objects
+
+def emit_objects(modules: Sequence[Module], target: Target, verify: bool = False, threads: int = 1) -> list[bytes]:
+    """The object code of each module, in order, made on up to so many threads; as `Emission`."""
+    with Emission(target, verify, threads) as emission:
+        for module in modules:
+            emission.add(module)
+        return emission.finish()
 
 
 def emit_object(text: str, target: Target, verify: bool = False, promote: bool = False) -> bytes:
@@ -81,32 +138,47 @@ def warm_up(target: Target) -> None:
 
 
 def _emit(module: Module, target: Target, verify: bool, promote: bool = False) -> bytes:
-    from llvmlite.binding import ModuleRef, create_context, ffi
+    from llvmlite.binding import ModuleRef
+    from llvmlite.binding.context import ContextRef
 
-    parse, emit = _unlocked("LLVMPY_ParseAssembly"), _unlocked("LLVMPY_TargetMachineEmitToMemory")
     free = _machines.setdefault((target, module.optimized), [])
     try:
         machine = free.pop()
     except IndexError:
         machine = make_machine(target, module.optimized)
-    context = create_context()      # its own, for it never forgets a number
-    with ffi.OutputString() as message:
-        source = f'target triple = "{machine.triple}"\n{module.text}'.encode()
-        with ModuleRef(parse(context, source, message), context) as parsed:
-            if message:
-                raise RuntimeError(f"LLVM does not understand a module: {message}")
-            if verify:
-                parsed.verify()
-            if promote:
-                _promote(parsed, machine)
-            with ffi.OutputString() as problem:
-                buffer = emit(machine, parsed, 1, problem)
-                if not buffer:
-                    raise RuntimeError(f"LLVM emits no code for a module: {problem}")
-    code = ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
-    ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+    source = f'target triple = "{machine.triple}"\n{module.text}'.encode()
+    message = ctypes.c_char_p()
+    context = _short("LLVMPY_ContextCreate")()      # its own, for it never forgets a number
+    try:
+        parsed = _long("LLVMPY_ParseAssembly")(context, source, ctypes.byref(message))
+        if message:
+            raise RuntimeError(f"LLVM does not understand a module: {_taken(message)}")
+        if verify or promote:
+            whole = ModuleRef(parsed, ContextRef(context))
+            try:
+                if verify:
+                    whole.verify()
+                if promote:
+                    _promote(whole, machine)
+            finally:
+                whole._context.detach()
+                whole.detach()
+        buffer = _long("LLVMPY_TargetMachineEmitToMemory")(machine, parsed, 1, ctypes.byref(message))
+        if not buffer:
+            raise RuntimeError(f"LLVM emits no code for a module: {_taken(message)}")
+        code = ctypes.string_at(_short("LLVMPY_GetBufferStart")(buffer), _short("LLVMPY_GetBufferSize")(buffer))
+        _short("LLVMPY_DisposeMemoryBuffer")(buffer)
+    finally:
+        _long("LLVMPY_ContextDispose")(context)     # and with it the module
     free.append(machine)
     return code
+
+
+def _taken(message: ctypes.c_char_p) -> str:
+    """The text that LLVM has left there."""
+    text = (message.value or b"").decode(errors="replace")
+    _short("LLVMPY_DisposeString")(message)
+    return text
 
 
 def _promote(module: Any, machine: Any) -> None:
@@ -119,13 +191,23 @@ def _promote(module: Any, machine: Any) -> None:
 
 
 @cache
-def _unlocked(name: str) -> Any:
+def _long(name: str) -> Any:
     """A function of llvmlite's library without llvmlite's lock; with it, where this llvmlite does not say where the library is."""
+    return _function(name, ctypes.CDLL)
+
+
+@cache
+def _short(name: str) -> Any:
+    """One that is over before another thread could have taken the interpreter's lock, which it keeps: to get it back would take longer."""
+    return _function(name, ctypes.PyDLL)
+
+
+def _function(name: str, library: type[ctypes.CDLL]) -> Any:
     from llvmlite.binding import ffi
 
     locked = getattr(ffi.lib, name)
     try:
-        function = getattr(ctypes.CDLL(ffi.lib._name, handle=ffi.lib._handle), name)
+        function = getattr(library(ffi.lib._name, handle=ffi.lib._handle), name)
     except AttributeError:
         return locked
     function.argtypes, function.restype = locked.argtypes, locked.restype

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from contextlib import nullcontext
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from adjit.codegen.forks import no_fork
@@ -12,6 +13,7 @@ from adjit.codegen.interrupts import no_interrupt
 from adjit.ir.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
+from adjit.ir.on_demand import OnDemand
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.panels.split_into_panels import split_into_panels
@@ -19,14 +21,16 @@ from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, ru
 from adjit.runtime.backends import make_executable
 from adjit.runtime.collector import no_collection
 from adjit.runtime.native.code import native_target
-from adjit.runtime.native.early_kernels import EARLY_KERNELS
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.threads import TEAM_CODE
 from adjit.runtime.preparation import PREPARATION
 from adjit.runtime.warm_start import find_program, keep_program, program_key
 
 if TYPE_CHECKING:
+    from adjit.codegen.native import early_code
     from adjit.runtime.backends import AnyExecutable
+else:
+    early_code = OnDemand("adjit.codegen.native.early_code")
 
 LARGE = 1_000_000_000
 """Operations of a graph whose first call is certain to wait for the thread pool, which is made while the passes run."""
@@ -86,10 +90,6 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     def run_passes(on_pass: Callable[[str, Graph], None] | None = on_pass) -> PipelineResult:
         return run_pipeline(graph, options, verify, on_pass, passes, stage)
 
-    def start_kernels(step: str, graph: Graph) -> None:
-        if step == split_into_panels.__name__:      # from here on, products are what they will be
-            EARLY_KERNELS.start(graph, target)
-
     key = ""
     if backend == "native" and not verify and on_pass is None:
         target = native_target()
@@ -102,9 +102,16 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
         if threads > 1 and cost_of(graph).operations >= LARGE:
             TEAM_CODE.start()
-    result = run_passes(start_kernels) if key and threads > 1 else run_passes()
-    passed = time.perf_counter()
-    made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals)
+    with early_code.EarlyCode(target, threads) if key and threads > 1 else nullcontext() as early:
+        result = run_passes(on_pass if early is None else partial(_start_products, early))
+        passed = time.perf_counter()
+        made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, early)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)
+
+
+def _start_products(early: early_code.EarlyCode, step: str, graph: Graph) -> None:
+    """After a pass."""
+    if step == split_into_panels.__name__:      # from here on, products are what they will be
+        early.start_products(graph)

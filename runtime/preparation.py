@@ -1,6 +1,7 @@
 """What first calls take whatever the function is: done by a thread of its own from the first `compile` on, while the caller goes on.
 
 The caller comes first: from the beginning of a first call the thread waits, for the program may be on disk, and nothing is to be compiled.
+If it is to be compiled, the caller has the interpreter's lock, which most of what is left here would take from it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ MOMENT = 0.001
 """Seconds between two looks whether a first call is under way."""
 
 COMPILER = tuple(f"adjit.codegen.{name}" for name in (
-    "native.forms", "native.compile_program", "native.kernels.scalar_templates", "native.kernels.writer", "native.kernels.fused",
-    "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.products", "native.product_kernels",
+    "native.forms", "native.compile_program", "native.early_code", "native.kernels.scalar_templates", "native.kernels.writer",
+    "native.kernels.fused", "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.products", "native.product_kernels",
     "native.finished_products", "vector_math.hyperbolic"))
 """Modules that only compiling needs, and most programs do; each imports what is its own part of a millisecond or two."""
 
@@ -47,21 +48,22 @@ class Preparation:
         self._wanted = wanted
 
     def _prepare(self) -> None:
-        steps: list[Callable[[], object]] = [
-            compiler_source, *(partial(import_module, name) for name in COMPILER), lambda: warm_up(native_target()), self._make_pool]
+        steps: list[Callable[[], object]] = [compiler_source, *(partial(import_module, name) for name in COMPILER), TEAM_CODE.get]
         with suppress(Exception):       # which those will see who need it
+            if self._may_go_on():
+                with no_fork():
+                    warm_up(native_target())        # without the interpreter's lock for the most part
             for step in steps:
-                while self._wanted is None and others_inside() and threading.main_thread().is_alive():
-                    time.sleep(MOMENT)
-                if self._wanted is False or not threading.main_thread().is_alive():      # the process ends
+                if not self._may_go_on() or self._wanted:
                     return
                 with no_fork():
                     step()
 
-    def _make_pool(self) -> None:
-        """For a first call that is still to come: beside one, it would take LLVM's time from the program."""
-        if self._wanted is None:
-            TEAM_CODE.get()
+    def _may_go_on(self) -> bool:
+        """Whether there will be something to compile, as far as is known; waits while a first call finds that out."""
+        while self._wanted is None and others_inside() and threading.main_thread().is_alive():
+            time.sleep(MOMENT)
+        return self._wanted is not False and threading.main_thread().is_alive()     # the process ends
 
 
 PREPARATION = Preparation()

@@ -10,27 +10,31 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from compiler_threads import wait_for_compilers
 
 import adjit as aj
-from adjit.codegen import forks, object_code
+from adjit.codegen import forks, object_code, turns
 from adjit.codegen.forks import no_fork, no_fork_elsewhere
 from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.native import module_parts
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
-from adjit.codegen.native.module_parts import FUNCTION_LINES, PART_LINES, split_module, worthwhile_parts
-from adjit.codegen.object_code import Module, emit_objects
+from adjit.codegen.native.early_code import EarlyCode
+from adjit.codegen.native.module_parts import PART_LINES, ModuleText, cost_of_text
+from adjit.codegen.native.product_kernels import KERNELS, KernelStore
+from adjit.codegen.object_code import Emission, Module, emit_objects
 from adjit.codegen.target import TARGETS, Target, host_target, machine
+from adjit.codegen.turns import short_turns
 from adjit.ir.graph import Graph
 from adjit.runtime import compile_graph
 from adjit.runtime.kernel_cache import DiskCache
 from adjit.runtime.native import code as native_code
 from adjit.runtime.native.code import NativeCode, native_is_supported
-from adjit.runtime.native.early_kernels import EarlyKernels
 from adjit.runtime.native.executable import NativeExecutable
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
@@ -78,7 +82,7 @@ def assembly(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_the_code_is_the_same_in_parts(text: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_parts, "LEAST_GLUE", 1)
-    *parts, glue = split_module(text, count)
+    *parts, glue = ModuleText(text).split(count)
     assert len(parts) == count
     assert all(part.optimized for part in parts)
     together: dict[str, str] = {}
@@ -97,45 +101,100 @@ def test_the_code_is_the_same_in_parts(text: str, count: int, monkeypatch: pytes
 def test_little_glue_stays_with_the_rest() -> None:
     program = aj.compile(lambda x: np.tanh(x), backend="native").program(np.tanh, (np.ones(99),), {})
     text = lower_program(program.planned, machine_target()).text
-    (module,) = split_module(text, 1)
+    (module,) = ModuleText(text).split(1)
     assert module.optimized
-    assert sorted(module.text.splitlines()) == sorted(text.splitlines())
+    assert sorted(module.text.splitlines()) == sorted(text.replace("define internal", "define hidden").splitlines())
 
 
 def test_functions_that_are_made_already_are_declared(text: str) -> None:
     names = [name for name in re.findall(r"(?m)^define [^\n]*@([\w.]+)\(", text) if name.startswith("adjit_tile")]
     assert names
-    texts = "".join(module.text for module in split_module(text, 2, names))
+    texts = "".join(module.text for module in ModuleText(text).split(2, names))
     for name in names:
         assert re.search(rf"declare hidden void @{name}\(", texts)
         assert not re.search(rf"define [^\n]*@{name}\(", texts)
 
 
-def test_kernels_of_products_are_made_while_passes_run_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    early = EarlyKernels()
-    monkeypatch.setattr(native_code, "EARLY_KERNELS", early)
-    monkeypatch.setattr(compile_graph, "EARLY_KERNELS", early)
+def test_kernels_of_products_are_begun_before_the_passes_are_over_and_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KERNELS, "_made", {})
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
-    emitted: list[tuple[str, int]] = []
-    emit = object_code._emit
+    events: list[str] = []
+    add, run_passes = object_code.Emission.add, compile_graph.run_pipeline
 
-    def emit_and_tell(module: Module, *more: Any) -> bytes:
-        emitted.append((module.text, threading.get_ident()))
-        return emit(module, *more)
+    def add_and_tell(emission: Emission, module: Module) -> int:
+        events.append(module.text)
+        return add(emission, module)
 
-    monkeypatch.setattr(object_code, "_emit", emit_and_tell)
-    defined = re.compile(r"(?m)^define [^\n]*@(adjit_(?:tile|turn|copy|dots|multiply)[\w.]*)\(")
+    def run_and_tell(*args: Any) -> Any:
+        result = run_passes(*args)
+        events.append("the passes are over")
+        return result
+
+    monkeypatch.setattr(object_code.Emission, "add", add_and_tell)
+    monkeypatch.setattr(compile_graph, "run_pipeline", run_and_tell)
+    kernel = re.compile(r"(?m)^define [^\n]*@(adjit_(?:tile|turn|copy|dots|multiply)[\w.]*)\(")
 
     aj.compile(aj.grad(loss, (1, 2, 3)), backend="native", threads=2)(*[array + 2 for array in ARRAYS])
-    made = [(name, thread) for text, thread in emitted for name in defined.findall(text)]
-    assert made
-    assert len(dict(made)) == len(made)
-    assert {thread for _, thread in made}.isdisjoint({threading.get_ident()})
+    early = kernel.findall("".join(events[:events.index("the passes are over")]))
+    assert early
+    assert len(set(early)) == len(early)
+    assert set(early).isdisjoint(kernel.findall("".join(events[events.index("the passes are over"):])))
 
-    emitted.clear()
+    events.clear()
     aj.compile(lambda *arrays: aj.grad(loss, (1, 2, 3))(*arrays)[0] * 2, backend="native", threads=2)(*ARRAYS)
-    assert emitted
-    assert {name for text, _ in emitted for name in defined.findall(text)}.isdisjoint(dict(made))
+    assert len(events) > 1
+    assert set(early).isdisjoint(kernel.findall("".join(events)))
+
+
+def test_what_is_begun_when_depends_on_the_program_alone(planned: Graph) -> None:
+    def compiled(first: float) -> CompiledObject:
+        with EarlyCode(machine_target(), 2, KernelStore()) as early:
+            early.start_products(planned)
+            time.sleep(first)
+            return early.finish(lower_program(planned, machine_target(), on_step=early.start_step))
+
+    assert compiled(0.0) == compiled(0.2)
+
+
+def test_kernels_that_are_not_needed_after_all_are_no_part_of_the_program(planned: Graph) -> None:
+    store = KernelStore()
+    with EarlyCode(machine_target(), 2, store) as early:
+        early.start_products(planned)
+        small = aj.compile(lambda x: np.tanh(x), backend="native").program(np.tanh, (np.ones(99),), {}).planned
+        compiled = early.finish(lower_program(small, machine_target(), on_step=early.start_step))
+    assert not compiled.more
+    load(compiled)
+
+
+def test_threads_end_where_a_program_is_given_up(planned: Graph) -> None:
+    before = set(threading.enumerate())
+    with suppress(KeyError), EarlyCode(machine_target(), 2, KernelStore()) as early:
+        early.start_products(planned)
+        raise KeyError
+    wait_for_compilers()
+    assert set(threading.enumerate()) == before
+    assert sys.getswitchinterval() > turns.SHORT
+
+
+def test_turns_are_short_while_any_thread_is_within() -> None:
+    usual = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(0.02)
+        with short_turns():
+            assert sys.getswitchinterval() == turns.SHORT
+            with short_turns():
+                pass
+            assert sys.getswitchinterval() == turns.SHORT
+        assert sys.getswitchinterval() == 0.02
+        with short_turns():
+            sys.setswitchinterval(0.01)         # the user's own choice stays
+        assert sys.getswitchinterval() == 0.01
+        sys.setswitchinterval(0.000125)         # shorter ones too
+        with short_turns():
+            assert sys.getswitchinterval() == 0.000125
+        assert sys.getswitchinterval() == 0.000125
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def test_llvm_sees_no_progression_in_loops(text: str) -> None:
@@ -145,24 +204,28 @@ def test_llvm_sees_no_progression_in_loops(text: str) -> None:
 
 
 def test_parts_are_of_about_equal_cost(text: str) -> None:
-    lines = [part.text.count("\n") for part in split_module(text, 2) if part.optimized]
+    lines = [part.text.count("\n") for part in ModuleText(text).split(2) if part.optimized]
     assert max(lines) < 1.3 * min(lines)
 
 
 def test_small_modules_and_single_threads_have_one_part(text: str) -> None:
-    assert worthwhile_parts("define i64 @adjit_run() {\n  ret i64 0\n}\n", 8) == 1
-    assert worthwhile_parts(text, 1) == 1
-    assert worthwhile_parts(text, 2) in (2, 4)
-    assert worthwhile_parts(text, 1000) * PART_LINES <= text.count("\n") + FUNCTION_LINES * text.count("define ")
+    assert ModuleText("define i64 @adjit_run() {\n  ret i64 0\n}\n").worthwhile_parts(8) == 1
+    module = ModuleText(text)
+    assert module.worthwhile_parts(1) == 1
+    assert module.worthwhile_parts(2) in (2, 4)
+    assert module.worthwhile_parts(1000) * PART_LINES <= cost_of_text(text)
+    assert module.worthwhile_parts(1000, module.functions) == 1
 
 
 def test_a_program_in_parts_has_the_bits_of_one_in_one_piece(planned: Graph, text: str) -> None:
     target, results = machine_target(), []
     code = lower_program(planned, target)
     artifact = make_artifact(planned, code, target)
-    for threads in (1, 2):
-        compiled = compile_program_text(text, target, True, threads)
-        assert bool(compiled.more) == (threads > 1)
+    with EarlyCode(target, 2, KernelStore()) as early:
+        early.start_products(planned)
+        parts = early.finish(lower_program(planned, target, on_step=early.start_step))
+    assert len(parts.more) > 1
+    for compiled in (compile_program_text(text, target, verify=True), parts):
         executable = NativeExecutable(NativeCode(load(compiled), artifact, "", ""), lambda: planned)
         results.append([np.asarray(result).tobytes() for result in executable.run(ARRAYS, ARRAYS)])
     assert results[0] == results[1]
@@ -223,7 +286,7 @@ def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_thread_stays(text: str) -> None:
     before = set(threading.enumerate())
-    emit_objects(split_module(text, 4), machine_target(), threads=3)
+    emit_objects(ModuleText(text).split(4), machine_target(), threads=3)
     assert set(threading.enumerate()) == before
 
 
@@ -244,9 +307,10 @@ def test_several_object_files_are_one_entry_of_the_disk_cache(tmp_path: Path) ->
 
 def test_many_threads_compile_at_once(text: str) -> None:
     target = machine_target()
-    wanted = compile_program_text(text, target, False, 2)
-    found: list[CompiledObject] = []
-    threads = [threading.Thread(target=lambda: found.append(compile_program_text(text, target, False, 2))) for _ in range(8)]
+    modules = ModuleText(text).split(2)
+    wanted = emit_objects(modules, target)
+    found: list[list[bytes]] = []
+    threads = [threading.Thread(target=lambda: found.append(emit_objects(modules, target, threads=2))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -121,8 +121,9 @@ class VectorText(LLVMText):
 
     def shuffle(self, a: str, b: str, order: Sequence[int], lanes: int | None = None) -> str:
         """Those lanes of `a` and, counted on, of `b`, which have `lanes` each."""
-        vector, places = self.vector_of(lanes or self.lanes), ", ".join(f"i32 {lane}" for lane in order)
-        return self.let(f"shufflevector {vector} {a}, {vector} {b}, <{len(order)} x i32> <{places}>")
+        vector = self.vector_of(lanes or self.lanes)
+        places = f"<{', '.join(f'i32 {lane}' for lane in order)}>" if any(order) else "zeroinitializer"
+        return self.let(f"shufflevector {vector} {a}, {vector} {b}, <{len(order)} x i32> {places}")
 
     def multiply_add(self, a: str, b: str, c: str) -> str:
         """`a b + c`, with one rounding where the target has it."""

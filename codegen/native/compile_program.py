@@ -7,13 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.native.artifact import Artifact, Parameter, Result
 from adjit.codegen.native.index_checks import index_checks
-from adjit.codegen.native.module_parts import split_module, worthwhile_parts
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.object_code import Module, emit_objects
@@ -21,9 +17,6 @@ from adjit.codegen.target import Target
 from adjit.ir.graph import Graph
 from adjit.ir.layout import ALIGNMENT, Handing, Layout
 from adjit.ir.types import short_name
-
-if TYPE_CHECKING:
-    from adjit.codegen.native.product_kernels import KernelObject
 
 __all__ = ["compile_program_text", "lower_program", "make_artifact"]
 
@@ -41,14 +34,10 @@ def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact
         len({call.function for call in code.calls}), code.flush_subnormals)
 
 
-def compile_program_text(text: str, target: Target, verify: bool = False, threads: int = 1,
-                         kernels: Sequence[KernelObject] = ()) -> CompiledObject:
+def compile_program_text(text: str, target: Target, verify: bool = False) -> CompiledObject:
     """Object code of a module with the entry `adjit_run`. No passes run over it: the text is as good as it will be.
 
-    On several `threads` there will be several object files, with the same code in them; those of `kernels`, which the text has too, are
-    taken as they are. `verify` has LLVM check the modules first; raises `RuntimeError` where they are wrong.
+    `verify` has LLVM check the module first; raises `RuntimeError` where it is wrong.
     """
-    made = {name for kernel in kernels for name in kernel.texts}
-    modules = split_module(text, worthwhile_parts(text, threads), made) if threads > 1 or made else [Module(text)]
-    first, *more = emit_objects(modules, target, verify, threads)
-    return CompiledObject(first, ENTRY, more=(*more, *(kernel.code for kernel in kernels)))
+    (code,) = emit_objects([Module(text)], target, verify)
+    return CompiledObject(code, ENTRY)

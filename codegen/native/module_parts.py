@@ -1,6 +1,6 @@
 """Cuts the text of a module into several modules of about equal cost, whose code together is that of the one.
 
-    split_module(text, 2)       # two modules and one of glue; what one calls in the other is hidden, not internal
+    ModuleText(text).split(2)       # two modules and one of glue; functions are hidden, not internal
 """
 
 from __future__ import annotations
@@ -39,48 +39,69 @@ class _Definition:
 
     @property
     def cost(self) -> int:
-        return FUNCTION_LINES + self.text.count("\n")
+        return cost_of_text(self.text)
 
 
-def worthwhile_parts(text: str, threads: int) -> int:
-    """Into how many parts a text should be cut: two for each thread, since costs are estimates, but none that is small."""
-    if threads == 1:
-        return 1
-    most = (text.count("\n") + FUNCTION_LINES * text.count("\ndefine ")) // PART_LINES
-    return 2 * threads if most >= 2 * threads else max(1, min(most, threads))
+def cost_of_text(text: str) -> int:
+    """What the functions of a text cost LLVM, in lines."""
+    return text.count("\n") + FUNCTION_LINES * text.count("define ")
 
 
-def split_module(text: str, count: int, made: Collection[str] = ()) -> list[Module]:
-    """The module as so many modules, the most expensive functions first in each, and one more for glue, where there is much of it, which is
-    not optimized. Constants come with what uses them. Functions whose code is `made` already are only declared.
+class ModuleText:
+    """The definitions of a module.
 
     >>> text = "define i64 @f() {\\n  %r = call i64 @g()\\n  ret i64 %r\\n}\\ndefine internal i64 @g() {\\n  ret i64 1\\n}\\n"
-    >>> one, other = split_module(text, 2)
+    >>> one, other = ModuleText(text).split(2)
     >>> one.text.splitlines()[0], other.text.splitlines()[0]
     ('declare hidden i64 @g()', 'define hidden i64 @g() {')
     """
-    head, *definitions = _DEFINITION.split(text)
-    functions: dict[str, _Definition] = {}
-    constants: dict[str, _Definition] = {}
-    for definition in definitions:
-        name, *used = _NAME.findall(definition)
-        (functions if definition.startswith("define") else constants)[name] = _Definition(definition, frozenset(used) - {name})
-    own = [name for name in functions if name not in made]
-    glue = [name for name in own if functions[name].is_glue]
-    glue = glue if len(glue) >= LEAST_GLUE else []
-    alone = set(glue)
-    parts = _of_equal_cost({name: functions[name].cost for name in own if name not in alone}, count)
-    needs = [_needs(part, functions, constants) for part in (*parts, glue)]
-    shared = {name for part, need in zip((*parts, glue), needs, strict=True) for name in need.keys() & functions.keys() - set(part)}
-    modules = []
-    for part, need in zip((*parts, glue), needs, strict=True):
-        inside = set(part)
-        others = [declaration(functions[name].text) for name in need if name in functions and name not in inside]
-        there = [constants[name].text for name in need if name in constants]
-        bodies = [hidden(functions[name].text) if name in shared else functions[name].text for name in part]
-        if bodies:
-            modules.append(Module("".join([head, *others, *there, *bodies]), part is not glue))
-    return modules
+
+    def __init__(self, text: str):
+        self.head, *definitions = _DEFINITION.split(text)
+        self.functions: dict[str, _Definition] = {}
+        self.constants: dict[str, _Definition] = {}
+        for definition in definitions:
+            name, *used = _NAME.findall(definition)
+            found = self.functions if definition.startswith("define") else self.constants
+            found[name] = _Definition(definition, frozenset(used) - {name})
+
+    def worthwhile_parts(self, threads: int, made: Collection[str] = ()) -> int:
+        """Into how many parts it should be cut: two for each thread, since costs are estimates, but none that is small."""
+        if threads == 1:
+            return 1
+        most = sum(function.cost for name, function in self.functions.items() if name not in made) // PART_LINES
+        return 2 * threads if most >= 2 * threads else max(1, min(most, threads))
+
+    def split(self, count: int = 1, made: Collection[str] = ()) -> list[Module]:
+        """So many modules, the most expensive functions first in each, and one more for glue, where there is much of it, which is not
+        optimized. Constants come with what uses them. Functions whose code is `made` already are only declared; any may be called from
+        other modules.
+        """
+        own = [name for name in self.functions if name not in made]
+        glue = [name for name in own if self.functions[name].is_glue]
+        glue = glue if len(glue) >= LEAST_GLUE else []
+        alone = set(glue)
+        modules = []
+        for part in (*_of_equal_cost({name: self.functions[name].cost for name in own if name not in alone}, count), glue):
+            if part:
+                inside, needs = set(part), self._needs(part)
+                others = [declaration(self.functions[name].text) for name in needs if name in self.functions and name not in inside]
+                there = [self.constants[name].text for name in needs if name in self.constants]
+                bodies = [hidden(self.functions[name].text) for name in part]
+                modules.append(Module("".join([self.head, *others, *there, *bodies]), part is not glue))
+        return modules
+
+    def _needs(self, part: list[str]) -> dict[str, None]:
+        """What functions use, and the constants among that, in order."""
+        found: dict[str, None] = {}
+        waiting = [self.functions[name] for name in part]
+        while waiting:
+            for name in sorted(waiting.pop().uses):
+                if name not in found and (name in self.functions or name in self.constants):
+                    found[name] = None
+                    if name in self.constants:
+                        waiting.append(self.constants[name])
+        return found
 
 
 def _of_equal_cost(costs: Mapping[str, int], count: int) -> list[list[str]]:
@@ -92,19 +113,6 @@ def _of_equal_cost(costs: Mapping[str, int], count: int) -> list[list[str]]:
         parts[number].append(name)
         heapq.heappush(loads, (load + costs[name], number))
     return parts
-
-
-def _needs(part: list[str], functions: dict[str, _Definition], constants: dict[str, _Definition]) -> dict[str, None]:
-    """What functions use, and the constants among that, in order."""
-    found: dict[str, None] = {}
-    waiting = [functions[name] for name in part]
-    while waiting:
-        for name in sorted(waiting.pop().uses):
-            if name not in found and (name in functions or name in constants):
-                found[name] = None
-                if name in constants:
-                    waiting.append(constants[name])
-    return found
 
 
 def hidden(function: str) -> str:

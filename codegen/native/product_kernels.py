@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from adjit.codegen.gemm.lower import write_product
 from adjit.codegen.gemm.product import product_of
-from adjit.codegen.native.module_parts import hidden
-from adjit.codegen.object_code import Module, emit_objects
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
+
+KEPT = 64
+"""Object files that are kept for each target: some 5 kB each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,36 @@ class KernelTexts:
 
 @dataclass(frozen=True, slots=True)
 class KernelObject:
-    """The object code of these functions, by name."""
+    """The object code of functions of these names."""
 
-    texts: Mapping[str, str]
+    names: frozenset[str]
     code: bytes
+
+
+class KernelStore:
+    """Object code of kernels, kept for later programs."""
+
+    def __init__(self) -> None:
+        self._made: dict[Target, list[KernelObject]] = {}
+
+    def find(self, names: Collection[str], target: Target, taken: Collection[str] = ()) -> list[KernelObject]:
+        """Object files with functions among these names; no name is in two of them, or is `taken`."""
+        found: list[KernelObject] = []
+        there = set(taken)
+        for kernel in tuple(self._made.get(target, ())):
+            if not kernel.names.isdisjoint(names) and there.isdisjoint(kernel.names):
+                found.append(kernel)
+                there |= kernel.names
+        return found
+
+    def keep(self, kernels: Iterable[KernelObject], target: Target) -> None:
+        """Those kept for the longest time go first."""
+        made = self._made.setdefault(target, [])
+        made += kernels
+        del made[:-KEPT]
+
+
+KERNELS = KernelStore()
 
 
 def product_kernels(matmuls: Iterable[Op], target: Target) -> KernelTexts:
@@ -43,9 +70,3 @@ def product_kernels(matmuls: Iterable[Op], target: Target) -> KernelTexts:
             texts |= written.shared
             declarations |= written.declarations
     return KernelTexts(texts, frozenset(declarations))
-
-
-def emit_kernels(kernels: KernelTexts, target: Target) -> KernelObject:
-    """Their object code."""
-    text = "\n".join([*sorted(kernels.declarations), *map(hidden, kernels.texts.values()), ""])
-    return KernelObject(kernels.texts, emit_objects([Module(text)], target)[0])

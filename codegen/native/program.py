@@ -13,14 +13,15 @@ step (`step_code.py`) and is back when all are done, with the smallest of the re
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field, replace
 
 from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.arrays.copies import lower_copy
-from adjit.codegen.native.forms import find_forms, table_text
+from adjit.codegen.native.forms import ALIKE, find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step
+from adjit.codegen.native.merge_steps import LINES, is_small, merge_steps
 from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.subnormals import BODY, flushing_entry
@@ -35,6 +36,8 @@ CALLS = 128
 
 POOL = Slot("pool", 0)
 """What loops and branches are given besides memory: the pool, for the steps in their regions."""
+
+OnStep = Callable[[str, StepCode], None]
 
 PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
 ARGUMENTS = "ptr %params, ptr %results, ptr %arena, ptr %pool"
@@ -58,31 +61,56 @@ class _Steps:
 
     prefix: str
     target: Target
+    on_step: OnStep | None = None
     codes: dict[Hashable, tuple[StepCode, ...]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    rare: set[str] = field(default_factory=set)
     regions: int = 0
+    calls: list[Call] = field(default_factory=list)
+    small: list[Call] = field(default_factory=list)
 
-    def lower(self, op: Op, shared: dict[int, int], pitches: Pitches) -> tuple[StepCode, ...]:
-        key = meaning(op), tuple(shared.items()), tuple(pitches.items())
+    def lower(self, operation: _Operation) -> tuple[StepCode, ...]:
+        key = operation.key
         if key not in self.codes:
-            self.codes[key] = lower_step(op, shared, self.target, self.lower_region, pitches)
+            self.codes[key] = lower_step(operation.op, operation.shared, self.target, self.lower_region, operation.pitches)
         return self.codes[key]
 
     def lower_region(self, region: Graph, pitches: Pitches) -> ProgramCode:
         self.regions += 1
         return lower_program(region, self.target, f"{self.prefix}region_{self.regions}_", pitches=pitches)
 
-    def name(self, code: StepCode) -> str:
-        found = self.names.get(code.text)
-        if found is None:
-            found = self.names[code.text] = f"{self.prefix}step_{len(self.names)}"
-        return found
+    def call(self, call: Call, rare: bool, once: bool) -> None:
+        """Add a call. The function of a `rare` step keeps its numbers; a small one that is called `once` may be that of its neighbours."""
+        if once and is_small(call):
+            self.small.append(call)
+            if sum(call.code.text.count("\n") for call in self.small) >= LINES:
+                self.end_of_small_ones()
+        else:
+            self.end_of_small_ones()
+            self.calls.append(self._named(call, rare))
 
-    def finish(self, calls: Sequence[Call]) -> tuple[list[str], list[Call]]:
+    def end_of_small_ones(self) -> None:
+        if self.small:
+            self.calls.append(self._named(merge_steps(self.small), rare=True))
+            self.small = []
+
+    def _named(self, call: Call, rare: bool) -> Call:
+        text = call.code.text
+        found = self.names.get(text)
+        if found is None:
+            found = self.names[text] = f"{self.prefix}step_{len(self.names)}"
+            if rare:
+                self.rare.add(text)
+                if self.on_step is not None:
+                    self.on_step(_named(text, found), call.code)
+        return replace(call, function=found)
+
+    def finish(self) -> tuple[list[str], list[Call]]:
         """The functions, and the calls of them, where steps of one form call the same."""
-        places: dict[str, int] = {}
+        calls, places = self.calls, dict[str, int]()
         for call in calls:
-            places[call.code.text] = max(len(call.places), places.get(call.code.text, 0))
+            if call.code.text not in self.rare:
+                places[call.code.text] = max(len(call.places), places.get(call.code.text, 0))
         functions: list[str] = []
         own = dict(self.names)
         form_of: dict[str, tuple[str, int]] = {}
@@ -97,7 +125,7 @@ class _Steps:
 
 
 def _named(text: str, name: str) -> str:
-    return re.sub(r"@step\b", f"@{name}", text)
+    return text.replace("@step", f"@{name}")
 
 
 def _with_table(call: Call, function: str, place: int) -> Call:
@@ -107,27 +135,36 @@ def _with_table(call: Call, function: str, place: int) -> Call:
 
 
 def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, pitches: Pitches | None = None,
-                  flush_subnormals: bool = False) -> ProgramCode:
+                  flush_subnormals: bool = False, on_step: OnStep | None = None) -> ProgramCode:
     """The program of a planned graph. All its names begin with `prefix`; where there is one, as in a step that runs a graph of its own,
     the entry is internal. `pitches` has the parameters that are some columns of a matrix, which only products read.
 
     A `timed` program takes one argument more, a pointer to two int64 for each op that does something, and leaves there what the
     processor's clock said before and after it. With `flush_subnormals`, the processor takes subnormal numbers for zeros during the run.
+    `on_step` is told the text of a function, and its code, as soon as it is known that the program will have it.
     Raises `UnsupportedError` for an op without machine code.
     """
     layout = Layout(planned)
-    steps = _Steps(prefix, target)
-    calls = [call for number, op in enumerate(layout.ops) for call in _calls_of(op, number, layout, steps, pitches or {})]
-    calls += _copies_of_results(layout, steps)
+    steps = _Steps(prefix, target, on_step)
+    operations = [_operation(op, layout, pitches or {}) for op in layout.ops]
+    names, keys = Counter(op.name for op in layout.ops), Counter(operation.key for operation in operations)
+    for number, operation in enumerate(operations):
+        rare = names[operation.op.name] < ALIKE
+        for code in steps.lower(operation):
+            call = Call("", code, operation.places, number, title(operation.op))
+            steps.call(call, rare, rare and keys[operation.key] == 1 and not timed)
+    steps.end_of_small_ones()
+    for call in _copies_of_results(layout):
+        steps.call(call, rare=False, once=False)
     shared: dict[str, str] = {}
     declarations: set[str] = set()
-    for call in calls:
+    for call in steps.calls:
         shared.update(call.code.shared)
         declarations |= call.code.declarations
     if timed:
         declarations.add("declare i64 @llvm.readcyclecounter()")
     entry = prefix + ENTRY
-    functions, calls = steps.finish(calls)
+    functions, calls = steps.finish()
     linkage = "internal " if prefix else ""
     parameters, arguments = (f"{PARAMETERS}, ptr noalias %clock", f"{ARGUMENTS}, ptr %clock") if timed else (PARAMETERS, ARGUMENTS)
     if flush_subnormals:
@@ -141,24 +178,34 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls), flush_subnormals)
 
 
-def _calls_of(op: Op, number: int, layout: Layout, steps: _Steps, pitches: Pitches) -> list[Call]:
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """An op, and what its lowering depends on besides: `shared` and `pitches` of `lower_step`; equal keys have equal code."""
+
+    op: Op
+    shared: dict[int, int]
+    pitches: dict[int, int]
+    places: tuple[Slot | None, ...]
+    key: Hashable
+
+
+def _operation(op: Op, layout: Layout, pitches: Pitches) -> _Operation:
     operands = [layout.places[value] for value in op.operands]
     pitched = {position: pitches[slot.offset] for position, slot in enumerate(operands) if slot.space == "param" and slot.offset in pitches}
     results = op.slots[:len(op.results)]
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
     places = (*operands, *results, scratch, *([POOL] if op.name in CONTROL_FLOW else []))
-    return [Call(steps.name(code), code, places, number, title(op)) for code in steps.lower(op, shared, pitched)]
+    return _Operation(op, shared, pitched, places, (meaning(op), tuple(shared.items()), tuple(pitched.items())))
 
 
-def _copies_of_results(layout: Layout, steps: _Steps) -> list[Call]:
+def _copies_of_results(layout: Layout) -> list[Call]:
     """Results that lie in the memory of a parameter or of another result, into memory of their own."""
     calls = []
     for index, (value, home) in enumerate(zip(layout.graph.results, layout.homes, strict=True)):
         place, own = layout.places[value], Slot("result", index)
         if home.handing is not Handing.DONATED and place != own and value.type.size:
-            code = lower_copy(value.type.nbytes)
-            calls.append(Call(steps.name(code), code, (place, own), -1, "copy"))
+            calls.append(Call("", lower_copy(value.type.nbytes), (place, own), -1, "copy"))
     return calls
 
 

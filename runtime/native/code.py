@@ -14,11 +14,11 @@ from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
-from adjit.runtime.native.early_kernels import EARLY_KERNELS
 from adjit.runtime.native.threads import TEAM_CODE
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
+    from adjit.codegen.native.early_code import EarlyCode
 else:
     native = OnDemand("adjit.codegen.native.compile_program")
 
@@ -57,20 +57,20 @@ def native_target() -> Target:
 
 
 def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1,
-                   flush_subnormals: bool = False) -> NativeCode:
-    """The code of a planned graph, made on up to so many threads; raises `UnsupportedError` where an op has none.
+                   flush_subnormals: bool = False, early: EarlyCode | None = None) -> NativeCode:
+    """The code of a planned graph, of which `early` may have begun with some; raises `UnsupportedError` where an op has none.
 
     Code of equal text is loaded once in a process, whatever the functions are that it was made for.
     """
-    code = native.lower_program(planned, target, timed=timed, flush_subnormals=flush_subnormals)
+    on_step = early.start_step if early else None
+    code = native.lower_program(planned, target, timed=timed, flush_subnormals=flush_subnormals, on_step=on_step)
     text = code.text
     if threads > 1 and code.work >= LONG_NANOSECONDS:
         TEAM_CODE.start()
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
 
     def compile() -> CompiledObject:
-        kernels = EARLY_KERNELS.find(code.shared, target) if threads > 1 else ()
-        return native.compile_program_text(text, target, settings.VERIFY.get(), threads, kernels)
+        return early.finish(code) if early else native.compile_program_text(text, target, settings.VERIFY.get())
 
     loaded, origin = obtain_code(key, compile)
     return NativeCode(loaded, native.make_artifact(planned, code, target), origin, key)

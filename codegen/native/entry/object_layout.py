@@ -38,9 +38,8 @@ API = {"PyArray_Type": 2, "PyArray_Scalar": 60, "PyArray_NewFromDescr": 94, "PyA
 @cache
 def known() -> bool:
     """Whether this is CPython with the interpreter's lock, on x86-64 Linux, and every field is where the constants of this module say."""
-    import sysconfig  # takes a while
-
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED") or object.__basicsize__ != SIZE:
+    free_threaded = "t" in getattr(sys, "abiflags", "")
+    if sys.implementation.name != "cpython" or free_threaded or object.__basicsize__ != SIZE:
         return False
     if not (sys.platform == "linux" and platform.machine() == "x86_64" and np.__version__.startswith("2.")):
         return False

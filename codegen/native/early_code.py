@@ -1,0 +1,91 @@
+"""Object code of a program that other threads begin with before all of its text is there: LLVM takes longer than all else.
+
+    with EarlyCode(target, threads=2) as early:
+        early.start_products(graph)                                         # in the midst of the passes
+        code = lower_program(planned, target, on_step=early.start_step)     # each step as it is lowered
+        compiled = early.finish(code)                                       # the rest
+
+What is begun when depends on the program alone, so that equal programs have equal object files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.native.module_parts import PART_LINES, ModuleText, cost_of_text
+from adjit.codegen.native.product_kernels import KERNELS, KernelObject, KernelStore, product_kernels
+from adjit.codegen.native.program_code import ENTRY, ProgramCode
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.object_code import Emission
+from adjit.codegen.target import Target
+from adjit.ir.graph import Graph, walk
+
+LEAST_LINES = 150
+"""Cost from which kernels are worth a module that later programs find made; what is less is compiled with the steps."""
+
+
+class EarlyCode:
+    """The object code of one program, under way. Left by an exception, or without `finish`, it stops where it is."""
+
+    def __init__(self, target: Target, threads: int, store: KernelStore = KERNELS):
+        self.target, self.store = target, store
+        self._emission = Emission(target, threads=threads)
+        self._made: set[str] = set()                        # functions of which there is object code, or will be
+        self._kernels: dict[int, frozenset[str]] = {}       # those of the modules that have kernels of products alone, by number
+        self._found: list[KernelObject] = []
+        self._steps: dict[str, StepCode] = {}               # those that wait for more: the text of each, and its code
+
+    def __enter__(self) -> EarlyCode:
+        self._emission.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._emission.__exit__(*error)
+
+    def start_products(self, graph: Graph) -> None:
+        """Begin with the kernels of the graph's products, or find them."""
+        wanted = product_kernels([op for op in walk(graph) if op.name == "matmul"], self.target)
+        self._found = self.store.find(wanted.texts, self.target)
+        self._made.update(*(kernel.names for kernel in self._found))
+        text = ModuleText("\n".join([*sorted(wanted.declarations), *wanted.texts.values(), ""]))
+        parts: list[list[str]] = [[]]
+        for name in [name for name in wanted.texts if name not in self._made]:
+            if sum(text.functions[name].cost for name in parts[-1]) >= PART_LINES:
+                parts.append([])
+            parts[-1].append(name)
+        for part in parts:
+            if sum(text.functions[name].cost for name in part) >= LEAST_LINES:
+                self._kernels[self._add(text, part)] = frozenset(part)
+
+    def start_step(self, text: str, code: StepCode) -> None:
+        """Begin with a step, and with what it shares with others, once there is enough of that kind; but not with glue, which is compiled
+        in another way.
+        """
+        self._steps[text] = code
+        shared = {name: function for step in self._steps.values() for name, function in step.shared.items()}
+        missing = [function for name, function in shared.items() if name not in self._made]
+        if sum(cost_of_text(text) for text in (*missing, *self._steps) if GLUE not in text) >= PART_LINES:
+            declarations = {line for step in self._steps.values() for line in step.declarations}
+            module = ModuleText("\n".join([*sorted(declarations), *(shared[name] for name in sorted(shared)), *self._steps, ""]))
+            self._add(module, [name for name, function in module.functions.items() if name not in self._made and not function.is_glue])
+            self._steps = {}
+
+    def finish(self, code: ProgramCode) -> CompiledObject:
+        """Object code with the entry `adjit_run`, once all there is to the program is known. Raises `RuntimeError` where LLVM does."""
+        text = ModuleText(code.text)
+        for module in text.split(text.worthwhile_parts(self._emission.threads, self._made), self._made):
+            self._emission.add(module)
+        unwanted = {number for number, names in self._kernels.items() if names.isdisjoint(code.shared)}
+        objects = self._emission.finish(unwanted)
+        self.store.keep([KernelObject(names, objects[number]) for number, names in self._kernels.items() if objects[number]], self.target)
+        own = [made for number, made in enumerate(objects) if number not in unwanted]
+        first, *more = [*own, *(kernel.code for kernel in self._found if not kernel.names.isdisjoint(code.shared))]
+        return CompiledObject(first, ENTRY, more=tuple(more))
+
+    def _add(self, text: ModuleText, names: Collection[str]) -> int:
+        """Have these functions of a text compiled, as one module, whose number it gives."""
+        (module,) = text.split(1, text.functions.keys() - names)
+        self._made |= set(names)
+        return self._emission.add(module)
