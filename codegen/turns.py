@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SHORT = 0.0005
-"""Seconds."""
+SHORT = 200
+"""Microseconds."""
 
 _inside: set[object] = set()
 _before = sys.getswitchinterval()
@@ -19,17 +19,20 @@ _before = sys.getswitchinterval()
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Within the block, which several threads may be in, the lock changes hands after half a millisecond."""
+    """Within the block, which several threads may be in, the lock changes hands after a fifth of a millisecond."""
     global _before
     me = object()
-    now = sys.getswitchinterval()
-    if now > SHORT:
-        _before = now
-        sys.setswitchinterval(SHORT)
+    if _microseconds() > SHORT:
+        _before = sys.getswitchinterval()
+        sys.setswitchinterval(SHORT * 1e-6)
     _inside.add(me)
     try:
         yield
     finally:
         _inside.discard(me)
-        if not _inside and sys.getswitchinterval() == SHORT:        # else somebody else has chosen what they want meanwhile
+        if not _inside and _microseconds() == SHORT:        # else somebody else has chosen what they want meanwhile
             sys.setswitchinterval(_before)
+
+
+def _microseconds() -> int:
+    return round(sys.getswitchinterval() * 1e6)

@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm_text import GLUE
-from adjit.codegen.native.module_parts import PART_LINES, ModuleText, cost_of_text
+from adjit.codegen.native.module_parts import ModuleText, cost_of_text
 from adjit.codegen.native.product_kernels import KERNELS, KernelObject, KernelStore, product_kernels
 from adjit.codegen.native.program_code import ENTRY, ProgramCode
 from adjit.codegen.native.step_code import StepCode
@@ -22,8 +22,12 @@ from adjit.codegen.object_code import Emission
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, walk
 
-LEAST_LINES = 150
-"""Cost from which kernels are worth a module that later programs find made; what is less is compiled with the steps."""
+KERNELS_LINES, LEAST_LINES = 800, 150
+"""Cost of kernels that make up a module; and from which those that are left are worth one that later programs find made. What is less is
+compiled with the steps."""
+
+STEPS_LINES = 400
+"""Cost of steps that are worth a module of their own while others are still lowered."""
 
 
 class EarlyCode:
@@ -52,7 +56,7 @@ class EarlyCode:
         text = ModuleText("\n".join([*sorted(wanted.declarations), *wanted.texts.values(), ""]))
         parts: list[list[str]] = [[]]
         for name in [name for name in wanted.texts if name not in self._made]:
-            if sum(text.functions[name].cost for name in parts[-1]) >= PART_LINES:
+            if sum(text.functions[name].cost for name in parts[-1]) >= KERNELS_LINES:
                 parts.append([])
             parts[-1].append(name)
         for part in parts:
@@ -66,7 +70,7 @@ class EarlyCode:
         self._steps[text] = code
         shared = {name: function for step in self._steps.values() for name, function in step.shared.items()}
         missing = [function for name, function in shared.items() if name not in self._made]
-        if sum(cost_of_text(text) for text in (*missing, *self._steps) if GLUE not in text) >= PART_LINES:
+        if sum(cost_of_text(text) for text in (*missing, *self._steps) if GLUE not in text) >= STEPS_LINES:
             declarations = {line for step in self._steps.values() for line in step.declarations}
             module = ModuleText("\n".join([*sorted(declarations), *(shared[name] for name in sorted(shared)), *self._steps, ""]))
             self._add(module, [name for name, function in module.functions.items() if name not in self._made and not function.is_glue])
