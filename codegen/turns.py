@@ -14,25 +14,29 @@ SHORT = 200
 """Microseconds."""
 
 _inside: set[object] = set()
-_before = sys.getswitchinterval()
+_before = round(sys.getswitchinterval() * 1e6)
 
 
 @contextmanager
 def short_turns() -> Iterator[None]:
     """Within the block, which several threads may be in, the lock changes hands after a fifth of a millisecond."""
     global _before
-    me = object()
-    if _microseconds() > SHORT:
-        _before = sys.getswitchinterval()
-        sys.setswitchinterval(SHORT * 1e-6)
+    me, now = object(), _microseconds()
+    if now > SHORT:
+        _before = now
+        _set(SHORT)
     _inside.add(me)
     try:
         yield
     finally:
         _inside.discard(me)
         if not _inside and _microseconds() == SHORT:        # else somebody else has chosen what they want meanwhile
-            sys.setswitchinterval(_before)
+            _set(_before)
 
 
 def _microseconds() -> int:
     return round(sys.getswitchinterval() * 1e6)
+
+
+def _set(microseconds: int) -> None:
+    sys.setswitchinterval((microseconds + 0.5) * 1e-6)      # Python rounds down
