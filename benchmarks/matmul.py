@@ -6,9 +6,10 @@ GFLOP/s are the best of all bursts; a ratio stands twice, of these and as the me
 other work to do changes less. One thread is timed by its own clock, which stands still while others have its core. `--goals` shows only
 products that have a goal, and how many miss it by both ratios.
 
-Both sides write into memory that is there already, and are called from Python as compiled functions call them: batches go to `np.matmul`. A
+Both sides write into memory that is there already. On one thread ours is called as compiled functions call it; on several it is a native
+program, with the threads that those have. Batches go to `np.matmul`. A
 thread count is a process of its own, for NumPy's BLAS reads its variables when it is imported; presets of its kind of processor are taken
-away, since they may halve its speed, but for the `--core-type` that is asked for.
+away, since they may halve its speed, but for the `--core-type` that is asked for. Several threads rest before each burst.
 """
 
 from __future__ import annotations
@@ -22,9 +23,17 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from machine import cores
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from adjit.ir.graph import Graph
+
+REST = 0.04
+"""Seconds. OpenBLAS's threads spin for 26 ms after a product, ours for 25 us: whoever came next would share its second core."""
 
 PRESETS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NVPL_BLAS_DEBUG_CPU_TYPE", "ADJIT_MATMUL")
 
@@ -105,7 +114,7 @@ def measure_all(threads: int, seconds: float, only: str, goals: bool) -> None:
     for case in cases:
         ours, numpy, _kept = sides(case, threads)
         operations, peak = peaks[case.dtype]
-        rounds = in_turns([ours, numpy, peak], seconds, time.thread_time if threads == 1 else time.perf_counter)
+        rounds = in_turns([ours, numpy, peak], seconds, *((time.thread_time, 0.0) if threads == 1 else (time.perf_counter, REST)))
         best = [min(times) for times in zip(*rounds, strict=True)]
         median = statistics.median(other / own for own, other, _ in rounds)
         misses = case.goal is not None and max(best[1] / best[0], median) < case.goal
@@ -123,8 +132,6 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
     import numpy as np
 
     from adjit.ir.parser import parse
-    from adjit.runtime.portable.chain import join_steps
-    from adjit.runtime.portable.product_step import ProductStep, obtain_product
 
     turn_a, turn_b = (turn == "T" for turn in case.turned)
     dtype = np.dtype({"f32": "f4", "f64": "f8"}[case.dtype])
@@ -137,10 +144,7 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
       %c: {types[2]} = matmul %a, %b {{transpose_a={str(turn_a).lower()}, transpose_b={str(turn_b).lower()}}}
       return %c
     }}""")
-    kernel = obtain_product(graph.ops[0])
-    assert kernel is not None
-    cells = [ctypes.c_void_p(array.ctypes.data) for array in (a, b, c)]
-    (step,) = join_steps([ProductStep(kernel, cells[:2], cells[2:], threads, (a, b, c))])
+    step = native_program(graph, (a, b), c, threads) if threads > 1 else chained(graph, (a, b, c))
     left, right = a.swapaxes(-1, -2) if turn_a else a, b.swapaxes(-1, -2) if turn_b else b
     product = np.matmul if batch else np.dot
 
@@ -154,11 +158,43 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
     return step, numpy, (a, b, c)
 
 
+def chained(graph: Graph, arrays: tuple[np.ndarray, ...]) -> Callable[[], object]:
+    """The kernel of a product as C calls it from Python, with nothing around it."""
+    from adjit.runtime.portable.chain import join_steps
+    from adjit.runtime.portable.product_step import ProductStep, obtain_product
+
+    kernel = obtain_product(graph.ops[0])
+    assert kernel is not None
+    cells = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+    (step,) = join_steps([ProductStep(kernel, cells[:2], cells[2:], 1, arrays)])
+    return step
+
+
+def native_program(graph: Graph, arrays: tuple[np.ndarray, ...], result: np.ndarray, threads: int) -> Callable[[], object]:
+    """A program of nothing but the product, with the threads that programs have."""
+    from adjit.passes.options import Options
+    from adjit.passes.pipeline import run_pipeline
+    from adjit.runtime.backends import native_executable
+    from adjit.runtime.native.code import native_target
+    from adjit.runtime.native.threads import pool_for
+
+    executable = native_executable(run_pipeline(graph, Options(), verify=False).final, native_target(), threads)
+    pool = pool_for(threads)
+    assert pool is not None
+    arena = aligned((executable.code.artifact.arena_bytes + 1,), "u1")
+    params = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+    results = (ctypes.c_void_p * 1)(result.ctypes.data)
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(executable.code.loaded.address)
+    arguments = ctypes.addressof(params), ctypes.addressof(results), arena.ctypes.data, pool.address
+    kept = executable, params, results, arena, *arrays, result
+    return lambda kept=kept: run(*arguments)    # type: ignore[misc]
+
+
 def aligned(shape: tuple[int, ...], dtype):  # type: ignore[no-untyped-def]
     """Random numbers from the beginning of a cache line on."""
     import numpy as np
 
-    count = int(np.prod(shape))
+    dtype, count = np.dtype(dtype), int(np.prod(shape))
     raw = np.zeros(count * dtype.itemsize + 64, np.uint8)
     start = -raw.ctypes.data % 64
     array = raw[start:start + count * dtype.itemsize].view(dtype).reshape(shape)
@@ -166,8 +202,8 @@ def aligned(shape: tuple[int, ...], dtype):  # type: ignore[no-untyped-def]
     return array
 
 
-def in_turns(functions: list[Callable[[], object]], seconds: float, clock: Callable[[], float]) -> list[list[float]]:
-    """Seconds of one call of each, in each round of bursts of some milliseconds."""
+def in_turns(functions: list[Callable[[], object]], seconds: float, clock: Callable[[], float], rest: float) -> list[list[float]]:
+    """Seconds of one call of each, in each round of bursts of some milliseconds, with so many seconds of rest before each."""
     repeats = []
     for function in functions:
         begin = time.perf_counter()
@@ -178,6 +214,7 @@ def in_turns(functions: list[Callable[[], object]], seconds: float, clock: Calla
     while time.perf_counter() < end or len(rounds) < 5:
         rounds.append([])
         for function, times in zip(functions, repeats, strict=True):
+            time.sleep(rest)
             begin = clock()
             for _ in range(times):
                 function()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from forks import in_child
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.native.thread_pool import THREAD_NAME
 from adjit.codegen.target import TARGETS, machine
+from adjit.runtime.cores import usable_cores
 from adjit.runtime.native.threads import Pool, Team, make_pool, pool_for
 
 pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux"), reason="futexes are Linux's"),
@@ -224,6 +226,45 @@ def test_sleeping_threads_wake_up(team: Team) -> None:
         assert counts[0] == 3
 
 
+@pytest.mark.skipif(usable_cores() < 2, reason="there is nowhere to go")
+def test_who_sleeps_on_the_processor_of_the_caller_is_woken_elsewhere(team: Team) -> None:
+    pool, counts = make_pool(team, 2), np.zeros(3, np.int64)
+    processor = ctypes.CDLL(None).sched_getcpu
+    before = workers()
+    launch(pool, "meet", 2, counts, 2)
+    (helper,) = workers() - before
+    found: set[int] = set()
+    for _ in range(50):         # the system may take the caller elsewhere at any time
+        here = processor()
+        os.sched_setaffinity(helper, {here})
+        launch(pool, "count", 2, counts)
+        time.sleep(0.02)        # it lies down there
+        launch(pool, "count", 2, counts)
+        found = os.sched_getaffinity(helper)
+        if processor() == here and found != {here}:
+            break
+    assert found == os.sched_getaffinity(0) - {here}
+
+
+def test_a_caller_with_one_processor_shares_it(team: Team) -> None:
+    pool, mine = make_pool(team, 2), os.sched_getaffinity(0)
+    before = workers()
+    launch(pool, "meet", 2, np.zeros(3, np.int64), 2)
+    (helper,) = workers() - before
+    one = {min(mine)}
+    try:
+        for number in (0, helper):
+            os.sched_setaffinity(number, one)
+        for _ in range(3):
+            counts = np.zeros(5, np.int64)
+            time.sleep(0.02)
+            assert launch(pool, "count", 5, counts) == 0
+            assert counts.tolist() == [1] * 5
+        assert os.sched_getaffinity(helper) == one
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
 def test_a_forked_child_starts_its_own(team: Team) -> None:
     pool = make_pool(team, 3)
 
@@ -317,6 +358,7 @@ import sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import test_native_threads as t
+from adjit.runtime.cores import usable_cores
 from adjit.runtime.native.threads import pool_for
 pool = pool_for(3)
 assert t.all_once(pool, 100)
