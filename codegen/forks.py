@@ -115,9 +115,10 @@ def _block(inside: dict[int, int], place: int | None = None) -> Iterator[None]:
             del inside[place]
         yield
     finally:
-        inside[me] = blocks
-        if not blocks:
-            del inside[me]
+        if blocks and me in inside:     # it is not where Ctrl-C kept this block from ending before those around it
+            inside[me] = blocks
+        else:
+            inside.pop(me, None)
 
 
 def _goes_in(inside: dict[int, int], me: int) -> bool:

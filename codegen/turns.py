@@ -21,12 +21,14 @@ _before = round(sys.getswitchinterval() * 1e6)
 def short_turns() -> Iterator[None]:
     """Within the block, which several threads may be in, the lock changes hands after a fifth of a millisecond."""
     global _before
-    me, now = object(), _microseconds()
-    if now > SHORT:
-        _before = now
-        _set(SHORT)
-    _inside.add(me)
+    me = object()
     try:
+        now, first = _microseconds(), not _inside       # in this order: if another thread has made it short, that one is inside
+        _inside.add(me)
+        if first or now > SHORT:
+            _before = now
+        if now > SHORT:
+            _set(SHORT)
         yield
     finally:
         _inside.discard(me)

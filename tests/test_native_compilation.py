@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,11 @@ def test_turns_are_short_while_any_thread_is_within() -> None:
         with short_turns():
             assert sys.getswitchinterval() == 0.000125
         assert sys.getswitchinterval() == 0.000125
+        sys.setswitchinterval((turns.SHORT + 0.5) * 1e-6)       # and the same one
+        chosen = sys.getswitchinterval()
+        with short_turns():
+            pass
+        assert sys.getswitchinterval() == chosen
     finally:
         sys.setswitchinterval(usual)
 
@@ -411,6 +416,16 @@ def test_a_fork_waits_for_all_parts_of_a_module() -> None:
         emit_objects([Module(f"define i64 @f{k}() {{\n  ret i64 0\n}}") for k in range(8)], TARGETS["sse2"], threads=2)
     thread.join()
     assert left_inside == [0]
+
+
+def test_a_block_that_ends_after_those_around_it_leaves_nobody_inside() -> None:
+    """As the one of an `Emission` does that Ctrl-C has left before it was entered for good."""
+    wait_for_compilers()
+    inner = ExitStack()
+    with no_fork():
+        inner.enter_context(no_fork())
+    inner.close()
+    assert threading.get_ident() not in forks._guard.inside
 
 
 def test_a_fork_waits_for_a_thread_that_is_still_to_begin() -> None:
