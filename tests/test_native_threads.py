@@ -278,6 +278,32 @@ def test_a_forked_child_starts_its_own(team: Team) -> None:
     assert all_once(pool, 100)
 
 
+def test_a_child_that_c_code_forked_leaves_the_threads_of_its_parent_alone(team: Team) -> None:
+    pool, mine = make_pool(team, 2), os.sched_getaffinity(0)
+    before = workers()
+    launch(pool, "meet", 2, np.zeros(3, np.int64), 2)
+    (helper,) = workers() - before
+    one = {min(mine)}
+    try:
+        for number in (0, helper):
+            os.sched_setaffinity(number, one)
+        launch(pool, "count", 2, np.zeros(3, np.int64))
+        time.sleep(0.02)        # it lies down there, and who launches next from there would send it elsewhere
+        os.sched_setaffinity(helper, mine)
+        child = ctypes.PyDLL(None).fork()
+        if child == 0:
+            counts = np.zeros(5, np.int64)
+            for _ in range(20):
+                os.sched_setaffinity(0, one)        # the child goes there, and may leave
+                os.sched_setaffinity(0, mine)
+                launch(pool, "count", 5, counts)
+            os._exit(int(counts.tolist() != [20] * 5))
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.sched_getaffinity(helper) == mine
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
 def test_a_fork_during_the_launch_of_another_thread(team: Team) -> None:
     pool = make_pool(team, 2)
     gate = np.zeros(9, np.int64)

@@ -56,13 +56,14 @@ _FIELDS = {
 """Places in a team, in a line of the cache each: what is only read during a launch, what helpers write, what only launches write, how many
 threads sleep, and what is left of the first range; that of the others follows, each in a line of its own."""
 
-_CPU, _THREAD = 16, 20
-"""Places in the line of a helper's range: the processor where it lay down last, and its number for the system, 0 before it is known."""
+_CPU, _THREAD, _PROCESS = 16, 20, 24
+"""Places in the line of a helper's range: the processor where it lay down last, its number for the system, 0 before it is known, and the
+process it is of: a child that C code forked has this memory, but not the thread."""
 
 _MASK_BYTES = 128
 """Of a set of processors, as the system takes it."""
 
-_FUTEX, _PRCTL, _GETTID, _SETAFFINITY, _GETAFFINITY, _GETCPU = 202, 157, 186, 203, 204, 309
+_FUTEX, _PRCTL, _GETPID, _GETTID, _SETAFFINITY, _GETAFFINITY, _GETCPU = 202, 157, 39, 186, 203, 204, 309
 _WAIT, _WAKE = 128 | 9, 128 | 10        # private futexes, with a mask of whom to wake
 _SET_NAME = 15
 _SET_MASK = 2
@@ -230,7 +231,14 @@ look:
   %named = icmp ne i32 %thread, 0
   %close = icmp eq i32 %there, %here
   %together = and i1 %named, %close
-  br i1 %together, label %send, label %next
+  br i1 %together, label %ours, label %next
+ours:
+  %process.at = getelementptr i8, ptr %line, i64 {_PROCESS}
+  %its = load atomic i32, ptr %process.at monotonic, align 4
+  %this.long = call i64 (i64, ...) @syscall(i64 {_GETPID})
+  %this = trunc i64 %this.long to i32
+  %alive = icmp eq i32 %its, %this
+  br i1 %alive, label %send, label %next
 send:
   call void @llvm.memset.p0.i64(ptr %allowed, i8 0, i64 {_MASK_BYTES}, i1 false)
   %got = call i64 (i64, ...) @syscall(i64 {_GETAFFINITY}, i64 0, i64 {_MASK_BYTES}, ptr %allowed)
@@ -347,6 +355,7 @@ entry:
   %own.claim = getelementptr [64 x i8], ptr %claim, i64 %first
   %cpu.at = getelementptr i8, ptr %own.claim, i64 {_CPU}
   %thread.at = getelementptr i8, ptr %own.claim, i64 {_THREAD}
+  %process.at = getelementptr i8, ptr %own.claim, i64 {_PROCESS}
   %alone.there = icmp ult i64 %number, {MOST_RANGES - 1}
   br label %begin
 begin:
@@ -399,6 +408,9 @@ tell.where:
   %here = call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %cpu.at, ptr null, ptr null)
   %thread.long = call i64 (i64, ...) @syscall(i64 {_GETTID})
   %thread = trunc i64 %thread.long to i32
+  %process.long = call i64 (i64, ...) @syscall(i64 {_GETPID})
+  %process = trunc i64 %process.long to i32
+  store atomic i32 %process, ptr %process.at monotonic, align 4
   store atomic i32 %thread, ptr %thread.at release, align 4
   br label %sleep
 sleep:
