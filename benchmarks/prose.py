@@ -19,8 +19,8 @@ the step has to move. Operations are counted from the formulas: two for each mul
 elementwise function, however many it takes, so that the limit is lower than anybody can get. Least bytes are those of arguments and
 results alone. For steps of a few microseconds the limit says little: calling anything takes longer."""
 
-FIRST_CALLS = """The first step in a new process, all caches empty: tracing, compiling, running{repeated}. Below it: the same in another new
-process, with the caches that the first has filled. Import is the time of the import statements in a new process, NumPy included, median
+FIRST_CALLS = """The first step in a new process, all caches empty: tracing, compiling, running{repeated}. Below it: the same with the
+caches that the first process has filled. Import is the time of the import statements in a new process, NumPy included, median
 of all processes. Installed is everything that the library brings into an empty environment."""
 
 REPEATED = "; the median of {first_calls} processes where it takes less than {quick_first_call:g} s"

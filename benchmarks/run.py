@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -163,16 +164,18 @@ class Bench:
                 cell["first"]["absent"] = str(error)
 
     def repeat_first_calls(self, workload: str, cells: Mapping[str, Cell]) -> None:
-        """More first calls with empty caches, in turn, of the libraries that are quick at it; what counts is the median."""
-        limit = self.settings.quick_first_call
-        quick = {library: [cell["first"]["cold"]] for library, cell in cells.items() if cell["first"]["cold"] < limit}
-        for number in range(1, self.settings.first_calls):
+        """More first calls with empty and with filled caches, in turn, of the libraries that are quick at it; what counts is the median."""
+        for kind in ("cold", "warm"):
+            quick = {library: [cell["first"][kind]] for library, cell in cells.items()
+                     if cell["first"].get(kind, math.inf) < self.settings.quick_first_call}
+            for number in range(1, self.settings.first_calls):
+                folder = f"{workload}-{number}" if kind == "cold" else workload
+                for library, found in quick.items():
+                    with contextlib.suppress(WorkerError), self.start(library, folder, self.settings.first_limit) as worker:
+                        cells[library]["import"].append(worker.about["import"])
+                        found.append(worker.ask("open", problem=workload, sizes={})["first"])
             for library, found in quick.items():
-                with contextlib.suppress(WorkerError), self.start(library, f"{workload}-{number}", self.settings.first_limit) as worker:
-                    cells[library]["import"].append(worker.about["import"])
-                    found.append(worker.ask("open", problem=workload, sizes={})["first"])
-        for library, found in quick.items():
-            cells[library]["first"] |= {"cold": statistics.median(found), "all_cold": found}
+                cells[library]["first"] |= {kind: statistics.median(found), f"all_{kind}": found}
 
     def overhead(self, libraries: Sequence[str]) -> None:
         """A call that adds 1, 5, 20 arrays of eight numbers."""
