@@ -119,6 +119,14 @@ def workers() -> set[int]:
     return found
 
 
+def with_one_helper(team: Team) -> tuple[Pool, int]:
+    """A pool of two threads, and the number of the one that was started for it."""
+    pool, before = make_pool(team, 2), workers()
+    launch(pool, "meet", 2, np.zeros(3, np.int64), 2)
+    (helper,) = workers() - before
+    return pool, helper
+
+
 def all_once(pool: Pool, tasks: int) -> bool:
     counts = np.zeros(tasks + 1, np.int64)
     return launch(pool, "count", tasks, counts) == 0 and bool(np.all(counts[:tasks] == 1)) and counts[tasks] == 0
@@ -228,11 +236,8 @@ def test_sleeping_threads_wake_up(team: Team) -> None:
 
 @pytest.mark.skipif(usable_cores() < 2, reason="there is nowhere to go")
 def test_who_sleeps_on_the_processor_of_the_caller_is_woken_elsewhere(team: Team) -> None:
-    pool, counts = make_pool(team, 2), np.zeros(3, np.int64)
+    (pool, helper), counts = with_one_helper(team), np.zeros(3, np.int64)
     processor = ctypes.CDLL(None).sched_getcpu
-    before = workers()
-    launch(pool, "meet", 2, counts, 2)
-    (helper,) = workers() - before
     found: set[int] = set()
     for _ in range(50):         # the system may take the caller elsewhere at any time
         here = processor()
@@ -247,10 +252,8 @@ def test_who_sleeps_on_the_processor_of_the_caller_is_woken_elsewhere(team: Team
 
 
 def test_a_caller_with_one_processor_shares_it(team: Team) -> None:
-    pool, mine = make_pool(team, 2), os.sched_getaffinity(0)
-    before = workers()
-    launch(pool, "meet", 2, np.zeros(3, np.int64), 2)
-    (helper,) = workers() - before
+    pool, helper = with_one_helper(team)
+    mine = os.sched_getaffinity(0)
     one = {min(mine)}
     try:
         for number in (0, helper):
@@ -279,10 +282,8 @@ def test_a_forked_child_starts_its_own(team: Team) -> None:
 
 
 def test_a_child_that_c_code_forked_leaves_the_threads_of_its_parent_alone(team: Team) -> None:
-    pool, mine = make_pool(team, 2), os.sched_getaffinity(0)
-    before = workers()
-    launch(pool, "meet", 2, np.zeros(3, np.int64), 2)
-    (helper,) = workers() - before
+    pool, helper = with_one_helper(team)
+    mine = os.sched_getaffinity(0)
     one = {min(mine)}
     try:
         for number in (0, helper):

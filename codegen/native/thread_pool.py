@@ -13,9 +13,7 @@ The launch ends when all that was claimed is done, and nobody waits for a thread
 finds nothing left, and what it read meanwhile counts only if the word has not changed. One launch runs at a time; others, and launches
 within a step, run on their own thread.
 
-The system may wake a thread on the processor of who wakes it, and leave it there for milliseconds, while others are idle (seen on virtual
-machines with Linux 6.18: steps after a pause took twice their time in half of all cases). So helpers write down where they lie down, and
-who wakes one from its own processor first sends it to the others.
+A helper that lies down on the processor of who wakes it is woken on another one (`helper_places.py`).
 
 A team is `TEAM_BYTES` of zeros, aligned to 64. It hires threads when a launch first needs them, with all signals blocked; where the
 system gives none, the work is done by those there are. Zeros again make a new team, which is all that a forked child has to do. Threads
@@ -29,6 +27,7 @@ from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.native.helper_places import DECLARATION, note_text, part_text, places_text
 from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS
 
@@ -56,14 +55,7 @@ _FIELDS = {
 """Places in a team, in a line of the cache each: what is only read during a launch, what helpers write, what only launches write, how many
 threads sleep, and what is left of the first range; that of the others follows, each in a line of its own."""
 
-_CPU, _THREAD, _PROCESS = 16, 20, 24
-"""Places in the line of a helper's range: the processor where it lay down last, its number for the system, 0 before it is known, and the
-process it is of: a child that C code forked has this memory, but not the thread."""
-
-_MASK_BYTES = 128
-"""Of a set of processors, as the system takes it."""
-
-_FUTEX, _PRCTL, _GETPID, _GETTID, _SETAFFINITY, _GETAFFINITY, _GETCPU = 202, 157, 39, 186, 203, 204, 309
+_FUTEX, _PRCTL = 202, 157
 _WAIT, _WAKE = 128 | 9, 128 | 10        # private futexes, with a mask of whom to wake
 _SET_NAME = 15
 _SET_MASK = 2
@@ -91,7 +83,7 @@ declare i64 @llvm.readcyclecounter()
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare i64 @llvm.vector.reduce.or.v{_MASK_BYTES // 8}i64(<{_MASK_BYTES // 8} x i64>)
+{DECLARATION}
 
 define i64 @{SYMBOL}(ptr %pool, ptr %step.now, ptr %places.now, i64 %tasks.now) {GLUE} {{
 entry:
@@ -207,71 +199,7 @@ end:
   ret i64 %answer
 }}
 
-; Before helpers are woken: one that lay down on this thread's processor would be woken there, and wait until this thread has done all the
-; work, while others are idle. It is sent to those processors that this thread may use, but for its own.
-define internal void @part(ptr %claim, i64 %helpers) {GLUE} {{
-entry:
-  %here.at = alloca i32
-  %allowed = alloca [{_MASK_BYTES // 8} x i64], align 8
-  %known = call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %here.at, ptr null, ptr null)
-  %here = load i32, ptr %here.at
-  %lines = call i64 @llvm.smin.i64(i64 %helpers, i64 {MOST_RANGES - 1})
-  br label %helper
-helper:
-  %h = phi i64 [ 0, %entry ], [ %h.after, %next ]
-  %more = icmp ult i64 %h, %lines
-  br i1 %more, label %look, label %end
-look:
-  %h.after = add i64 %h, 1
-  %line = getelementptr [64 x i8], ptr %claim, i64 %h.after
-  %cpu.at = getelementptr i8, ptr %line, i64 {_CPU}
-  %thread.at = getelementptr i8, ptr %line, i64 {_THREAD}
-  %thread = load atomic i32, ptr %thread.at acquire, align 4
-  %there = load atomic i32, ptr %cpu.at monotonic, align 4
-  %named = icmp ne i32 %thread, 0
-  %close = icmp eq i32 %there, %here
-  %together = and i1 %named, %close
-  br i1 %together, label %ours, label %next
-ours:
-  %process.at = getelementptr i8, ptr %line, i64 {_PROCESS}
-  %its = load atomic i32, ptr %process.at monotonic, align 4
-  %this.long = call i64 (i64, ...) @syscall(i64 {_GETPID})
-  %this = trunc i64 %this.long to i32
-  %alive = icmp eq i32 %its, %this
-  br i1 %alive, label %send, label %next
-send:
-  call void @llvm.memset.p0.i64(ptr %allowed, i8 0, i64 {_MASK_BYTES}, i1 false)
-  %got = call i64 (i64, ...) @syscall(i64 {_GETAFFINITY}, i64 0, i64 {_MASK_BYTES}, ptr %allowed)
-  %readable = icmp sgt i64 %got, 0
-  %small = icmp ult i32 %here, {8 * _MASK_BYTES}
-  %good = and i1 %readable, %small
-  br i1 %good, label %exclude, label %next
-exclude:
-  %byte = lshr i32 %here, 3
-  %byte.number = zext i32 %byte to i64
-  %byte.at = getelementptr i8, ptr %allowed, i64 %byte.number
-  %place = and i32 %here, 7
-  %bit = shl i32 1, %place
-  %others = xor i32 %bit, 255
-  %keep = trunc i32 %others to i8
-  %old = load i8, ptr %byte.at
-  %new = and i8 %old, %keep
-  store i8 %new, ptr %byte.at
-  %all = load <{_MASK_BYTES // 8} x i64>, ptr %allowed, align 8
-  %left = call i64 @llvm.vector.reduce.or.v{_MASK_BYTES // 8}i64(<{_MASK_BYTES // 8} x i64> %all)
-  %any = icmp ne i64 %left, 0
-  br i1 %any, label %move, label %next
-move:
-  %number = zext i32 %thread to i64
-  %moved = call i64 (i64, ...) @syscall(i64 {_SETAFFINITY}, i64 %number, i64 {_MASK_BYTES}, ptr %allowed)
-  br label %next
-next:
-  br label %helper
-end:
-  ret void
-}}
-
-; Where range %r of %ranges begins.
+{part_text(MOST_RANGES - 1)}; Where range %r of %ranges begins.
 define internal i64 @border(i64 %r, i64 %tasks, i64 %ranges) alwaysinline nounwind {{
 entry:
   %all = mul i64 %r, %tasks
@@ -353,10 +281,7 @@ entry:
   %number.after = add i64 %number, 1
   %first = urem i64 %number.after, {MOST_RANGES}
   %own.claim = getelementptr [64 x i8], ptr %claim, i64 %first
-  %cpu.at = getelementptr i8, ptr %own.claim, i64 {_CPU}
-  %thread.at = getelementptr i8, ptr %own.claim, i64 {_THREAD}
-  %process.at = getelementptr i8, ptr %own.claim, i64 {_PROCESS}
-  %alone.there = icmp ult i64 %number, {MOST_RANGES - 1}
+{places_text()}  %alone.there = icmp ult i64 %number, {MOST_RANGES - 1}
   br label %begin
 begin:
   %last = phi i64 [ 0, %entry ], [ %launch.number, %work ], [ %launch.number, %report ], [ %launch.number, %tell ]
@@ -405,14 +330,7 @@ lie.down:
 where:
   br i1 %alone.there, label %tell.where, label %sleep
 tell.where:
-  %here = call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %cpu.at, ptr null, ptr null)
-  %thread.long = call i64 (i64, ...) @syscall(i64 {_GETTID})
-  %thread = trunc i64 %thread.long to i32
-  %process.long = call i64 (i64, ...) @syscall(i64 {_GETPID})
-  %process = trunc i64 %process.long to i32
-  store atomic i32 %process, ptr %process.at monotonic, align 4
-  store atomic i32 %thread, ptr %thread.at release, align 4
-  br label %sleep
+{note_text()}  br label %sleep
 sleep:
   %slept = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %generation, i32 {_WAIT}, i32 %seen, ptr null, ptr null, i32 %mask)
   %seen.now = load atomic i32, ptr %generation monotonic, align 4
