@@ -280,6 +280,7 @@ def test_the_thread_pool_of_a_large_graph_is_begun_before_the_passes(monkeypatch
 
 
 def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_for_compilers()        # of tests before this one
     emitted_by = []
     emit = object_code._emit
     monkeypatch.setattr(object_code, "_emit", lambda *args: emitted_by.append(threading.get_ident()) or emit(*args))
