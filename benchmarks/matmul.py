@@ -9,7 +9,7 @@ products that have a goal, and how many miss it by both ratios.
 Both sides write into memory that is there already. On one thread ours is called as compiled functions call it; on several it is a native
 program, with the threads that those have. Batches go to `np.matmul`. A
 thread count is a process of its own, for NumPy's BLAS reads its variables when it is imported; presets of its kind of processor are taken
-away, since they may halve its speed, but for the `--core-type` that is asked for. Several threads rest before each burst.
+away, since they may halve its speed, but for the `--core-type` that is asked for. Before a burst of several threads all of them rest.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     from adjit.ir.graph import Graph
 
-REST = 0.04
-"""Seconds. OpenBLAS's threads spin for 26 ms after a product, ours for 25 us: whoever came next would share its second core."""
+REST = 0.01
+"""Seconds in which this process has to do nothing before several threads are measured. OpenBLAS's threads spin after a product, for a tenth
+of a second here, ours for 25 us: whoever came next would share its second core."""
 
 PRESETS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NVPL_BLAS_DEBUG_CPU_TYPE", "ADJIT_MATMUL")
 
@@ -114,7 +115,7 @@ def measure_all(threads: int, seconds: float, only: str, goals: bool) -> None:
     for case in cases:
         ours, numpy, _kept = sides(case, threads)
         operations, peak = peaks[case.dtype]
-        rounds = in_turns([ours, numpy, peak], seconds, *((time.thread_time, 0.0) if threads == 1 else (time.perf_counter, REST)))
+        rounds = in_turns([ours, numpy, peak], seconds, time.thread_time if threads == 1 else time.perf_counter, rests=threads > 1)
         best = [min(times) for times in zip(*rounds, strict=True)]
         median = statistics.median(other / own for own, other, _ in rounds)
         misses = case.goal is not None and max(best[1] / best[0], median) < case.goal
@@ -202,8 +203,8 @@ def aligned(shape: tuple[int, ...], dtype):  # type: ignore[no-untyped-def]
     return array
 
 
-def in_turns(functions: list[Callable[[], object]], seconds: float, clock: Callable[[], float], rest: float) -> list[list[float]]:
-    """Seconds of one call of each, in each round of bursts of some milliseconds, with so many seconds of rest before each."""
+def in_turns(functions: list[Callable[[], object]], seconds: float, clock: Callable[[], float], rests: bool) -> list[list[float]]:
+    """Seconds of one call of each, in each round of bursts of some milliseconds; `rests`: each begins when no thread spins any more."""
     repeats = []
     for function in functions:
         begin = time.perf_counter()
@@ -214,12 +215,22 @@ def in_turns(functions: list[Callable[[], object]], seconds: float, clock: Calla
     while time.perf_counter() < end or len(rounds) < 5:
         rounds.append([])
         for function, times in zip(functions, repeats, strict=True):
-            time.sleep(rest)
+            if rests:
+                wait_for_rest()
             begin = clock()
             for _ in range(times):
                 function()
             rounds[-1].append((clock() - begin) / times)
     return rounds
+
+
+def wait_for_rest() -> None:
+    """Sleeps until this process has done nothing for `REST`, a second at most."""
+    for _ in range(100):
+        before = time.process_time()
+        time.sleep(REST)
+        if time.process_time() - before < REST / 10:
+            return
 
 
 if __name__ == "__main__":
