@@ -176,6 +176,21 @@ def test_groups_of_tiles_and_of_panels(target: Target, transpose_a: bool, transp
     check(product, target, cuts=(1, 3))
 
 
+@on_every_target
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [997, 1000, 1024])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_tasks_divide_rows_and_columns(target: Target, dtype: str, columns: int, transpose_b: bool) -> None:
+    """Stripes of a half of the panels, of which the last may be narrow, or not full; a product of a batch is not cut so."""
+    require(target)
+    product = dense_product(523, 70, columns, dtype, True, transpose_b)
+    plan = lowered(product, target)[0].plan
+    assert (plan.a, plan.stripes, plan.tasks) == ("copied", 2, 2 * plan.tasks_each)
+    assert plan.tasks_each > 2
+    assert plan_product(dense_product(523, 70, columns, dtype, True, transpose_b, batch=2), target).stripes == 1
+    check(product, target, cuts=(1, 2, 3, plan.tasks - 1))
+
+
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_any_shape(data: st.DataObject) -> None:

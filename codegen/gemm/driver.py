@@ -1,6 +1,6 @@
 """The driver of all products of a program: the loops around the tiles, by the plan's table.
 
-    for each product of the batch, for each part of k, for each group of panels:
+    for each product of the batch, or each stripe of columns, for each part of k, for each group of panels:
         for each group of tiles:    copy strips of A
             for each panel of the group:    pack B, unless an earlier group of tiles did, then compute each tile of the group
 
@@ -11,6 +11,7 @@ panel at once.
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
 from adjit.codegen.gemm.table import PARTS, SIZES, number, place
@@ -30,13 +31,15 @@ def driver() -> Kernel:
         each = number(text, "tasks_each")
         first = text.let(f"udiv i64 %low, {each}")
         rounded = text.let(f"add i64 %high, {text.let(f'sub i64 {each}, 1')}")
-        stop = text.smaller(text.let(f"udiv i64 {rounded}, {each}"), number(text, "batch"))
-        with text.loop(first, stop, empty=True) as batch:
-            done = text.let(f"mul i64 {batch.counter}, {each}")
+        stop = text.smaller(text.let(f"udiv i64 {rounded}, {each}"), number(text, "units"))
+        with text.loop(first, stop, empty=True) as unit:
+            done = text.let(f"mul i64 {unit.counter}, {each}")
             low, high = text.larger(text.let(f"sub i64 %low, {done}"), 0), text.smaller(text.let(f"sub i64 %high, {done}"), each)
-            a, b, c = (_ahead(text, f"%{name}", batch.counter, number(text, f"step_{name}")) for name in "abc")
-            tiles = _share(text, "by_rows", _tile_of_block(text, low), _tile_of_block(text, high), number(text, "tiles"))
-            panels = _share(text, "by_columns", low, high, number(text, "panels"))
+            a, b, c = (_ahead(text, f"%{name}", unit.counter, number(text, f"step_{name}")) for name in "abc")
+            tiles = _share(text, "by_rows", (_border(text, low, "block"), _border(text, high, "block")), ("0", number(text, "tiles")))
+            stripe = text.let(f"urem i64 {unit.counter}, {number(text, 'stripes')}")
+            ends = text.let(f"add i64 {stripe}, 1")
+            panels = _share(text, "by_columns", (low, high), (_border(text, stripe, "stripe"), _border(text, ends, "stripe")))
             _parts(text, (a, b, c), tiles, panels)
     return Kernel(DRIVER, text.functions[DRIVER], text.declarations)
 
@@ -49,16 +52,16 @@ def _select(text: LLVMText, condition: str, type: str, yes: str, no: str) -> str
     return text.let(f"select i1 {condition}, {type} {yes}, {type} {no}")
 
 
-def _share(text: LLVMText, divided: str, low: str, high: str, count: str) -> tuple[str, str]:
-    """The range of tiles or panels; all of them where tasks do not divide them."""
-    some = text.let(f"icmp ne i64 {number(text, divided)}, 0")
-    return _select(text, some, "i64", low, "0"), _select(text, some, "i64", high, count)
+def _share(text: LLVMText, divided: str, some: tuple[str, str], all: tuple[str, str]) -> tuple[str, str]:
+    """The range of tiles or panels: `some` of them, or `all`, where tasks do not divide them."""
+    condition = text.let(f"icmp ne i64 {number(text, divided)}, 0")
+    return _select(text, condition, "i64", some[0], all[0]), _select(text, condition, "i64", some[1], all[1])
 
 
-def _tile_of_block(text: LLVMText, block: str) -> str:
-    """The first tile of a block of rows."""
-    tiles = text.let(f"mul i64 {block}, {number(text, 'block')}")
-    return text.let(f"add i64 {tiles}, {text.smaller(block, number(text, 'larger_blocks'))}")
+def _border(text: LLVMText, index: str, group: Literal["block", "stripe"]) -> str:
+    """The first tile of a block of rows, or the first panel of a stripe of columns."""
+    before = text.let(f"mul i64 {index}, {number(text, group)}")
+    return text.let(f"add i64 {before}, {text.smaller(index, number(text, f'larger_{group}s'))}")
 
 
 def _row_of_tile(text: LLVMText, tile: str) -> str:

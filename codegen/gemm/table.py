@@ -18,9 +18,10 @@ SIZES, KINDS = 2, 3
 """Of tiles: large and small. Of panels: wide, narrow, and the last one where it is not full."""
 
 NUMBERS = (
-    "batch", "tasks_each", "step_a", "step_b", "step_c",
-    "by_rows", "by_columns",                            # what tasks divide: 1 for one of them, or the batch
+    "units", "tasks_each", "step_a", "step_b", "step_c",    # products of the batch, or stripes of the one product, and the tasks of each
+    "by_rows", "by_columns",                            # what tasks divide: 1 for one of them, or units alone
     "block", "larger_blocks",                           # tiles of a block, of which the first ones have one more
+    "stripes", "stripe", "larger_stripes",              # panels of a stripe, in the same way
     "tiles", "large_tiles", "large_rows", "small_rows",
     "panels", "wide_panels", "narrow_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
     "source_row_a", "source_inner_a", "source_inner_b", "source_column_b",
@@ -95,14 +96,16 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
     seen_row_a, seen_inner_a = plan.strides_a
     seen_inner_b = column_b if plan.dots else inner_b if plan.b == "in place" else plan.panel_columns
     wide, narrow, last = (sum(counts or ()) for counts in kinds.panels)
-    least = len(plan.blocks[-1])
+    least, (stripe, larger_stripes) = len(plan.blocks[-1]), divmod(len(plan.panels), plan.stripes)
+    step_a, step_b, step_c = (p.step_a, p.step_b, p.step_c) if p.batch > 1 else (0, 0, 0)
     elements = {
-        "step_a": p.step_a, "step_b": p.step_b, "step_c": p.step_c,
+        "step_a": step_a, "step_b": step_b, "step_c": step_c,
         "source_row_a": row_a, "source_inner_a": inner_a, "source_inner_b": inner_b, "source_column_b": column_b,
         "row_a": seen_row_a, "inner_a": seen_inner_a, "inner_b": seen_inner_b, "row_c": row_c, "column_c": column_c}
     numbers = {name: count * size for name, count in elements.items()} | {
-        "batch": p.batch, "tasks_each": plan.tasks_each, "by_rows": plan.axis == "rows", "by_columns": plan.axis == "columns",
+        "units": p.batch * plan.stripes, "tasks_each": plan.tasks_each, "by_rows": plan.axis == "rows", "by_columns": plan.axis == "columns",
         "block": least, "larger_blocks": sum(len(block) > least for block in plan.blocks),
+        "stripes": plan.stripes, "stripe": stripe, "larger_stripes": larger_stripes,
         "tiles": len(plan.tiles), "large_tiles": kinds.large_tiles, "large_rows": kinds.tiles[0], "small_rows": kinds.tiles[1] or 0,
         "panels": len(plan.panels), "wide_panels": kinds.wide_panels,
         "narrow_panels": kinds.narrow_panels, "whole_panels": kinds.whole_panels,
