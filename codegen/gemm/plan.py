@@ -71,9 +71,9 @@ A_PANELS = 3
 PACKED_TILES, PACKED_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
 
-STRIPES = 2
-"""Where A is copied too: what tasks divide columns into, if there are enough. Blocks of rows have twice as many tiles for it, and half of B
-is packed for each: two threads are 2 to 8 % faster from 512 to 2048, one is up to 3 % slower. With four, 0 to 6 % and 5 %."""
+STRIPES = {40: 4, 6: 2, 0: 1}
+"""Where A is copied too: what tasks divide columns into, by the least number of panels. A block of rows has as many times more tiles, and
+less of B is packed for it: from 512 to 2048 two threads are 2 to 8 % faster than without, one is up to 3 % slower."""
 
 LATENCY = 8
 """Vectors of a tile from which on the multiply-adds do not wait for each other."""
@@ -298,7 +298,7 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     axis = _axis(p, len(tiles), len(panels), b != "in place")
     together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
     if turns_a or (copies_a and not p.transpose_a and p.rows * max(parts) * p.element_bytes > limits.a_scattered):
-        stripes = STRIPES if p.batch == 1 and len(panels) >= STRIPES * A_PANELS else 1
+        stripes = 1 if p.batch > 1 else next(count for least, count in STRIPES.items() if len(panels) >= least)
         together = max(PACKED_TILES, -(-len(tiles) * stripes // PACKED_TASKS))
         blocks, axis = _blocks(tiles, together), "rows" if axis == "columns" else axis
         return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "copied", b, axis, limits, stripes)
