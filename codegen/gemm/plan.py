@@ -9,7 +9,7 @@ vectors, add up in several chains, whose number depends on the shape and the lan
 The numbers were measured on processors of two makers, as ratios to the other choices:
 
 - Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds where B is near; with 8 rows, A needs no copy;
-  with 3 vectors they are up to 10 % faster than with 2 where B is not near. Where 4, 8 or 16 vectors are a row of C, 6 rows by 4 vectors
+  with 3 vectors they are up to 10 % faster than with 2 where B is not near. Where 4 or 8 vectors are a row of C, 6 rows by 4 vectors
   are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
 - Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
   fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
@@ -45,9 +45,10 @@ PART = 512
 
 WHOLE = 1024
 
-NARROW = 16
-"""Most vectors of a row of C for tiles of 6 rows by 4 vectors (with 16 registers, for 3 rows by 3). Strips of 6 rows of A are copied
-slower than strips of 8: training a network of 512 columns took 3 % longer with them, a recurrent one of 256 less by 4 to 10 %."""
+NARROW = {32: 8, 16: 16}
+"""Most vectors of a row of C for tiles of 6 rows by 4 vectors (with 16 registers, for 3 rows by 3), by the number of registers. At 16
+vectors they are 2 to 5 % faster on one of the two makers' processors with 32 registers, and no faster on the other, and LLVM takes 10 ms
+for kernels that other products of a network have no use for."""
 
 ONE_PANEL = {1: 6, 2: 5}
 """Vectors of a row of C up to which so few rows are one panel where there are 16 registers: 1.4 to 1.7 times as fast as two, which read B
@@ -316,13 +317,13 @@ def _blocks(tiles: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
 
 def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ...]:
     """Vectors of each panel, the last one not full where the columns do not fill it."""
-    vectors = -(-p.columns // lanes)
+    vectors, narrow = -(-p.columns // lanes), NARROW[target.registers]
     widths: tuple[int, ...]
     if target.registers < 32:
-        several = (4, 3) if p.rows <= 2 else (3, 2) if p.rows == 3 else (2, 3) if p.rows > 4 and vectors <= NARROW else (2,)
+        several = (4, 3) if p.rows <= 2 else (3, 2) if p.rows == 3 else (2, 3) if p.rows > 4 and vectors <= narrow else (2,)
         widths = (vectors,) if 0 < vectors <= ONE_PANEL.get(p.rows, 0) else several
     else:
-        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3, 4) if p.rows > 8 and vectors <= NARROW else (3,)
+        widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3, 4) if p.rows > 8 and vectors <= narrow else (3,)
     width = next((w for w in widths if vectors % w == 0), widths[0])
     ends = itertools.accumulate(equal_parts(vectors, width), initial=0)
     return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))

@@ -10,17 +10,17 @@ What is begun when depends on the program alone, so that equal programs have equ
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.module_parts import ModuleText, cost_of_text
-from adjit.codegen.native.product_kernels import KERNELS, KernelObject, KernelStore, product_kernels
+from adjit.codegen.native.product_kernels import KERNELS, KernelObject, KernelStore, written_products
 from adjit.codegen.native.program_code import ENTRY, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.object_code import Emission
 from adjit.codegen.target import Target
-from adjit.ir.graph import Graph, walk
+from adjit.ir.graph import Graph
 
 KERNELS_LINES, LEAST_LINES = 800, 150
 """Cost of kernels that make up a module; and from which those that are left are worth one that later programs find made. What is less is
@@ -49,19 +49,24 @@ class EarlyCode:
         self._emission.__exit__(*error)
 
     def start_products(self, graph: Graph) -> None:
-        """Begin with the kernels of the graph's products, or find them."""
-        wanted = product_kernels([op for op in walk(graph) if op.name == "matmul"], self.target)
-        self._found = self.store.find(wanted.texts, self.target)
-        self._made.update(*(kernel.names for kernel in self._found))
-        text = ModuleText("\n".join([*sorted(wanted.declarations), *wanted.texts.values(), ""]))
-        parts: list[list[str]] = [[]]
-        for name in [name for name in wanted.texts if name not in self._made]:
-            if sum(text.functions[name].cost for name in parts[-1]) >= KERNELS_LINES:
-                parts.append([])
-            parts[-1].append(name)
-        for part in parts:
-            if sum(text.functions[name].cost for name in part) >= LEAST_LINES:
-                self._kernels[self._add(text, part)] = frozenset(part)
+        """Begin with the kernels of the graph's products, or find them: with the first while the others are written."""
+        waiting: dict[str, str] = {}
+        declarations: set[str] = set()
+        for product in written_products(graph, self.target):
+            found = self.store.find(product.shared, self.target, taken=self._made | waiting.keys())
+            self._found += found
+            self._made.update(*(kernel.names for kernel in found))
+            waiting |= {name: text for name, text in product.shared.items() if name not in self._made}
+            declarations |= product.declarations
+            if sum(map(cost_of_text, waiting.values())) >= KERNELS_LINES:
+                self._start_kernels(waiting, declarations)
+                waiting = {}
+        if sum(map(cost_of_text, waiting.values())) >= LEAST_LINES:
+            self._start_kernels(waiting, declarations)
+
+    def _start_kernels(self, kernels: Mapping[str, str], declarations: Collection[str]) -> None:
+        text = ModuleText("\n".join([*sorted(declarations), *kernels.values(), ""]))
+        self._kernels[self._add(text, kernels)] = frozenset(kernels)
 
     def start_step(self, text: str, code: StepCode) -> None:
         """Begin with a step, and with what it shares with others, once there is enough of that kind; but not with glue, which is compiled

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
-from adjit.codegen.gemm.lower import write_product
+from adjit.codegen.gemm.lower import ProductText, write_product
 from adjit.codegen.gemm.product import product_of
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
-from adjit.ir.graph import Op
+from adjit.ir.graph import Graph, walk
 
 KEPT = 64
 """Object files that are kept for each target: some 5 kB each."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelTexts:
-    """Functions by name, and what they declare."""
-
-    texts: Mapping[str, str]
-    declarations: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +48,11 @@ class KernelStore:
 KERNELS = KernelStore()
 
 
-def product_kernels(matmuls: Iterable[Op], target: Target) -> KernelTexts:
-    """The kernels that these products would take as they are now.
+def written_products(graph: Graph, target: Target) -> Iterator[ProductText]:
+    """The products of a graph and its regions as they are now, each when it is asked for, and once.
 
-    They are independent of sizes for the most part, so what passes do to the products later changes few.
+    Their kernels are independent of sizes for the most part, so what passes do to the products later changes few.
     """
-    texts: dict[str, str] = {}
-    declarations: set[str] = set()
-    for op in matmuls:
-        product = product_of(op)
+    for product in dict.fromkeys(product_of(op) for op in walk(graph) if op.name == "matmul"):
         if product is not None:
-            written = write_product(product, target)
-            texts |= written.shared
-            declarations |= written.declarations
-    return KernelTexts(texts, frozenset(declarations))
+            yield write_product(product, target)
