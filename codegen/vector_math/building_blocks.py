@@ -21,12 +21,14 @@ def polynomial(x: Value, name: str) -> Value:
     Horner; with many coefficients the even and the odd powers apart, which is half the chain for one more product,
     and a little less exact.
     """
-    return _even_and_odd(x, COEFFICIENTS[name, x.bits])
+    return _sum_of_powers(x, COEFFICIENTS[name, x.bits])
+
+
+def _sum_of_powers(x: Value, coefficients: Sequence[float]) -> Value:
+    return horner(x, coefficients) if len(coefficients) < 10 else _even_and_odd(x, coefficients)
 
 
 def _even_and_odd(x: Value, coefficients: Sequence[float]) -> Value:
-    if len(coefficients) < 10:
-        return horner(x, coefficients)
     square = x * x
     return fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
 
@@ -36,10 +38,15 @@ def one_chain(x: Value, name: str) -> Value:
     return horner(x, COEFFICIENTS[name, x.bits])
 
 
+def two_chains(x: Value, name: str) -> Value:
+    """The named polynomial at x, the even and the odd powers apart: where all else waits for it."""
+    return _even_and_odd(x, COEFFICIENTS[name, x.bits])
+
+
 def split_polynomial(x: Value, name: str) -> Pair:
     """The named polynomial at x as its leading coefficient, which is given in two parts, and the rest."""
     high, low, *others = COEFFICIENTS[name, x.bits]
-    return like(x, high), fma(x, _even_and_odd(x, others), low)
+    return like(x, high), fma(x, _sum_of_powers(x, others), low)
 
 
 def horner(x: Value, coefficients: Sequence[float]) -> Value:

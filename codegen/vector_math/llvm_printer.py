@@ -108,8 +108,8 @@ class LLVMPrinter(Emitter):
         self.tables[table_name] = f"@{table_name} = internal constant [{len(table)} x {element}] [{cells}], align 64"
         if self.width == 1:
             return Value(self, self._load(table_name, index.name, llvm_type(index.type), element), type)
-        if self.takes_apart(type) and self.width * int(type[1:]) == 512 and len(table) <= 2 * self.width:
-            return Value(self, self._permutation(table_name, index, type), type)
+        if self.takes_apart(type) and self.width * int(type[1:]) == 512 and len(table) <= 4 * self.width:
+            return self._permutation(table_name, len(table), index, type)
         places = self._assign(f"getelementptr {element}, ptr @{table_name}, {self.type_text(index.type)} {index.name}")
         vector, pointers, mask = self.type_text(type), f"<{self.width} x ptr>", f"<{self.width} x i1>"
         gather = f"@llvm.masked.gather.{self._suffix(type)}.v{self.width}p0"
@@ -118,14 +118,18 @@ class LLVMPrinter(Emitter):
         text = f"call {vector} {gather}({pointers} {places}, {alignment}, {mask} splat (i1 true), {vector} poison)"
         return Value(self, self._assign(text), type)
 
-    def _permutation(self, table_name: str, index: Value, type: str) -> str:
-        """From a table that fits two registers."""
-        vector, indices, half = self.type_text(type), self.type_text(index.type), self.width * int(type[1:]) // 8
-        second = self._assign(f"getelementptr i8, ptr @{table_name}, i64 {half}")
-        low, high = (self._assign(f"load {vector}, ptr {place}, align 64") for place in (f"@{table_name}", second))
+    def _permutation(self, table_name: str, length: int, index: Value, type: str) -> Value:
+        """From a table that fits two registers, or four, of which the index says in one bit which two."""
+        vector, indices, pair = self.type_text(type), self.type_text(index.type), 2 * self.width
         intrinsic = f"@llvm.x86.avx512.vpermi2var.p{'s' if type == 'f32' else 'd'}.512"
         self.declarations.add(f"declare {vector} {intrinsic}({vector}, {indices}, {vector})")
-        return self._assign(f"call {vector} {intrinsic}({vector} {low}, {indices} {index.name}, {vector} {high})")
+        found = []
+        for start in range(0, length, pair):
+            places = (self._assign(f"getelementptr [{first} x {llvm_type(type)}], ptr @{table_name}, i64 1") if first else f"@{table_name}"
+                      for first in (start, start + self.width))
+            low, high = (self._assign(f"load {vector}, ptr {place}, align 64") for place in places)
+            found.append(Value(self, self._assign(f"call {vector} {intrinsic}({vector} {low}, {indices} {index.name}, {vector} {high})"), type))
+        return found[0] if len(found) == 1 else select((index & pair).differs(0), found[1], found[0])
 
     def _load(self, table_name: str, index: str, index_type: str, element: str) -> str:
         place = self._assign(f"getelementptr {element}, ptr @{table_name}, {index_type} {index}")
