@@ -19,7 +19,7 @@ def polynomial(x: Value, name: str) -> Value:
     """The named polynomial at x.
 
     Horner; with many coefficients the even and the odd powers apart, which is half the chain for one more product,
-    and a little less exact.
+    and a little less exact; with very many these once more.
     """
     return _sum_of_powers(x, COEFFICIENTS[name, x.bits])
 
@@ -29,8 +29,9 @@ def _sum_of_powers(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _even_and_odd(x: Value, coefficients: Sequence[float]) -> Value:
-    square = x * x
-    return fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
+    square, parts = x * x, (coefficients[1::2], coefficients[::2])
+    odd, even = (horner(square, part) if len(part) < 10 else _even_and_odd(square, part) for part in parts)
+    return fma(odd, x, even)
 
 
 def one_chain(x: Value, name: str) -> Value:

@@ -25,6 +25,8 @@ from adjit.codegen.vector_math.logarithmic import exponent_scale, log_of_one_plu
 
 _SINH_MOST = {32: 89.5, 64: 710.5}
 _TANH_MOST = {32: 9.5, 64: 20.0}
+_SQUARES = {32: 2.0**60, 64: 2.0**500}
+"""Larger numbers are not squared, which might overflow."""
 
 
 def _parts(a: Value) -> tuple[Value, Value, Value, Value]:
@@ -66,14 +68,14 @@ def arcsinh(x: Value) -> Value:
     a = abs(x)
     square = a * a
     t = a + square / (sqrt(square + 1.0) + 1.0)
-    return copysign(log_of_one_plus(t, None, ~(a < 2.0**60), a, 2.0, math.nan), x)
+    return copysign(log_of_one_plus(t, None, ~(a < _SQUARES[x.bits]), a, 2.0, math.nan), x)
 
 
 def arccosh(x: Value) -> Value:
     """log(1 + t + sqrt(2t + t^2)), t = x - 1; log(2x) for huge x."""
     t = x - 1.0
     root, low = fast_two_sum(sqrt(fma(t, t, t + t)), t)
-    return log_of_one_plus(root, low, ~((x >= 1.0) & (x < 2.0**60)), x, 2.0, math.nan)
+    return log_of_one_plus(root, low, ~((x >= 1.0) & (x < _SQUARES[x.bits])), x, 2.0, math.nan)
 
 
 def arctanh(x: Value) -> Value:

@@ -38,20 +38,20 @@ def arccos(x: Value) -> Value:
     return select(big, far, (high - s) - (t - low))
 
 
-def _arctan_minus(t: Value) -> Value:
-    """arctan(t) - t for 0 <= t <= 1."""
-    root = zero_if_tiny(t, t)
+def _arctan_minus(t: Value, size: Value, rest: Value) -> Value:
+    """arctan(t) - t + rest for |t| = size <= 1."""
+    root = zero_if_tiny(t, size)
     z = root * root
-    return (t * z) * polynomial(z, "ATAN")
+    return fma(t * z, polynomial(z, "ATAN"), rest)
 
 
 def arctan(x: Value) -> Value:
     high, low = pair(HALF_PI, x)
     a = abs(x)
     big = a > 1.0
-    t = select(big, 1.0 / a, a)
-    p = _arctan_minus(t)
-    return copysign(select(big, (high - t) - (p - low), t + p), x)
+    t = select(big, -1.0 / a, a)
+    base, base_low = select(big, high, 0.0), select(big, low, 0.0)
+    return copysign((base + t) + _arctan_minus(t, abs(t), base_low), x)
 
 
 def arctan2(y: Value, x: Value) -> Value:
@@ -61,7 +61,7 @@ def arctan2(y: Value, x: Value) -> Value:
     steep, left = b > a, is_negative(x)
     small, large = select(steep, a, b), select(steep, b, a)
     t = select(large.equals(0.0), small, select(small.equals(math.inf), 1.0, small / large))
-    p = _arctan_minus(t)
+    p = _arctan_minus(t, t, like(x, 0.0))
     base = select(steep, high, select(left, like(x, 2 * high), 0.0))
     base_low = select(steep, low, select(left, like(x, 2 * low), 0.0))
     turn = sign_of(x) ^ to_bits(select(steep, -0.0, like(x, 0.0)))

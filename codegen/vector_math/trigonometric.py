@@ -138,8 +138,7 @@ def tan(x: Value) -> Value:
         return select(is_tiny(x), x, select(odd, -c, s) / select(odd, s, c))
     z = r * r
     p = (r * z) * polynomial(z, "TAN")
-    t = r + p
-    y, y_low = fast_two_sum(r, fma(low, fma(t, t, 1.0), p))
+    y, y_low = fast_two_sum(r, fma(low, z + 1.0, p))      # nearly 1 + tan(r)^2
     inverse = -1.0 / y
     rest = fma(y_low, inverse, plus_product(like(x, 1.0), inverse, y))
     return select(odd, fma(rest, inverse, inverse), y)
