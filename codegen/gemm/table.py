@@ -103,7 +103,8 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
         "source_row_a": row_a, "source_inner_a": inner_a, "source_inner_b": inner_b, "source_column_b": column_b,
         "row_a": seen_row_a, "inner_a": seen_inner_a, "inner_b": seen_inner_b, "row_c": row_c, "column_c": column_c}
     numbers = {name: count * size for name, count in elements.items()} | {
-        "units": p.batch * plan.stripes, "tasks_each": plan.tasks_each, "by_rows": plan.axis == "rows", "by_columns": plan.axis == "columns",
+        "units": p.batch * plan.stripes, "tasks_each": plan.tasks_each,
+        "by_rows": plan.axis == "rows", "by_columns": plan.axis == "columns",
         "block": least, "larger_blocks": sum(len(block) > least for block in plan.blocks),
         "stripes": plan.stripes, "stripe": stripe, "larger_stripes": larger_stripes,
         "tiles": len(plan.tiles), "large_tiles": kinds.large_tiles, "large_rows": kinds.tiles[0], "small_rows": kinds.tiles[1] or 0,

@@ -128,7 +128,8 @@ class LLVMPrinter(Emitter):
             places = (self._assign(f"getelementptr [{first} x {llvm_type(type)}], ptr @{table_name}, i64 1") if first else f"@{table_name}"
                       for first in (start, start + self.width))
             low, high = (self._assign(f"load {vector}, ptr {place}, align 64") for place in places)
-            found.append(Value(self, self._assign(f"call {vector} {intrinsic}({vector} {low}, {indices} {index.name}, {vector} {high})"), type))
+            name = self._assign(f"call {vector} {intrinsic}({vector} {low}, {indices} {index.name}, {vector} {high})")
+            found.append(Value(self, name, type))
         return found[0] if len(found) == 1 else select((index & pair).differs(0), found[1], found[0])
 
     def _load(self, table_name: str, index: str, index_type: str, element: str) -> str:

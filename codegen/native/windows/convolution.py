@@ -21,13 +21,12 @@ from adjit.codegen.native.windows.convolution_panels import (
     STAGE,
     Block,
     Geometry,
-    PanelText,
     choose_block,
     emit_staging,
     geometry_of,
     spread_phases,
-    zeros,
 )
+from adjit.codegen.native.windows.window_text import WindowText, zeros
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
@@ -130,7 +129,7 @@ def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tupl
     geometry = geometry_of(x.type, w.type.shape[0], w.type.shape[2:], op.attrs)
     if not op.result.type.size:
         return ()
-    text = PanelText(target, geometry.dtype)
+    text = WindowText(target, geometry.dtype)
     if not w.type.size:
         return (zeros(text, 2, op.result.type.size),)
     plan = plan_convolution(geometry, target)
@@ -161,7 +160,7 @@ class _Task:
 class _Writer:
     """Writes the step of a plan."""
 
-    def __init__(self, text: PanelText, plan: ConvolutionPlan):
+    def __init__(self, text: WindowText, plan: ConvolutionPlan):
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.tile_span = plan.vectors * text.lanes
         self.sums_row = -(-self.block.span // self.tile_span) * self.tile_span

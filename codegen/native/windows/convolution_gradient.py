@@ -22,12 +22,11 @@ from adjit.codegen.native.windows.convolution_panels import (
     STAGE,
     Block,
     Geometry,
-    PanelText,
     choose_block,
     emit_staging,
     geometry_of,
-    zeros,
 )
+from adjit.codegen.native.windows.window_text import WindowText, zeros
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
@@ -103,7 +102,7 @@ def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> 
     geometry = geometry_of(x.type, ct.type.shape[1], sizes, op.attrs)
     if not op.result.type.size:
         return ()
-    text = PanelText(target, geometry.dtype)
+    text = WindowText(target, geometry.dtype)
     if not ct.type.size:
         return (zeros(text, 2, op.result.type.size),)
     parts, _ = sum_parts(x.type, ct.type, sizes, op.attrs["groups"])
@@ -123,7 +122,7 @@ def row_of(geometry: Geometry) -> int:
 class _Writer:
     """Writes the partial sums of a plan."""
 
-    def __init__(self, text: PanelText, plan: GradientPlan):
+    def __init__(self, text: WindowText, plan: GradientPlan):
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.row = row_of(self.geometry)
         self.few = self.geometry.outputs * FEW <= text.lanes
@@ -294,7 +293,7 @@ class _Writer:
 def _turning(target: Target, dtype: str) -> Kernel:
     """The function that turns `length` windows of `columns` outputs, which lie `apart` elements apart, so that those of one window lie
     together; where there are only `rest` + 1 outputs, the last is repeated."""
-    text = PanelText(target, dtype)
+    text = WindowText(target, dtype)
     name, at_once = f"adjit_turn_windows_{dtype}x{text.lanes}", min(text.lanes, AT_ONCE)
     parameters = "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest, i64 %apart"
     with text.function(name, parameters):
@@ -322,7 +321,7 @@ def _turning(target: Target, dtype: str) -> Kernel:
 
 def _sum_of_parts(geometry: Geometry, parts: int, target: Target) -> StepCode:
     """The step that adds the parts in order, and turns rows of outputs into kernels."""
-    text, g = PanelText(target, geometry.dtype), geometry
+    text, g = WindowText(target, geometry.dtype), geometry
     row, rows = row_of(g), g.channels * g.taps
     vectors = -(-g.outputs // text.lanes)
     with text.step():

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import prod
 
-from adjit.codegen.native.windows.convolution_panels import NEAR
 from adjit.codegen.native.windows.vectors import UNROLLED, Number, Place, WindowWriter
+from adjit.codegen.native.windows.window_text import NEAR
 from adjit.ir.dataclass import dataclass
 from adjit.ir.ops.sliding import Sliding
 

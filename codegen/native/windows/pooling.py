@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.windows.convolution_panels import NEAR, PanelText
 from adjit.codegen.native.windows.overlapping import OverlappingWindows, choose_block
 from adjit.codegen.native.windows.vectors import UNROLLED, Element, Number, Place, WindowWriter
+from adjit.codegen.native.windows.window_text import NEAR, WindowText
 from adjit.codegen.target import Target
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
@@ -35,7 +35,7 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     given = {name: (0 if name in ("low", "high", "interior") else 1,) * missing + attrs[name] for name in ("sizes", *ATTRIBUTES)}
     given["dilation"] = tuple(1 if size == 1 else apart for size, apart in zip(given["sizes"], given["dilation"], strict=True))
     sliding = Sliding((1,) * missing + x.shape[x.rank - rank:], **given)
-    text = PanelText(target, short_name(x.dtype))
+    text = WindowText(target, short_name(x.dtype))
     planes, elements, windows = prod(x.shape[:x.rank - rank]), prod(sliding.lengths), prod(sliding.counts)
     sizes = {"window_sum": (elements, windows), "window_max": (elements, windows), "window_max_take": (elements, elements, windows),
              "window_max_scatter": (elements, windows, elements), "window_max_share": (elements, windows, elements)}[op.name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from adjit.codegen.native.windows.convolution_panels import NEAR, PanelText
+from adjit.codegen.native.windows.window_text import NEAR, WindowText
 from adjit.ir.dataclass import dataclass
 from adjit.ir.ops.sliding import Sliding
 
@@ -32,7 +32,7 @@ class _Row:
 class WindowWriter:
     """Writes what a step does to one plane."""
 
-    text: PanelText
+    text: WindowText
     sliding: Sliding
 
     @property
