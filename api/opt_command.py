@@ -35,6 +35,8 @@ def run(options: argparse.Namespace) -> int:
     """Print the graph after the passes."""
     text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
     graph = parse(text)
+    if options.passes is None and any(op.name in ("free", "fused") or op.slots for op in walk(graph)):
+        raise AdjitError("this graph has been through the pipeline", hint='the text of an earlier stage: f.ir("traced") or f.ir("adjoint")')
     passes = PIPELINE if options.passes is None else _chosen(options.passes, graph)
     read = Stage.TRACED if options.passes is None else _stage(graph)
 

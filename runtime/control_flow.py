@@ -41,7 +41,8 @@ from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, unflatten
 
 Function = Callable[..., Any]
 
-LOOPS = Remedy("start with an array of the shape that the function returns",
+LOOPS = Remedy("a carry keeps its shape from step to step: start with an array of the shape that the function returns; "
+               "what grows by a row each step is better returned as the y of a scan",
                "convert one of them: .astype(np.{expected}) of the result, or start with {found}")
 BRANCHES = Remedy("both branches have to return arrays of the same shapes: bring one of them to the shape of the other",
                   "convert one of them: .astype(np.{expected}) in the second branch, or .astype(np.{found}) in the first")

@@ -265,7 +265,7 @@ def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any
         raise NonDifferentiableError(
             f"{transform} of {describe(fun)}: the output {found}, expected a scalar", find_user_location(),
             hint="reduce it with .sum() or .mean(), or use adjit.vjp (with a cotangent) or adjit.jacobian"
-            + ("" if is_leaf else "; has_aux=True takes results beside the scalar"))
+            + ("" if is_leaf else "; has_aux=True takes results beside the scalar") if primal.outputs else "is there a `return`?")
     one = ops.constant(value=1.0, dtype=primal.outputs[0].dtype, shape=())
     value, aux, leaves = primal.pull_back({0: one})
     gradients = primal.gradients(leaves)

@@ -53,11 +53,14 @@ def test_opt_runs_passes_on_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(("arguments", "words"), [
     (["opt", "nowhere.ir"], "nowhere.ir"),
     (["opt", "FILE", "--passes", "polish"], "there is no pass named polish"),
+    (["opt", "PLANNED"], 'been through the pipeline\n    the text of an earlier stage: f.ir("traced")'),
 ])
 def test_errors_are_told_in_one_message(arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "double.ir"
-    file.write_text(GRAPH)
-    assert main([str(file) if argument == "FILE" else argument for argument in arguments]) == 1
+    files = {"FILE": tmp_path / "double.ir", "PLANNED": tmp_path / "planned.ir"}
+    files["FILE"].write_text(GRAPH)
+    assert main(["opt", str(files["FILE"])]) == 0
+    files["PLANNED"].write_text(capsys.readouterr().out)
+    assert main([str(files.get(argument, argument)) for argument in arguments]) == 1
     error = capsys.readouterr().err
     assert error.startswith("adjit opt: ")
     assert words in error

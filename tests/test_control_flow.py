@@ -563,6 +563,7 @@ def test_carry_of_another_shape_or_dtype() -> None:
     assert "['h'] is f64[3,3]" in text
     assert "['h'] is f64[3]" in text
     assert "made by" in text
+    assert "a carry keeps its shape" in text
     text = refused(DTypeError, lambda x: aj.fori_loop(0, 3, lambda i, c: c.astype(np.float32), x), X)
     assert "f32[5,3]" in text
     assert "f64[5,3]" in text

@@ -192,7 +192,7 @@ def test_trees_of_every_kind(tmp_path: Path) -> None:
     (lambda f: f(np.zeros(3, "f4"), 2), r"x has to be f64\[3\], got float32"),
     (lambda f: f(np.zeros(3), 3), "n was 2 when the program was exported"),
     (lambda f: f(np.zeros(3)), "exported for the arguments x, n; got x"),
-    (lambda f: f(np.zeros(3), 2, 1), "exported for the arguments x, n"),
+    (lambda f: f(np.zeros(3), 2, 1), "exported for the arguments x, n; got 3 positional ones"),
     (lambda f: f(np.zeros(3), m=2), "exported for the arguments x, n; got x, m"),
     (lambda f: f({"x": np.zeros(3)}, 2), "x has to be"),
 ])

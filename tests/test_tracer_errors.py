@@ -55,6 +55,7 @@ def fails_here(fun, *args, error, message, hint, **kwargs):
 def test_values_are_not_known(fun, message, hint):
     error = fails_here(fun, X, error=TraceError, message=message, hint=hint)
     assert "values are not known while tracing" in error.message
+    assert "\n" not in error.message
 
 
 def test_a_plain_array_does_not_take_traced_values():

@@ -564,6 +564,7 @@ def test_gradient_of_a_vector(run):
     error = error_of(lambda: run(value_and_grad(lambda x: (np.sum(x), x)), X))
     assert error.message.startswith("value_and_grad of <lambda>: the output is a tree")
     assert "has_aux=True" in error.hint
+    assert "`return`" in error_of(lambda: run(grad(lambda x: None), X)).hint
 
 
 @pytest.mark.parametrize(("argument", "what"), [

@@ -109,8 +109,9 @@ class LoadedFunction:
         given = dict(zip(names, args, strict=False)) | kwargs
         expected = [*names, *keywords]
         if len(args) > len(names) or given.keys() != set(expected) or len(given) != len(args) + len(kwargs):
+            surplus = [f"{len(args)} positional ones"] if len(args) > len(names) else names[:len(args)]
             raise TypeError(f"{self.__name__} was exported for the arguments {', '.join(expected) or 'none'}; "
-                            f"got {', '.join([*names[:len(args)], *kwargs]) or 'none'}")
+                            f"got {', '.join([*surplus, *kwargs]) or 'none'}")
         leaves: list[Any] = [None] * self._leaves
         for name, form in zip(names, positional, strict=True):
             take_apart(form, given[name], leaves, name)
