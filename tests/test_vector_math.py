@@ -204,6 +204,17 @@ def test_functions_of_two_are_within_bounds(name: str, type: str, fused: bool) -
     assert error <= BOUND[type], place
 
 
+@needs_long_double
+@pytest.mark.parametrize("fused", FUSED)
+def test_power_is_as_exact_beside_one(fused: bool) -> None:
+    """Where a part of the table ends, large exponents would show a logarithm that has cancelled."""
+    g = np.random.default_rng(0)
+    x = 1 + g.uniform(-0.06, 0.06, 100_000)
+    y = g.uniform(-1, 1, x.size) * 700 / np.abs(np.log(x)).clip(1e-6)
+    error, place = worst_error("power", Loop("power", "f64", fused), (x, y))
+    assert error <= 1.0, place
+
+
 @pytest.mark.skipif(not processor_has_fma(), reason="here `Loop` and kernels differ in fma")
 @pytest.mark.parametrize("type", DTYPES)
 def test_kernels_give_the_same_bits(type: str) -> None:

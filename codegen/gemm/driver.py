@@ -86,7 +86,7 @@ def _parts(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
         a_part, b_part = (_ahead(text, pointer, start, number(text, f"source_inner_{name}")) for pointer, name in ((a, "a"), (b, "b")))
         together = number(text, "together")
         beside = number(text, "beside")
-        with text.loop(*panels, beside, empty=True) as stripe, text.loop(tiles[0], tiles[1], together, empty=True) as group:
+        with text.loop(*panels, beside, empty=True) as side, text.loop(tiles[0], tiles[1], together, empty=True) as group:
             low, high = group.counter, text.smaller(text.let(f"add i64 {group.counter}, {together}"), tiles[1])
             row = _row_of_tile(text, low)
             source = _ahead(text, a_part, row, number(text, "source_row_a"))
@@ -94,8 +94,8 @@ def _parts(text: LLVMText, operands: tuple[str, str, str], tiles: tuple[str, str
                 text.do(f"call void {strips}(ptr {source}, ptr %strips, i64 {length}, ptr %plan, i64 {low}, i64 {high})")
             source = _select(text, copied, "ptr", "%strips", source)
             begins = text.let(f"icmp eq i64 {low}, {tiles[0]}")
-            with text.loop(stripe.counter, text.smaller(text.let(f"add i64 {stripe.counter}, {beside}"), panels[1])) as panel:
-                place_of_panel = _ahead(text, "%panels", text.let(f"sub i64 {panel.counter}, {stripe.counter}"), number(text, "panel"))
+            with text.loop(side.counter, text.smaller(text.let(f"add i64 {side.counter}, {beside}"), panels[1])) as panel:
+                place_of_panel = _ahead(text, "%panels", text.let(f"sub i64 {panel.counter}, {side.counter}"), number(text, "panel"))
                 _tiles(text, (source, b_part, c), (low, high), panel.counter, (place_of_panel, begins), row, copied, length, flags)
 
 

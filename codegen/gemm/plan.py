@@ -203,14 +203,15 @@ class Plan:
 
     @property
     def beside(self) -> int:
-        """Panels that pass a group of tiles: where they are packed, as many as stay near, or one at once if all tiles are one group in
-        place."""
+        """Panels of a stripe that pass a group of tiles: where they are packed, as many as stay near, or one at once if all tiles are
+        one group in place."""
         if self.b == "in place":
             return len(self.panels)
         if self.a == "in place" and self.together == len(self.tiles):
             return 1
         most = self.limits.b_group_wide if self.a == "copied" else self.limits.b_group
-        return max(equal_parts(len(self.panels), max(most // (self.panel_elements * self.product.element_bytes), 1)))
+        stripe = -(-len(self.panels) // self.stripes)
+        return max(equal_parts(stripe, max(most // (self.panel_elements * self.product.element_bytes), 1)))
 
     @property
     def strides_a(self) -> tuple[int, int]:

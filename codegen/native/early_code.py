@@ -5,7 +5,7 @@
         code = lower_program(planned, target, on_step=early.start_step)     # each step as it is lowered
         compiled = early.finish(code)                                       # the rest
 
-What is begun when depends on the program alone, so that equal programs have equal object files.
+What is begun when depends on the program alone, and on the kernels that were there before, never on how fast threads are.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def polynomial(x: Value, name: str) -> Value:
     """The named polynomial at x.
 
     Horner; with many coefficients the even and the odd powers apart, which is half the chain for one more product,
-    and a little less exact; with very many these once more.
+    and a little less exact; with very many these once more, where products are not rounded.
     """
     return _sum_of_powers(x, COEFFICIENTS[name, x.bits])
 
@@ -30,7 +30,8 @@ def _sum_of_powers(x: Value, coefficients: Sequence[float]) -> Value:
 
 def _even_and_odd(x: Value, coefficients: Sequence[float]) -> Value:
     square, parts = x * x, (coefficients[1::2], coefficients[::2])
-    odd, even = (horner(square, part) if len(part) < 10 else _even_and_odd(square, part) for part in parts)
+    once_more = x.emitter.fused and len(coefficients) >= 20
+    odd, even = (_even_and_odd(square, part) if once_more else horner(square, part) for part in parts)
     return fma(odd, x, even)
 
 
