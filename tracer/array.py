@@ -148,10 +148,6 @@ class TracedArray:
         builder = self.scope.builder
         return builder.origin(self._value) if isinstance(builder, GraphBuilder) else str(self._value.type)
 
-    def _place(self) -> str:
-        """Where it came from in one line."""
-        return self._origin().partition("\n")[0]
-
     def _escaped(self) -> TraceError:
         return TraceError(f"a traced array is used after the end of its trace\n    {self._origin()}", find_user_location(),
                           hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
@@ -234,8 +230,8 @@ class TracedArray:
     def _concrete(self, what: str, hint: str) -> TraceError:
         if not self.scope.open:
             return self._escaped()
-        return TraceError(f"{what} of a traced array, whose values are not known while tracing ({self._place()})",
-                          find_user_location(), hint)
+        made, *_ = self._origin().splitlines()      # the error shows the line of code that is to blame
+        return TraceError(f"{what} of a traced array, whose values are not known while tracing ({made})", find_user_location(), hint)
 
     def __bool__(self) -> bool:
         raise self._concrete("the truth value", "choose elementwise with np.where(condition, a, b), or between two functions with aj.cond; "

@@ -134,8 +134,9 @@ def _check_escaped(function: CapturedFunction) -> None:
     escaped = _escaped(boxes)
     if escaped:
         raise TraceError(
-            f"the compiled function keeps a tensor that it made in a place outside of it ({escaped[0].payload._place()}): a list, a dict "
-            "or an attribute, where the compiled program would not put it again", find_user_location(),
+            "the compiled function keeps a tensor that it made in a place outside of it "
+            f"({escaped[0].payload._origin().splitlines()[0]}): a list, a dict or an attribute, "
+            "where the compiled program would not put it again", find_user_location(),
             hint="return the tensor, also what a hook collects; make what is to be kept (a mask in a cache, say) before the call")
 
 
