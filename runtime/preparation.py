@@ -1,7 +1,7 @@
 """What first calls take whatever the function is: done by a thread of its own from the first `compile` on, while the caller goes on.
 
-The caller comes first: from the beginning of a first call the thread waits, for the program may be on disk, and nothing is to be compiled.
-If it is to be compiled, the caller has the interpreter's lock, which most of what is left here would take from it.
+The caller comes first: after LLVM's first module the thread waits from the beginning of a first call, for the program may be on disk, and
+nothing is to be compiled. If it is to be compiled, the caller has the interpreter's lock, which most of what is left here would take from it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Preparation:
     def _prepare(self) -> None:
         steps: list[Callable[[], object]] = [compiler_source, *(partial(import_module, name) for name in COMPILER), TEAM_CODE.get]
         with suppress(Exception):       # which those will see who need it
-            if self._may_go_on():
+            if self._wanted is not False:
                 with no_fork():
-                    warm_up(native_target())        # without the interpreter's lock for the most part
+                    warm_up(native_target())        # at once: it has no need of the interpreter's lock for the most part
             for step in steps:
                 if not self._may_go_on() or self._wanted:
                     return

@@ -24,7 +24,7 @@ from adjit.codegen.forks import no_fork, no_fork_elsewhere
 from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.native import module_parts
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
-from adjit.codegen.native.early_code import EarlyCode
+from adjit.codegen.native.early_code import STEPS_LINES, EarlyCode
 from adjit.codegen.native.module_parts import PART_LINES, ModuleText, cost_of_text
 from adjit.codegen.native.product_kernels import KERNELS, KernelStore
 from adjit.codegen.object_code import Emission, Module, emit_objects
@@ -154,6 +154,27 @@ def test_what_is_begun_when_depends_on_the_program_alone(planned: Graph) -> None
             return early.finish(lower_program(planned, machine_target(), on_step=early.start_step))
 
     assert compiled(0.0) == compiled(0.2)
+
+
+def test_a_step_worth_several_modules_is_begun_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attention(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        q, k, v = x @ w[0], x @ w[1], x @ w[2]
+        e = np.exp(q @ k.transpose(0, 2, 1) / 8 - np.abs(x).max())
+        return np.sum(np.tanh(e / e.sum(axis=2, keepdims=True) @ v))
+
+    arrays = np.ones((8, 128, 64), np.float32), np.ones((3, 64, 64), np.float32)
+    function = aj.compile(aj.grad(attention, (0, 1)), backend="native")
+    planned = function.program(function.fun, arrays, {}).planned
+    assert any(op.name == "panels" for op in planned.ops)
+    begun: list[str] = []
+    add = Emission.add
+    monkeypatch.setattr(Emission, "add", lambda emission, module: (begun.append(module.text), add(emission, module))[1])
+    with EarlyCode(machine_target(), 2, KernelStore()) as early:
+        lower_program(planned, machine_target(), on_step=early.start_step)
+    costs = [[function.cost for function in ModuleText(text).functions.values()] for text in begun]
+    assert sum(map(sum, costs)) > 3 * STEPS_LINES
+    assert all(sum(functions) < 2 * STEPS_LINES or len(functions) == 1 for functions in costs)
+    assert len({name for text in begun for name in ModuleText(text).functions}) == sum(map(len, costs))
 
 
 def test_kernels_that_are_not_needed_after_all_are_no_part_of_the_program(planned: Graph) -> None:

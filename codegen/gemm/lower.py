@@ -126,14 +126,14 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
                 kernels[f"tile_{kind}_{size}"] = dot_kernel(target, p.dtype, *shape, p.inner, along)
             else:
                 kernels[f"tile_{kind}_{size}"] = tile_kernel(
-                    target, p.dtype, _tile_kind(plan, rows, counts), prologue if plan.b == "in place" else None, epilogue)
+                    target, p.dtype, _tile_kind(plan, target, rows, counts), prologue if plan.b == "in place" else None, epilogue)
     return kernels
 
 
-def _tile_kind(plan: Plan, rows: int, counts: tuple[int, ...]) -> TileKind:
+def _tile_kind(plan: Plan, target: Target, rows: int, counts: tuple[int, ...]) -> TileKind:
     added = len(plan.parts) > 1 and not plan.chained
     chains = 1 if _unrolled(plan, rows, counts) else plan.chains
-    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 else None)
+    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 and target.registers == 16 else None)
 
 
 def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
@@ -176,7 +176,7 @@ def _write_out(text: VectorText, plan: Plan, a: str, b: str, panel: str, kernels
                 cells = list(itertools.product(range(rows), range(len(counts))))
                 corner = text.at(at_a, (row, 1 if p.transpose_a else p.row_a))
                 tile = Tile(text, rows, counts, text.at(at_c, (row, p.row_c), column), row_c, str(row), str(column))
-                sums = sum_products(text, _tile_kind(plan, rows, counts), (corner, source), row_a, inner_a, inner_b, p.inner,
+                sums = sum_products(text, _tile_kind(plan, text.target, rows, counts), (corner, source), row_a, inner_a, inner_b, p.inner,
                                     ["zeroinitializer"] * len(cells), None if turned else prologue, _unrolled(plan, rows, counts))
                 tile.values = dict(zip(cells, sums, strict=True))
                 epilogue(tile)

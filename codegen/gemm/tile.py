@@ -25,8 +25,9 @@ class TileKind:
     """What the code of a tile depends on: its rows, and the elements of each of its vectors that count.
 
     `chains` are the sums that each element is made of. `added`: a later part of k is summed from zero and then added to C; otherwise it
-    goes on from what is in C. `row_a`: elements between rows of A, where they have to be known: a single vector is multiplied with elements
-    as they are read, and their addresses are to be simple.
+    goes on from what is in C. `row_a`: elements between rows of A, where they have to be known: with 16 registers a single vector is
+    multiplied with elements as they are read, and their addresses are to be simple; with 32 that gains nothing, and products that differ
+    in it share a kernel.
     """
 
     rows: int

@@ -27,7 +27,8 @@ KERNELS_LINES, LEAST_LINES = 800, 150
 compiled with the steps."""
 
 STEPS_LINES = 400
-"""Cost of steps that are worth a module of their own while others are still lowered."""
+"""Cost of steps that are worth modules of their own while others are still lowered, of about as much each: a step may be worth ten, which
+one thread would still be at when all else is done."""
 
 
 class EarlyCode:
@@ -66,7 +67,8 @@ class EarlyCode:
 
     def _start_kernels(self, kernels: Mapping[str, str], declarations: Collection[str]) -> None:
         text = ModuleText("\n".join([*sorted(declarations), *kernels.values(), ""]))
-        self._kernels[self._add(text, kernels)] = frozenset(kernels)
+        (number,) = self._add(text, kernels)
+        self._kernels[number] = frozenset(kernels)
 
     def start_step(self, text: str, code: StepCode) -> None:
         """Begin with a step, and with what it shares with others, once there is enough of that kind; but not with glue, which is compiled
@@ -77,8 +79,9 @@ class EarlyCode:
         missing = [function for name, function in shared.items() if name not in self._made]
         if sum(cost_of_text(text) for text in (*missing, *self._steps) if GLUE not in text) >= STEPS_LINES:
             declarations = {line for step in self._steps.values() for line in step.declarations}
-            module = ModuleText("\n".join([*sorted(declarations), *(shared[name] for name in sorted(shared)), *self._steps, ""]))
-            self._add(module, [name for name, function in module.functions.items() if name not in self._made and not function.is_glue])
+            text = ModuleText("\n".join([*sorted(declarations), *(shared[name] for name in sorted(shared)), *self._steps, ""]))
+            names = [name for name, function in text.functions.items() if name not in self._made and not function.is_glue]
+            self._add(text, names, sum(text.functions[name].cost for name in names) // STEPS_LINES)
             self._steps = {}
 
     def finish(self, code: ProgramCode) -> CompiledObject:
@@ -93,8 +96,7 @@ class EarlyCode:
         first, *more = [*own, *(kernel.code for kernel in self._found if not kernel.names.isdisjoint(code.shared))]
         return CompiledObject(first, ENTRY, more=tuple(more))
 
-    def _add(self, text: ModuleText, names: Collection[str]) -> int:
-        """Have these functions of a text compiled, as one module, whose number it gives."""
-        (module,) = text.split(1, text.functions.keys() - names)
+    def _add(self, text: ModuleText, names: Collection[str], modules: int = 1) -> list[int]:
+        """Have these functions of a text compiled, in up to so many modules, whose numbers it gives."""
         self._made |= set(names)
-        return self._emission.add(module)
+        return [self._emission.add(module) for module in text.split(modules, text.functions.keys() - names)]

@@ -18,8 +18,8 @@ _NAME = re.compile(r"@([\w.]+)")
 FUNCTION_LINES = 20
 """What a function costs LLVM besides its lines, in lines."""
 
-PART_LINES = 250
-"""Cost from which a module is worth a part: some 5 ms, where a module in itself takes 0.5."""
+PART_LINES = 130
+"""Cost from which a module is worth a part: some 3 ms, or twice that in a young process, where a module in itself takes 0.5."""
 
 LEAST_GLUE = 12
 """Functions of glue that are worth a module: LLVM's other, quicker way from text to code takes 1.4 ms more the first time it is gone, and
