@@ -1,7 +1,7 @@
 """What first calls take whatever the function is: done by a thread of its own from the first `compile` on, while the caller goes on.
 
 The caller comes first: after LLVM's first module the thread waits from the beginning of a first call, for the program may be on disk, and
-nothing is to be compiled. If it is to be compiled, the caller has the interpreter's lock, which most of what is left here would take from it.
+nothing is to be compiled. If it is to be compiled, the caller has the interpreter's lock, which most of what is left would take from it.
 """
 
 from __future__ import annotations
