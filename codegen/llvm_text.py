@@ -12,7 +12,8 @@ CALLER = "noinline nounwind optnone"
 """Attributes of functions that do little besides calling others: LLVM takes half the time for them, and they are as quick."""
 
 GLUE = f'{CALLER} "glue"'
-"""Those of callers without a loop, which need no registers: LLVM takes an eighth of the time where they are a module of their own."""
+"""Those of callers without a loop, or with one whose rounds are long, which need no registers: LLVM takes an eighth of the time where they
+are a module of their own."""
 
 Typed = tuple[str, str]
 """A type and a value of it."""

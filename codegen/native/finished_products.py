@@ -21,9 +21,6 @@ from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.iteration_space import classify, infer_maps
 
-TOGETHER = {32: 3, 16: 2}
-"""By the vector registers of a target, the vectors of a row that are finished together: as many as a tile has."""
-
 
 def lower_finished_product(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ...]:
     """The step of a `product`."""
@@ -47,7 +44,6 @@ class _FinishWriter:
         maps = infer_maps(graph, rows * columns)
         self.kind = {value: classify(index_map, rows, columns) for value, index_map in maps.items()}
         self.text = KernelText(target, target.lanes(self.dtype.itemsize))
-        self.together = TOGETHER[target.registers]
         self.of_row: dict[Value, str] = {}          # where operands begin, or, of those with one element in a row, that element
 
     def kernel(self) -> Kernel:
@@ -82,16 +78,13 @@ class _FinishWriter:
         return Kernel(name, f"define internal void @{name}{written}", text.declarations)
 
     def row(self) -> None:
-        """A row of a tile: some vectors at once, then one after the other, then what does not fill a vector."""
+        """A row of a tile: one vector after the other, then what does not fill one. (Several at once are no faster: the rows of tiles have
+        few vectors.)
+        """
         text, lanes = self.text, self.text.lanes
-        start = "0"
-        for count in (self.together, 1):
-            whole = text.let(f"sub i64 %columns, {count * lanes - 1}")
-            with text.loop(start, whole, count * lanes, empty=True) as loop:
-                for k in range(count):
-                    self.vector(text.add(loop.counter, k * lanes), None)
-            start = text.let(f"and i64 %columns, {-lanes}") if count == 1 else text.let(
-                f"sub i64 %columns, {text.let(f'urem i64 %columns, {count * lanes}')}")
+        with text.loop(0, text.let(f"sub i64 %columns, {lanes - 1}"), lanes, empty=True) as loop:
+            self.vector(loop.counter, None)
+        start = text.let(f"and i64 %columns, {-lanes}")
         left = text.let(f"sub i64 %columns, {start}")
         with text.when(text.let(f"icmp sgt i64 {left}, 0")):
             numbers = f"<{', '.join(f'i32 {lane}' for lane in range(lanes))}>"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.program_code import LowerGraph
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText
@@ -27,7 +28,7 @@ def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph:
     pitches = {index: whole.shape[1] for index, (whole, part, cut) in enumerate(slices) if cut and is_columns(whole, part, count)}
     program = lower_graph(region, pitches)
     text = StepText(target)
-    with text.step():
+    with text.step(GLUE):       # a panel takes microseconds, and finding where it lies some dozen instructions
         places = [text.place(number) for number in range(operands + len(op.results))]
         params, results = (text.let(f"alloca [{max(1, len(values))} x ptr]") for values in (region.params, region.results))
         arena = text.let(f"alloca [{max(1, Layout(region).arena_bytes)} x i8], align {ALIGNMENT}")

@@ -93,11 +93,11 @@ class StepText(LLVMText):
     # -- the step
 
     @contextmanager
-    def step(self) -> Iterator[None]:
+    def step(self, attributes: str = "nounwind") -> Iterator[None]:
         """What is written inside is the body of `@step`."""
         outer, self._lines = self._lines, []
         yield
-        head = f"define internal i64 @step({SIGNATURE}) nounwind {{"
+        head = f"define internal i64 @step({SIGNATURE}) {attributes} {{"
         self.functions["step"] = "\n".join([head, "entry:", *self._lines, "  ret i64 0", "}"])
         self._lines = outer
 
