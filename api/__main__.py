@@ -9,11 +9,13 @@ from collections.abc import Sequence
 
 from adjit import bench_command, cache_command, doctor_command, info_command, inspect_command, opt_command
 from adjit.ir.errors import AdjitError
+from adjit.ir.version import VERSION
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 0, or 1 after an error that was reported, or 2 for a command line that cannot be read."""
     parser = argparse.ArgumentParser(prog="adjit", description="Compile and differentiate NumPy programs.")
+    parser.add_argument("--version", action="version", version=f"adjit {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in (info_command, doctor_command, cache_command, inspect_command, bench_command, opt_command):
         command.add_parser(commands)

@@ -13,6 +13,7 @@ from adjit.codegen.target import host_targets
 from adjit.runtime import settings
 from adjit.runtime.exports.library import SYSTEMS
 from adjit.runtime.native.code import native_is_supported
+from adjit.runtime.reports.memory_blocks import format_bytes
 
 LIBRARIES = ("adjit", "numpy", "llvmlite", "numba", "optree")
 VECTOR_FEATURES = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "neon", "sve")
@@ -70,21 +71,8 @@ def _cache() -> dict[str, str]:
     if folder is None or not limit:
         return {"kernels": "not kept on disk"}
     sizes = [path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()]
-    return {"folder": str(folder), "size": f"{_readable(sum(sizes))} in {len(sizes)} files, at most {_readable(limit)}"}
+    return {"folder": str(folder), "size": f"{format_bytes(sum(sizes))} in {len(sizes)} files, at most {format_bytes(limit)}"}
 
 
 def _settings() -> dict[str, str]:
     return {setting.variable: setting.doc for setting in settings.SETTINGS}
-
-
-def _readable(size: float) -> str:
-    """A number of bytes for people.
-
-    >>> _readable(1536)
-    '1.5 KiB'
-    """
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.4g} {unit}"
-        size /= 1024
-    return f"{size:.4g} GiB"

@@ -80,4 +80,7 @@ def _stage(graph: Graph) -> Stage:
 
 
 def _budget(text: str) -> int | float:
-    return float(text) if "." in text else int(text)
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number of bytes, or a fraction such as 0.5, got {text!r}") from None

@@ -275,7 +275,7 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     given = _Leaves(args, "an argument of cond: args")
     first, second = (trace_body(functools.partial(_call_branch, branch, given.tree), describe(branch), given.parameters(False))
                      for branch in (f, g))
-    what, of = f"what {describe(g)} returns", f"what {describe(f)} returns"
+    what, of = f"what {describe(g)} returns where pred is False", f"what {describe(f)} returns where it is True"
     check_structure(first.out_tree, second.out_tree, what, of)
     types = [(one.type.dtype, other.type.dtype) for one, other in zip(first.graph.results, second.graph.results, strict=True)]
     second = second.converted({i: one for i, (one, _) in enumerate(types) if _may_become(one, second, i)})

@@ -31,7 +31,7 @@ def test_info_tells_versions_machine_and_cache(tmp_path: Path, monkeypatch: pyte
     assert lines["numpy"].split()[1] == np.__version__
     assert lines["threads"].split()[1] == "3"
     assert str(tmp_path) in lines["folder"]
-    assert "2 KiB in 1 files" in lines["size"]
+    assert "2.05 kB in 1 files" in lines["size"]
     assert {"numba", "interpret", "cpu", "ADJIT_DUMP"} <= lines.keys()
 
 
@@ -116,6 +116,23 @@ def test_doctor_finds_all_well_here(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[:-1]] == ["python", "processor", "settings", "cache", "gradient", "linker"]
     assert lines[-1] == "all is well"
+
+
+def test_doctor_notices_a_setting_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ADJIT_VERFY", "1")
+    assert main(["doctor"]) == 0
+    assert "ADJIT_VERFY is none of adjit's settings: ADJIT_VERIFY?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "status", "words"), [
+    (["--version"], 0, f"adjit {adjit.__version__}\n"),
+    (["opt", "-", "--memory-budget", "half"], 2, "expected a whole number of bytes, or a fraction such as 0.5, got 'half'"),
+])
+def test_the_parser_answers(arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == status
+    assert words in "".join(capsys.readouterr())
 
 
 def test_doctor_names_a_setting_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

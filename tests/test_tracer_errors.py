@@ -47,6 +47,7 @@ def fails_here(fun, *args, error, message, hint, **kwargs):
         (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
         (lambda x: scipy.special.logsumexp(x), "calling a function of SciPy", "aj.special"),
         (lambda x: np.asarray(x), "turning into an ordinary ndarray", "np.stack or aj.numpy.array"),
+        (lambda x: np.sin([x[0, 0], x[0, 1]]), "turning into an ordinary ndarray", "where it is a list, pass np.array(x)"),
         (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|turning into an ordinary ndarray)", ""),
         (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),
         (lambda x: 0 < x < 1, "the truth value", "np.where"),
