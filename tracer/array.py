@@ -266,9 +266,9 @@ class TracedArray:
                                  "aj.special has functions of scipy.special, aj.linalg has solve_triangular; write others in NumPy")
         raise self._concrete("turning into an ordinary ndarray",
                              "where x is an array, np.asarray(x) can be left out; where it is a list, pass np.array(x), or np.stack(x) "
-                             "makes it one; write np.dot(a, x) for a.dot(x) of an ordinary array, x.astype(np.int64) for np.int64(x); build "
-                             "arrays of traced values with np.stack or aj.numpy.array([...]); to fill one piece by piece (array[i] = x), "
-                             "make it with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+                             "makes it one; write np.dot(a, x) for a.dot(x) of an ordinary array, x.astype(np.int64) for np.int64(x); "
+                             "build arrays of traced values with np.stack or aj.numpy.array([...]); to fill one piece by piece (array[i] = "
+                             "x), make it with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
 
     # -- the NumPy protocols
 
