@@ -194,7 +194,7 @@ class _Writer:
                 self.put(f"{name} = {identity(s.producer[value])}")
                 with self.block("for block in range(blocks):"):
                     self.step(name, value, f"{self.pointers[value]}[block]")
-        stages = self.late_stages()
+        stages = s.late_stages()
         for stage in range(max(stages.values(), default=0) + 1):
             for op in s.region.ops:
                 if stages.get(op.result) == stage and s.place(op.result) == "scalar" and op.result not in s.scope:
@@ -203,15 +203,6 @@ class _Writer:
         for value in s.region.results:
             if s.level[value] in ("kernel", "late") and s.place(value) == "scalar":
                 self.store(f"{self.results[value]}[0]", value, self.need(value))
-
-    def late_stages(self) -> dict[Value, int]:
-        """For each late value, how many reductions over columns come before it."""
-        stages: dict[Value, int] = {}
-        for op in self.s.region.ops:
-            if self.s.level[op.result] == "late":
-                stage = max((stages.get(v, 0) for v in op.operands), default=0)
-                stages[op.result] = stage + (self.s.scope.get(op.result) == "finish")
-        return stages
 
     def write_late_columns(self, values: list[Value]) -> None:
         s = self.s

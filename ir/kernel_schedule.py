@@ -88,6 +88,15 @@ class KernelSchedule:
         return [op for op in self.region.ops if self.scope.get(_only(op)) in ("inner", "columns", "all")
                 and self.columns > 1 and self.stage_of_use(op.operands[0]) == stage]
 
+    def late_stages(self) -> dict[Value, int]:
+        """For each late value, how many reductions over columns come before it."""
+        stages: dict[Value, int] = {}
+        for op in self.region.ops:
+            if self.level[op.result] == "late":
+                stage = max((stages.get(value, 0) for value in op.operands), default=0)
+                stages[op.result] = stage + (self.scope.get(op.result) == "finish")
+        return stages
+
     def stage_of_use(self, value: Value) -> int:
         return self.stage.get(value, 0)
 

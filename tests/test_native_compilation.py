@@ -27,6 +27,7 @@ from adjit.codegen.native.compile_program import compile_program_text, lower_pro
 from adjit.codegen.native.early_code import STEPS_LINES, EarlyCode
 from adjit.codegen.native.module_parts import PART_LINES, ModuleText, cost_of_text
 from adjit.codegen.native.product_kernels import KERNELS, KernelStore
+from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.object_code import Emission, Module, emit_objects
 from adjit.codegen.target import TARGETS, Target, host_target, machine
 from adjit.codegen.turns import short_turns
@@ -175,6 +176,15 @@ def test_a_step_worth_several_modules_is_begun_in_several(monkeypatch: pytest.Mo
     assert sum(map(sum, costs)) > 3 * STEPS_LINES
     assert all(sum(functions) < 2 * STEPS_LINES or len(functions) == 1 for functions in costs)
     assert len({name for text in begun for name in ModuleText(text).functions}) == sum(map(len, costs))
+
+
+def test_constants_count_when_steps_are_begun_and_not_when_they_are_cut() -> None:
+    constants = "".join(f"@c{k} = internal constant i64 {k}\n" for k in range(30))
+    body = "".join(f"  %x{k} = add i64 %low, {k}\n" for k in range(STEPS_LINES - 40))
+    text = f"{constants}define internal i64 @step_0({SIGNATURE}) nounwind {{\nentry:\n{body}  ret i64 0\n}}\n"
+    assert ModuleText(text).functions["step_0"].cost < STEPS_LINES < cost_of_text(text)
+    with EarlyCode(machine_target(), 2, KernelStore()) as early:
+        early.start_step(text, StepCode(text, 1, 1.0, frozenset(), {}))
 
 
 def test_kernels_that_are_not_needed_after_all_are_no_part_of_the_program(planned: Graph) -> None:

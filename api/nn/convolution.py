@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -51,11 +50,7 @@ class _Convolution(Module):
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5.0))
-        if self.bias is not None:
-            fan_in = init.fans(self.weight)[0]
-            bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
-            init.uniform_(self.bias, -bound, bound)
+        init.weight_and_bias_(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Raises `ShapeError` for inputs of other shapes."""

@@ -144,6 +144,15 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 _GAINS = {"linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 3.0 / 4.0}
 
 
+def weight_and_bias_(weight: Tensor, bias: Tensor | None) -> None:
+    """What linear layers and convolutions begin with: both uniform within 1 / sqrt(fan_in), as in PyTorch."""
+    kaiming_uniform_(weight, a=math.sqrt(5.0))
+    if bias is not None:
+        fan_in = fans(weight)[0]
+        bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
+        uniform_(bias, -bound, bound)
+
+
 def fans(tensor: Tensor) -> tuple[int, int]:
     """How many numbers an output is computed from, and how many outputs an input goes to, of a weight (out, in, window...)."""
     if tensor.ndim < 2:

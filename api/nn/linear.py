@@ -84,10 +84,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5.0))
-        if self.bias is not None:
-            bound = 1.0 / math.sqrt(self.in_features) if self.in_features else 0.0
-            init.uniform_(self.bias, -bound, bound)
+        init.weight_and_bias_(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in_features) to (..., out_features); raises `ShapeError` for other shapes."""

@@ -51,8 +51,8 @@ def _write_copy(text: VectorText, counts: tuple[int, ...], prologue: Prologue | 
 
 
 def turn_kernel(target: Target, dtype: str, inner: int, columns: int, prologue: Prologue | None) -> Kernel:
-    """The function that turns rows of B as it lies, `columns` of them or more, where k has `inner` elements: by vectors no longer than that,
-    as what moves half of a vector takes half the instructions.
+    """The function that turns rows of B as it lies, `columns` of them or more, where k has `inner` elements; by vectors no longer than
+    that: half as long ones take half the instructions.
     """
     while PART // BYTES[dtype] < target.lanes(BYTES[dtype]) > inner:
         target = replace(target, vector_bytes=target.vector_bytes // 2)

@@ -79,9 +79,9 @@ class EarlyCode:
         missing = [function for name, function in shared.items() if name not in self._made]
         if sum(cost_of_text(text) for text in (*missing, *self._steps) if GLUE not in text) >= STEPS_LINES:
             declarations = {line for step in self._steps.values() for line in step.declarations}
-            text = ModuleText("\n".join([*sorted(declarations), *(shared[name] for name in sorted(shared)), *self._steps, ""]))
-            names = [name for name, function in text.functions.items() if name not in self._made and not function.is_glue]
-            self._add(text, names, sum(text.functions[name].cost for name in names) // STEPS_LINES)
+            module = ModuleText("\n".join([*sorted(declarations), *(shared[name] for name in sorted(shared)), *self._steps, ""]))
+            names = [name for name, function in module.functions.items() if name not in self._made and not function.is_glue]
+            self._add(module, names, max(1, sum(module.functions[name].cost for name in names) // STEPS_LINES))
             self._steps = {}
 
     def finish(self, code: ProgramCode) -> CompiledObject:

@@ -32,7 +32,7 @@ class FinishWriter(BlockWriter):
                     self.over(s.columns, 1, {}, self.adding_blocks(value, blocks))
             else:
                 self.scopes[-1][value, "scalar"] = self.sum_of_blocks(value, blocks)
-        stages = self.late_stages()
+        stages = s.late_stages()
         for stage in range(max(stages.values(), default=0) + 1):
             for op in s.region.ops:
                 if stages.get(op.result) == stage and s.place(op.result) == "scalar" and op.result not in s.scope:
@@ -65,15 +65,6 @@ class FinishWriter(BlockWriter):
                 names = pairs + names[2 * len(pairs):]
             text.store_vector(names[0], places[0], dtype, position.count)
         return body
-
-    def late_stages(self) -> dict[Value, int]:
-        """For each late value, how many reductions over columns come before it."""
-        stages: dict[Value, int] = {}
-        for op in self.s.region.ops:
-            if self.s.level[op.result] == "late":
-                stage = max((stages.get(v, 0) for v in op.operands), default=0)
-                stages[op.result] = stage + (self.s.scope.get(op.result) == "finish")
-        return stages
 
     def write_late_columns(self, values: list[Value]) -> None:
         s, text = self.s, self.text
