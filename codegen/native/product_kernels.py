@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from adjit.codegen.gemm.lower import ProductText, write_product
+from adjit.codegen.gemm.plan import plan_product
 from adjit.codegen.gemm.product import product_of
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
@@ -49,10 +50,10 @@ KERNELS = KernelStore()
 
 
 def written_products(graph: Graph, target: Target) -> Iterator[ProductText]:
-    """The products of a graph and its regions as they are now, each when it is asked for, and once.
+    """The products of a graph and its regions as they are now, each when it is asked for, and once; but not those that share no kernels.
 
     Their kernels are independent of sizes for the most part, so what passes do to the products later changes few.
     """
     for product in dict.fromkeys(product_of(op) for op in walk(graph) if op.name == "matmul"):
-        if product is not None:
+        if product is not None and not plan_product(product, target).written_out:
             yield write_product(product, target)
