@@ -25,7 +25,7 @@ from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.native import module_parts
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
 from adjit.codegen.native.early_code import STEPS_LINES, EarlyCode
-from adjit.codegen.native.module_parts import PART_LINES, ModuleText, cost_of_text
+from adjit.codegen.native.module_parts import IDLE_PART_LINES, PART_LINES, ModuleText, cost_of_text
 from adjit.codegen.native.product_kernels import KERNELS, KernelStore
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.object_code import Emission, Module, emit_objects
@@ -249,7 +249,9 @@ def test_small_modules_and_single_threads_have_one_part(text: str) -> None:
     module = ModuleText(text)
     assert module.worthwhile_parts(1) == 1
     assert module.worthwhile_parts(2) in (2, 4)
-    assert module.worthwhile_parts(1000) * PART_LINES <= cost_of_text(text)
+    assert module.worthwhile_parts(1000) * IDLE_PART_LINES <= cost_of_text(text)
+    small = ModuleText("\n".join(f"define i64 @f{k}() {{\n{chr(10) * (PART_LINES // 2)}  ret i64 0\n}}" for k in range(2)))
+    assert [small.worthwhile_parts(2), small.worthwhile_parts(2, ["others"])] == [2, 1]      # others keep the other thread busy
     assert module.worthwhile_parts(1000, module.functions) == 1
 
 

@@ -18,8 +18,9 @@ _NAME = re.compile(r"@([\w.]+)")
 FUNCTION_LINES = 20
 """What a function costs LLVM besides its lines, in lines."""
 
-PART_LINES = 130
-"""Cost from which a module is worth a part: some 3 ms, or twice that in a young process, where a module in itself takes 0.5."""
+PART_LINES, IDLE_PART_LINES = 250, 130
+"""Cost from which a module is worth a part: some 5 ms, or twice that in a young process, where a module in itself takes 0.5 to 1; and where
+other threads have nothing to do as yet."""
 
 LEAST_GLUE = 12
 """Functions of glue that are worth a module: LLVM's other, quicker way from text to code takes 1.4 ms more the first time it is gone, and
@@ -66,10 +67,12 @@ class ModuleText:
             found[name] = _Definition(definition, frozenset(used) - {name})
 
     def worthwhile_parts(self, threads: int, made: Collection[str] = ()) -> int:
-        """Into how many parts it should be cut: two for each thread, since costs are estimates, but none that is small."""
+        """Into how many parts it should be cut: two for each thread, since costs are estimates, but none that is small. What is `made`
+        keeps other threads busy."""
         if threads == 1:
             return 1
-        most = sum(function.cost for name, function in self.functions.items() if name not in made) // PART_LINES
+        lines = PART_LINES if made else IDLE_PART_LINES
+        most = sum(function.cost for name, function in self.functions.items() if name not in made) // lines
         return 2 * threads if most >= 2 * threads else max(1, min(most, threads))
 
     def split(self, count: int = 1, made: Collection[str] = ()) -> list[Module]:
