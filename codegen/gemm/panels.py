@@ -7,11 +7,9 @@ and so on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 from adjit.codegen.gemm.kernels import PACK, STRIPS, Kernel, write_kernel
-from adjit.codegen.gemm.product import BYTES
 from adjit.codegen.gemm.table import number
 from adjit.codegen.gemm.tile import Prologue
 from adjit.codegen.gemm.vectors import VectorText
@@ -51,12 +49,8 @@ def _write_copy(text: VectorText, counts: tuple[int, ...], prologue: Prologue | 
 
 
 def turn_kernel(target: Target, dtype: str, inner: int, columns: int, prologue: Prologue | None) -> Kernel:
-    """The function that turns rows of B as it lies, `columns` of them or more, where k has `inner` elements; by vectors no longer than
-    that: half as long ones take half the instructions.
-    """
-    while PART // BYTES[dtype] < target.lanes(BYTES[dtype]) > inner:
-        target = replace(target, vector_bytes=target.vector_bytes // 2)
-    lanes = target.lanes(BYTES[dtype])
+    """The function that turns rows of B as it lies, `columns` of them or more, where k has `inner` elements."""
+    lanes = VectorText(target, dtype).lanes
     shape = min(columns, lanes, AT_ONCE), min(inner, lanes)
     if prologue is None:
         return _plain_turn(target, dtype, *shape)
