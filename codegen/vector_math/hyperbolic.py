@@ -26,7 +26,10 @@ from adjit.codegen.vector_math.logarithmic import exponent_scale, log_of_one_plu
 _SINH_MOST = {32: 89.5, 64: 710.5}
 _TANH_MOST = {32: 9.5, 64: 20.0}
 _SQUARES = {32: 2.0**60, 64: 2.0**500}
-"""Larger numbers are not squared, which might overflow."""
+"""Larger numbers are not squared, which might overflow; beside the square of such a one, 1 does not count."""
+
+_DOUBLED = {32: 2.0**124, 64: 2.0**1020}
+"""Larger numbers are not doubled."""
 
 
 def _parts(a: Value) -> tuple[Value, Value, Value, Value]:
@@ -64,18 +67,20 @@ def tanh(x: Value) -> Value:
 
 
 def arcsinh(x: Value) -> Value:
-    """log(1 + a + a^2/(1 + sqrt(1 + a^2))); log(2a) for huge a."""
+    """log(1 + a + a a/(1 + sqrt(1 + a^2))), whose quotient a/(1 + sqrt(1 + a^2)) is 1 for large a."""
     a = abs(x)
-    square = a * a
-    t = a + square / (sqrt(square + 1.0) + 1.0)
-    return copysign(log_of_one_plus(t, None, ~(a < _SQUARES[x.bits]), a, 2.0, math.nan), x)
+    b = at_most(a, _SQUARES[x.bits])
+    t = fma(a, b / (sqrt(fma(b, b, 1.0)) + 1.0), a)
+    return copysign(log_of_one_plus(t, None, ~(a < _DOUBLED[x.bits]), a, 2.0, math.nan), x)
 
 
 def arccosh(x: Value) -> Value:
-    """log(1 + t + sqrt(2t + t^2)), t = x - 1; log(2x) for huge x."""
+    """log(1 + t + sqrt(2t + t^2)), t = x - 1, whose root is less than t + 2, which is t for large t."""
     t = x - 1.0
-    root, low = fast_two_sum(sqrt(fma(t, t, t + t)), t)
-    return log_of_one_plus(root, low, ~((x >= 1.0) & (x < _SQUARES[x.bits])), x, 2.0, math.nan)
+    root = sqrt(fma(t, t, t + t))
+    above = t + 2.0
+    root, low = fast_two_sum(select(root > above, above, root), t)
+    return log_of_one_plus(root, low, ~((x >= 1.0) & (x < _DOUBLED[x.bits])), x, 2.0, math.nan)
 
 
 def arctanh(x: Value) -> Value:
