@@ -31,7 +31,6 @@ from adjit.codegen.vector_math.building_blocks import (
 )
 from adjit.codegen.vector_math.coefficients import COEFFICIENTS
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, in_units, pair, short_pair
-from adjit.codegen.vector_math.exponential import EXP_RANGE
 from adjit.codegen.vector_math.language import (
     Value,
     bits_of,
@@ -168,21 +167,19 @@ def _log_parts(x: Value) -> tuple[Value, Value, Value]:
     return high, fma(cube, two_chains(t, "POW_LOG"), low), fma(cube, -2 / 3, high)
 
 
-def _power_of_positive(a: Value, y: Value) -> Value:
-    """The whole number n with e^(y log a) = 2^n e^r follows from y log a as it is known first."""
-    high, low, about = _log_parts(a)
-    least, most = EXP_RANGE[a.bits]
+def _power_by_logarithm(x: Value, y: Value) -> tuple[Value, Value, Value]:
+    """e^p with p = y log |x|, where |p| < `_POWER_MOST`; p as it is known first, from which the whole number n with e^p = 2^n e^r follows;
+    whether x is none of the usual numbers: of zero, infinity and NaN, p is NaN."""
+    high, low, about = _log_parts(abs(x))
     first = y * about
-    q = at_most(at_least(first, least), most)
     p, p_low = two_product(y, high)
-    within = q.equals(first)
-    p, p_low = select(within, p, q), select(within, fma(y, low, p_low), 0.0)
-    ln2, ln2_low = short_pair(LN2, a)
-    whole = n, _ = nearest(q, float(LOG2_E))
-    r, r_low = two_sum(fma(n, -ln2, p), fma(n, -ln2_low, p_low))
+    ln2, ln2_low = short_pair(LN2, x)
+    whole = n, _ = nearest(first, float(LOG2_E))
+    r, r_low = two_sum(fma(n, -ln2, p), fma(n, -ln2_low, fma(y, low, p_low)))
     one, rest = fast_two_sum(1.0, r)
     e = (r * r) * polynomial(r, "EXP")
-    return times_power_of_two(one + (rest + (e + r_low)), whole)    # nearly rounded once: so that x^1 is x
+    power = times_power_of_two(one + (rest + (e + r_low)), whole)      # nearly rounded once: so that x^1 is x
+    return power, first, is_negative(x) if x.emitter.fused else is_negative(x) | power.differs(power)       # 1 to huge powers
 
 
 _SHORT_CELLS = 5
@@ -236,8 +233,8 @@ def _log2_pair(x: Value) -> tuple[Value, Value, Value]:
     return high, fma(t, p_low, fma(t, p, base - high) + rest), unusual
 
 
-_POWER_MOST = 151.0
-"""From here on 2^p overflows, and 2^-p is zero."""
+_POWER_MOST = {32: 151.0, 64: 746.0}
+"""From here on 2^p (float64: e^p) overflows, and 2^-p is zero."""
 
 
 def _power_by_pairs(x: Value, y: Value) -> tuple[Value, Value, Value]:
@@ -264,17 +261,18 @@ def _power_in_double(a: Value, y: Value) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    if x.bits == 32 and x.emitter.fused:
-        r, p, unusual = _power_by_pairs(x, y)
-
-        def far() -> tuple[Value]:
-            size = select(abs(p) < _POWER_MOST, r, select(p < 0.0, 0.0, select(p > 0.0, math.inf, p)))
-            return (_power_of_any(x, y, select(x.differs(x), x, size)),)
-
-        (result,) = rare(unusual | ~(abs(p) < _POWER_MOST), far, r)
+    if x.bits == 32 and not x.emitter.fused:
+        r = _power_in_double(abs(x), y)
+        (result,) = rare(is_negative(x) | r.differs(r), lambda: (_power_of_any(x, y, r),), r)
         return result
-    r = (_power_in_double if x.bits == 32 else _power_of_positive)(abs(x), y)
-    (result,) = rare(is_negative(x) | r.differs(r), lambda: (_power_of_any(x, y, r),), r)
+    r, p, unusual = (_power_by_pairs if x.bits == 32 else _power_by_logarithm)(x, y)
+    is_near = abs(p) < _POWER_MOST[x.bits]
+
+    def far() -> tuple[Value]:
+        size = select(is_near, r, select(p < 0.0, 0.0, select(p > 0.0, math.inf, p)))
+        return (_power_of_any(x, y, select(x.differs(x), x, size)),)
+
+    (result,) = rare(unusual | ~is_near, far, r)
     return result
 
 
