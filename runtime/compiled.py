@@ -271,7 +271,7 @@ class CompiledFunction:
             self._cache.keep(signature, program)
             if self._cache.traces == MANY_TRACES:
                 reports.warn_of_traces(function_name(self.fun), MANY_TRACES, program.reason)
-            captured = program.trace.captured if program.tensors is None else program.current(signature)
+            captured = program.traced_with(signature)
             if captured is None:
                 raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
             return program, captured

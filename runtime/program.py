@@ -127,7 +127,13 @@ class Program:
 
     def current(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
         """The arrays that the function would reach by itself in a call; None where the program does not hold any more."""
-        captured = self.trace.sources.current()
+        return self._with_tensors(self.trace.sources.current(), signature)
+
+    def traced_with(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
+        """The arrays for the call that the program was traced for: what the function filled meanwhile is no reason to trace it again."""
+        return self._with_tensors(self.trace.captured, signature)
+
+    def _with_tensors(self, captured: tuple[np.ndarray, ...] | None, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
         if captured is None or self.tensors is None:
             return captured
         content = self.tensors.effects.current(signature.all_leaves)
@@ -202,7 +208,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, ch
     if dump:
         dump.kernels(texts.kernel_texts_of(compiled.executable), "ll" if choices.backend == "native" else "py")
     took = (time.perf_counter() - traced) * 1e3
-    known = {index: source.path for index, source in trace.sources.captured}
+    known = {index: source.path for index, source, _ in trace.sources.captured}
     paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]
     paths += [value.name or f"tensor {i}" for i, value in enumerate(graph.params[len(paths):])]
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)

@@ -386,7 +386,7 @@ def as_traced(x: Any) -> TracedArray:
 
 def _transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
     """A C-contiguous array on the same memory, and the permutation that gives `array`; None where `array` is no such permutation."""
-    if type(array) is not np.ndarray or array.flags.c_contiguous:
+    if array.__class__ is not np.ndarray or array.flags.c_contiguous:
         return None
     order = np.argsort([-stride for stride in array.strides], kind="stable")
     straight = array.transpose(order)

@@ -14,7 +14,7 @@ def check_array(array: np.ndarray, what: str, location: Location | None = None) 
     Raises `DTypeError` for a dtype that the IR lacks and `UnsupportedError` for a masked array or another subclass whose
     operations mean something else; the message begins with `what`.
     """
-    if type(array) is not np.ndarray and not isinstance(array, (np.memmap, np.generic)):
+    if array.__class__ is not np.ndarray and not isinstance(array, (np.memmap, np.generic)):
         kind = "a masked array" if isinstance(array, np.ma.MaskedArray) else f"a {type(array).__name__}"
         hint = ("fill it with .filled(value) first, and pass the mask as an array of its own" if isinstance(array, np.ma.MaskedArray)
                 else "convert it with np.asarray first")

@@ -1,74 +1,86 @@
-"""Refuses functions whose result depends on numbers and lists outside of them that they change themselves: counters, say."""
+"""What a function changes outside of itself while it is traced: refused where the result depends on it, else no matter of the program."""
 
 from __future__ import annotations
 
-import dis
 import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from types import CodeType
 from typing import Any
 
 from adjit.ir.errors import TraceError
-from adjit.tracer.guards import NUMBERS, Source, find_codes
+from adjit.tracer.array import TracedArray
+from adjit.tracer.box import ArrayBox
+from adjit.tracer.bytecode import Reads, reads_of
+from adjit.tracer.guards import NUMBERS, same
+from adjit.tracer.places import MISSING, Source
+from adjit.tracer.reach import Reach
 from adjit.tracer.source import find_user_location
 
-Reads = Counter[tuple[str, str]]
-"""How often code reads a variable ("variable", name) or an attribute ("attribute", name), or an item of it ("variable item", name)."""
-
-_FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
-_VARIABLES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+Key = tuple[str, int]
+_COUNT = re.compile(r"(len|set)\((.*)\)")
 
 
-def check_own_changes(before: Mapping[str, Source], after: Mapping[str, Source], roots: Sequence[Any]) -> None:
-    """Raise `TraceError` where a number or the length of a list is not what it was before the trace, and the function reads it for more
-    than to change it. What is filled once (a memo, an attribute that was None) is fine: it does not change again.
+def own_changes(before: Mapping[Key, Source], after: Reach) -> set[Key]:
+    """The places that the function changes, and that its result does not depend on.
+
+    Raises `TraceError` where a number or the length of a list is not what it was before the trace, and the function reads it for more
+    than to change it. Whatever else it changes and reads is compared with what it was: what is filled once (a memo, an attribute that was
+    None) costs one more trace, and a function that draws from an iterator is traced at each call.
     """
-    reads: Reads | None = None
-    for path, source in after.items():
-        then = before[path].value if path in before else None
-        if not isinstance(then, NUMBERS) or not isinstance(source.value, NUMBERS) or repr(then) == repr(source.value):
-            continue
-        name = path
-        if path.startswith("len("):
-            name = path[len("len("):-1]
-            if name in after and not isinstance(after[name].value, (list, deque)):
-                continue
-        base = re.sub(r"(\[[^\[\]]*\])+$", "", name)
-        kind = "attribute" if "." in base else "variable"
-        base = base.rpartition(".")[2]
-        if reads is None:
-            reads = Counter()
-            for code in find_codes(roots):
-                reads.update(reads_of(code))
-        if reads[kind, base] > 0 or (not path.startswith("len(") and reads[f"{kind} item", base] > 0):
+    own: set[Key] = set()
+    reads = _Reads(after.codes)
+    for key, source in after.by_key().items():
+        then = before[key].value if key in before else MISSING
+        if same(source.value, then):
+            if _COUNT.fullmatch(source.path) and not reads.of(source.path, whole=True):
+                own.add(key)        # a memo, which may get more entries, or what is only filled
+        elif _is_traced(source.holder if source.path.startswith("len(") else source.value) or not reads.of(source.path):
+            own.add(key)
+        elif isinstance(then, NUMBERS) and isinstance(source.value, NUMBERS) and (
+                not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
             raise TraceError(
-                f"the compiled function changes {path} from {then!r} to {source.value!r}, and reads it too: the compiled program would go "
-                "on with the number that was there when it was traced", find_user_location(),
+                f"the compiled function changes {source.path} from {then!r} to {source.value!r}, and reads it too: the compiled program "
+                "would go on with the number that was there when it was traced", find_user_location(),
                 hint="keep what changes in a tensor and write to it in place (count += 1), pass it as an argument, or change it outside of "
                      "the function")
+    return own
 
 
-@lru_cache(maxsize=4096)
-def reads_of(code: CodeType) -> Reads:
-    """What a code object, and those nested in it, read; not what is read only to be changed (`n += 1`, `items.append(x)`)."""
-    found: Reads = Counter()
-    steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL")]
-    names = [step.opname for step in steps] + ["", ""]
-    for place, step in enumerate(steps):
-        is_attribute = step.opname in _ATTRIBUTES
-        if is_attribute or step.opname in _VARIABLES:
-            filled = names[place + 1] in _ATTRIBUTES and steps[place + 1].argval in _FILLING
-            item_changed = names[place + 2] in ("COPY", "STORE_SUBSCR")         # d[key] += 1, d[key] = value
-            changed = is_attribute and names[place - 1] == "COPY"               # o.n += 1
-            kind = ("attribute" if is_attribute else "variable") + (" item" if names[place + 2] == "BINARY_SUBSCR" else "")
-            found[kind, step.argval] += not (filled or item_changed or changed)
-        elif step.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_NAME") and place and names[place - 1] == "BINARY_OP" \
-                and steps[place - 1].argrepr.endswith("="):
-            found["variable", step.argval] -= 1
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found.update(reads_of(constant))
-    return found
+class _Reads:
+    """What code reads for more than to change it."""
+
+    def __init__(self, codes: Sequence[CodeType]):
+        self._codes = codes
+        self._counts: Reads | None = None
+
+    def of(self, path: str, whole: bool = False) -> bool:
+        """Whether the place with this path is read; or, with `whole`, what it is in other ways than item by item. What the code does not
+        name is reached in ways that cannot be told."""
+        if path.startswith("the "):
+            return True
+        counted = _COUNT.fullmatch(path)
+        name = counted[2] if counted else path
+        base = re.sub(r"(\[[^\[\]]*\])+$", "", name)
+        if whole and base != name:
+            return True
+        default = re.fullmatch(r"\w+\((\w+)=\)", base)
+        kind = "local" if default else "attribute" if "." in base else "variable"
+        base = default[1] if default else base.rpartition(".")[2].removesuffix("()")
+        if self._counts is None:
+            self._counts = Counter()
+            for code in self._codes:
+                self._counts.update(reads_of(code))
+        found = [self._counts.get((kind, base)), None if whole or counted else self._counts.get((f"{kind} item", base))]
+        items = (f"{kind} item", base) in self._counts
+        return any(count is not None and count > 0 for count in found) or not (items or found[0] is not None)
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether a value was made by the trace: what is read of it in another one is made there before."""
+    if isinstance(value, (list, tuple, deque)):
+        return any(map(_is_traced, value))
+    if isinstance(value, dict):
+        return any(map(_is_traced, value.values()))
+    return isinstance(value, (TracedArray, ArrayBox))
+

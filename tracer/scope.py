@@ -6,7 +6,6 @@ import ctypes
 import os
 import threading
 import weakref
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,13 +20,9 @@ from adjit.ir.evaluator import ArrayValue, Evaluator
 from adjit.ir.graph import Value
 from adjit.ir.types import TensorType
 from adjit.tracer.box import ArrayBox
+from adjit.tracer.content import fingerprint
 from adjit.tracer.inputs import check_array
 from adjit.tracer.source import find_user_location
-
-
-def fingerprint(array: np.ndarray) -> int:
-    """A checksum of the content, to notice that an array was written to."""
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def _memory(array: np.ndarray) -> tuple[Any, ...]:
@@ -90,7 +85,7 @@ class Scope:
     def same_memory(self, array: np.ndarray) -> np.ndarray:
         """The array that is used for this memory: its owner where it is the whole of it, else the view that came first."""
         base = array.base
-        if type(base) is np.ndarray and _memory(base) == _memory(array):
+        if base.__class__ is np.ndarray and _memory(base) == _memory(array):
             return base
         return self.root.views.setdefault(_memory(array), array)
 

@@ -105,7 +105,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     keys: list[tuple[Any, ...]] = []
     boxes: list[ArrayBox] = []
     for index, leaf in enumerate(all_leaves):
-        if type(leaf) is np.ndarray and (dtype := leaf.dtype) in _NATIVE:
+        if leaf.__class__ is np.ndarray and (dtype := leaf.dtype) in _NATIVE:
             arrays.append(leaf)
             keys.append((dtype, leaf.shape))
         elif type(leaf) is float:

@@ -15,9 +15,12 @@ from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.box import ArrayBox
-from adjit.tracer.guards import Sources, find_sources, make_sources
-from adjit.tracer.own_changes import check_own_changes
-from adjit.tracer.scope import Scope, active_scope, entered, fingerprint, is_tracing
+from adjit.tracer.content import Content, fingerprint
+from adjit.tracer.guards import Sources, make_sources
+from adjit.tracer.observed import Observation, observing
+from adjit.tracer.own_changes import own_changes
+from adjit.tracer.reach import Reach
+from adjit.tracer.scope import Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
@@ -93,9 +96,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     signature = flatten_call(fun, args, kwargs, static_names)
     builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
     scope = Scope(builder)
-    roots = [fun, *(leaf.value if isinstance(leaf, StaticArgument) else leaf for index, leaf in enumerate(signature.all_leaves)
-                    if not signature.is_traced(index))]
-    before = find_sources(roots)
+    roots = trace_roots(fun, signature)
+    before = Reach(roots).by_key()
     with entered(scope):
         names = iter(signature.value_names())
         leaves: list[Any] = []
@@ -112,14 +114,14 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
-        result = _call(fun, traced_args, traced_kwargs)
+        with observing(source.value for source in before.values() if isinstance(source.value, np.ndarray)) as observation:
+            result = _call(fun, traced_args, traced_kwargs)
         _check_arguments((traced_args, traced_kwargs), leaves, result)
         values, out_tree, out_leaves = collect_results(result)
         captures = tuple(scope.captures.values())
-        after = find_sources(roots)
-        check_own_changes(before, after, roots)
-        sources = make_sources(before, after, captures, tuple(scope.frozen.values()))
-        for index, source in reversed(sources.captured):
+        after = Reach(roots)
+        sources = make_sources(before, after, captures, own_changes(before, after), _contents(after, observation, scope))
+        for index, source, _ in reversed(sources.captured):
             captures[index].value.name = as_name(source.path)
         for capture in captures:
             if fingerprint(capture.array) != capture.content:
@@ -127,6 +129,25 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                                  hint="the compiled function reads it at run time: make a new array instead of writing to this one")
         graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
     return Trace(graph, signature, out_tree, out_leaves, sources.arrays, sources)
+
+
+def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
+    """What a trace may read besides its traced arguments: whatever the function and its static arguments lead to."""
+    return [fun, *(leaf.value if isinstance(leaf, StaticArgument) else leaf for index, leaf in enumerate(signature.all_leaves)
+                   if not signature.is_traced(index))]
+
+
+def _contents(reach: Reach, observation: Observation, scope: Scope) -> dict[int, Content]:
+    """What arrays held that Python read during the trace, by their identity: all of them where code reads that nobody follows."""
+    contents: dict[int, Content] = {}
+    for source in reach.found:
+        array = source.value
+        if isinstance(array, np.ndarray) and not array.dtype.hasobject and (reach.calls_libraries or id(array) in observation.read):
+            path = f"{source.path}, which Python reads while the function is traced,"
+            contents.setdefault(id(array), Content(path, array, observation.checksums.get(id(array))))
+    for place, (array, checksum) in scope.frozen.items():
+        contents.setdefault(place, Content("a mask that decides a shape", array, checksum))
+    return contents
 
 
 def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *,

@@ -29,10 +29,10 @@ from adjit.runtime.choices import Choices
 from adjit.runtime.compile_graph import CompiledGraph, DeferredPipeline, compile_graph
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import held_by
-from adjit.tracer.guards import find_sources
+from adjit.tracer.reach import Reach
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.source import find_user_location
-from adjit.tracer.trace import Trace, trace_function
+from adjit.tracer.trace import Trace, trace_function, trace_roots
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Trace a function; and what it does with tensors, None where it meets none."""
     with capturing() as capture:
         roots = signature.by_reference()
-        sources = list(find_sources([fun]).values())
+        sources = Reach(trace_roots(fun, signature)).found
         reachable = [source.value for source in sources]
         watched = [*roots, *stateful_in([*held_by(fun), *reachable])]
         outside = [(container, copy(container)) for container in reachable if isinstance(container, (list, dict))]
@@ -155,7 +155,7 @@ def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
                 (other.extend if isinstance(other, list) else other.update)(content)
             raise TraceError(f"the compiled function puts a tensor into a {type(container).__name__} outside of it, which the compiled "
                              "program would not do again", find_user_location(),
-                             hint="return the tensor, and put it there outside of the function")
+                             hint="return the tensor, also what a hook collects, and put it there outside of the function")
 
 
 def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, choices: Choices, verify: bool, threads: int,

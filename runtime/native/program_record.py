@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import gc
 import itertools
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
-from types import FunctionType, ModuleType, NoneType
+from threading import local
+from types import FunctionType, MappingProxyType, NoneType
 from typing import Any
 
 import numpy as np
 
 from adjit.codegen.native.artifact import Parameter
-from adjit.codegen.native.entry.records import GUARD, Guard, Node
+from adjit.codegen.native.entry import object_layout as layout
+from adjit.codegen.native.entry.records import DIGEST, GUARD, Guard, Node
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.captures.tensor_program import TensorProgram
 from adjit.runtime.captures.tensor_record import tensor_fields
+from adjit.runtime.native.digest import digest_code
 from adjit.runtime.native.entry_records import Memory, ProgramRecord, UnsuitedError, record_words
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.record_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
 from adjit.tracer.box import ByReference
-from adjit.tracer.guards import Source, Sources, read_cell, read_item, sample
+from adjit.tracer.content import Content
+from adjit.tracer.guards import Sources
+from adjit.tracer.places import MISSING, Source, own_attributes, read_cell, read_item, read_slot
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
-
-MOST_WORDS = 64
-"""Of an array read in Python whose content the entry compares itself: some 20 ns."""
 
 
 def make_program_record(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None) -> ProgramRecord | None:
@@ -109,21 +112,23 @@ def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, pa
             raise UnsuitedError
         captures += [array_node(memory, params[index], index), memory.identity(array)]
     guards: list[int] = []
-    ask = bool(sources.frozen)
-    for source, content in sources.read:
-        guard = _content_guard(memory, source, content)
-        ask = ask or guard is None
-        guards += guard or ()
-    for source in (*sources.fixed, *(source for _, source in sources.captured)):
+    asked: list[Source] = []
+    for source in (*sources.fixed, *(source for _, source, _ in sources.captured)):
         guard = _guard(memory, source)
         if guard is None:
-            ask = True
-        else:
-            guards += guard
+            asked.append(source)
+        guards += guard or ()
+    contents = [*sources.contents, *(content for *_, content in sources.captured if content is not None)]
+    ask: Any = partial(sources.hold, asked)
+    for content in contents:
+        guard = _content_guard(memory, content)
+        if guard is None:
+            ask = partial(_all_holds, sources)
+        guards += guard or ()
     recording = signature.key[2]
     return {
         "captures": memory.words(captures), "captures_count": len(sources.arrays), "guards": memory.words(guards),
-        "guards_count": len(guards) // len(GUARD), "ask": memory.identity(partial(_all_holds, sources)) if ask else 0,
+        "guards_count": len(guards) // len(GUARD), "ask": memory.identity(ask) if asked or ask.func is _all_holds else 0,
         "recording": id(recording), "needs_mode": int(recording is not True)}
 
 
@@ -136,60 +141,79 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
     read = source.read
     if not isinstance(read, partial):
         return None
-    wanted = memory.identity(source.value)
-    if read.func is read_cell:
-        return record_words(GUARD, {"kind": Guard.CELL, "place": memory.identity(read.args[0]), "value": wanted})
-    if read.func is len and type(read.args[0]) in (list, dict):
+    wanted = 0 if source.value is MISSING else memory.identity(source.value)
+    if read.func is len and type(read.args[0]) in (list, *_DICTS):
         return record_words(GUARD, {"kind": Guard.SIZE, "place": memory.identity(read.args[0]), "value": source.value})
-    if read.func is read_item:
-        container, key = read.args
+    kind, place, key = Guard.DICT, None, 0
+    if read.func is read_cell:
+        kind, place = Guard.CELL, read.args[0]
+    elif read.func is read_slot:
+        kind, place, key = Guard.WORD, read.args[1], layout.slot_offset(read.args[0])
+    elif read.func is read_item:
+        place, key = read.args
     elif read.func is getattr:
-        owner, key = read.args[:2]
-        if isinstance(owner, (ModuleType, FunctionType)):
-            container = vars(owner)
-        elif isinstance(owner, type) and isinstance(source.value, FunctionType):        # found in that class, not in one that it is made of
-            container = _content(owner)
-        elif _is_plain(owner, key):
-            return record_words(GUARD, {
-                "kind": Guard.ATTRIBUTE, "place": memory.identity(owner), "key": memory.identity(key), "value": wanted})
+        place, key = read.args[:2]
+        if isinstance(place, FunctionType):
+            kind, key = Guard.WORD, layout.FUNCTION[key]
+        elif _is_plain(place, key):
+            kind = Guard.ATTRIBUTE
         else:
             return None
-    else:
-        return None
-    if type(container) is tuple:
-        return []
-    if type(container) is dict and type(key) is str:
-        return record_words(GUARD, {
-            "kind": Guard.DICT, "place": memory.identity(container), "key": memory.identity(key), "value": wanted})
-    if type(container) is list:
-        return record_words(GUARD, {"kind": Guard.LIST, "place": memory.identity(container), "key": key, "value": wanted})
-    return None
+    if kind is Guard.WORD:
+        assert isinstance(key, int)
+        if layout.word(id(place) + key) != wanted:      # it was changed since the trace
+            return None
+    elif kind is Guard.DICT:
+        if type(place) is tuple:
+            return []
+        if isinstance(place, MappingProxyType):
+            place = _behind_proxy(place)
+        if type(place) is list:
+            kind = Guard.LIST
+        elif type(place) not in _DICTS or not _is_plain_key(key):
+            return None
+    return record_words(GUARD, {
+        "kind": kind, "place": memory.identity(place), "value": wanted,
+        "key": key if kind in (Guard.WORD, Guard.LIST) else memory.identity(key)})
 
 
-def _content_guard(memory: Memory, source: Source, content: int) -> list[int] | None:
-    """The words of a guard of what is in a short vector, as bounds of slices are; None where Python has to look."""
-    array = source.value
-    if type(array) is not np.ndarray or (array.ndim, array.itemsize) != (1, 8) or not array.flags.c_contiguous:
-        return None
-    if not 0 < array.size <= MOST_WORDS:
-        return None
-    copy = array.copy()
-    if sample(copy) != content:     # it was changed since the trace
-        return None
-    return record_words(GUARD, {"kind": Guard.CONTENT, "place": memory.identity(array), "key": memory.words(copy.view(np.int64).tolist()),
-                                "value": array.size})
+_DICTS = (dict, defaultdict, OrderedDict, Counter)
 
 
-def _content(owner: type) -> dict[str, Any] | None:
-    """The dict behind the attributes of a class, which it does not give out itself."""
-    found = gc.get_referents(vars(owner))
-    return found[0] if len(found) == 1 and type(found[0]) is dict else None
+def _is_plain_key(key: Any) -> bool:
+    """Whether looking for it in a dict runs no Python code."""
+    return type(key) in (str, int, float, bool, bytes, NoneType) or (type(key) is tuple and all(map(_is_plain_key, key)))
+
+
+def _content_guard(memory: Memory, content: Content) -> list[int] | None:
+    """The words of a guard of what is in an array; None where Python has to look."""
+    array = content.array
+    layout_flag = layout.CONTIGUOUS if array.flags.c_contiguous else layout.F_CONTIGUOUS if array.flags.f_contiguous else 0
+    if type(array) is not np.ndarray or not layout_flag:
+        return None
+    code = digest_code()
+    digest = content.digest()
+    if digest is None:      # it was changed since the trace
+        return None
+    wanted = record_words(DIGEST, {
+        "digest": digest, "function": code.address, "bytes": array.nbytes, "flags": layout_flag, "rank": array.ndim,
+        "shape": memory.words(array.shape)})
+    return record_words(GUARD, {
+        "kind": Guard.DIGEST, "place": memory.identity(array), "key": memory.words(wanted), "value": 0})
+
+
+def _behind_proxy(proxy: Any) -> Any:
+    """The dict behind a proxy, such as that of the attributes of a class."""
+    found = gc.get_referents(proxy)
+    return found[0] if len(found) == 1 else None
 
 
 def _is_plain(owner: object, name: str) -> bool:
     """Whether the attribute is in the object's own dict, and no code of its class is asked first."""
     kind = type(owner)
-    return kind.__getattribute__ is object.__getattribute__ and name in getattr(owner, "__dict__", ()) and not hasattr(kind, name)
+    of_class = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    return kind.__getattribute__ is object.__getattribute__ and name in own_attributes(owner) and not isinstance(owner, (type, local)) \
+        and not hasattr(type(of_class), "__set__")
 
 
 def _result_tree(memory: Memory, trace: Trace) -> int:

@@ -6,7 +6,7 @@ Nothing here runs Python code or changes anything but the lists of parameters: t
 from __future__ import annotations
 
 from adjit.codegen.native.entry import object_layout as layout
-from adjit.codegen.native.entry.records import FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
+from adjit.codegen.native.entry.records import DIGEST, FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
 from adjit.codegen.native.entry.tensors import LISTS, each
 from adjit.codegen.native.routine_text import RoutineText
 
@@ -168,26 +168,33 @@ def _write_holds(text: RoutineText) -> None:
                 found.set(text.let(f"inttoptr i64 {text.load(place, layout.SIZE)} to ptr"))
             with text.when(text.compare("eq", kind, int(Guard.ATTRIBUTE))):
                 found.set(text.call("ptr", "@attribute", f"ptr {place}", f"ptr {text.load(guard, GUARD['key'], 'ptr')}"))
-            with text.when(text.compare("eq", kind, int(Guard.CONTENT))):
-                _check_content(text, guard, place)
-                found.set(value)
+            with text.when(text.compare("eq", kind, int(Guard.DIGEST))):
+                _check_digest(text, text.load(guard, GUARD["key"], "ptr"), place)
+            with text.when(text.compare("eq", kind, int(Guard.WORD))):
+                found.set(text.load(text.at(place, text.load(guard, GUARD["key"])), kind="ptr"))
             with text.when(text.differ(found.now, value)):
                 text.give("i1 false")
         text.give("i1 true")
 
 
-def _check_content(text: RoutineText, guard: str, array: str) -> None:
-    """Give up where an array has not the length and the words that a guard wants."""
-    with text.when(text.compare("ne", text.load(array, layout.RANK, "i32"), 1, "i32")):
-        text.give("i1 false")
-    count, words = text.load(guard, GUARD["value"]), text.load(guard, GUARD["key"], "ptr")
-    with text.when(text.compare("ne", text.load(text.load(array, layout.SHAPE, "ptr")), count)):
-        text.give("i1 false")
-    data = text.load(array, layout.DATA, "ptr")
-    with text.times(count) as index:
-        there, wanted = text.load(text.element(data, index)), text.load(text.element(words, index))
-        with text.when(text.compare("ne", there, wanted)):
+def _check_digest(text: RoutineText, wanted: str, array: str) -> None:
+    """Give up where an array has not the form or the digest that a guard wants."""
+    def check(kind: str, there: str, field: str) -> None:
+        with text.when(text.compare("ne", there, text.load(wanted, DIGEST[field], kind), kind)):
             text.give("i1 false")
+
+    flag = text.load(wanted, DIGEST["flags"], "i32")
+    check("i32", text.let(f"and i32 {text.load(array, layout.FLAGS, 'i32')}, {flag}"), "flags")
+    rank = text.load(array, layout.RANK, "i32")
+    check("i32", rank, "rank")
+    shape, expected = text.load(array, layout.SHAPE, "ptr"), text.load(wanted, DIGEST["shape"], "ptr")
+    with text.times(text.let(f"zext i32 {rank} to i64")) as axis:
+        there = text.load(text.element(shape, axis))
+        with text.when(text.compare("ne", there, text.load(text.element(expected, axis)))):
+            text.give("i1 false")
+    function, data = text.load(wanted, DIGEST["function"], "ptr"), text.load(array, layout.DATA, "ptr")
+    count = text.load(wanted, DIGEST["bytes"])
+    check("i64", text.let(f"call i64 {function}(ptr {data}, i64 {count})"), "digest")
 
 
 def _write_apart(text: RoutineText) -> None:

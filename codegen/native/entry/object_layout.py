@@ -6,7 +6,7 @@ import ctypes
 import platform
 import sys
 from functools import cache
-from types import CellType
+from types import CellType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ SIZE, ITEMS = 16, 24
 CELL = 16
 """Of a closure cell, what it holds."""
 
+FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
+"""Of a Python function."""
+
 NUMBER = 16
 """Of a Python float and of NumPy's scalars, the value."""
 
@@ -29,7 +32,7 @@ DATA, RANK, SHAPE, DESCR, FLAGS = 16, 24, 32, 56, 64
 NATIVE_ORDER, TYPE_NUMBER = 26, 28
 """Of a dtype: its byte order, one character, and its number."""
 
-CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+CONTIGUOUS, F_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
 API = {"PyArray_Type": 2, "PyArray_Scalar": 60, "PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
 """Places in the table of NumPy's C functions; the same in all of 2.x."""
@@ -60,17 +63,37 @@ def _table() -> Any:
     return ctypes.cast(pointer(_multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
 
 
-def _word(place: int) -> int:
+def word(place: int) -> int:
+    """The word at an address."""
     return ctypes.c_int64.from_address(place).value
+
+
+def slot_offset(slot: MemberDescriptorType) -> int:
+    """Where in an object a slot of its class is."""
+    return word(word(id(slot) + 40) + 16)
 
 
 def _containers() -> bool:
     items: list[Any] = [[], (), {}]
     frozen, table, cell = tuple(items), dict.fromkeys(range(3)), CellType(items)
-    lists = _word(id(items) + ITEMS)
-    return _word(id(items) + TYPE) == id(list) and _word(id(items) + SIZE) == _word(id(frozen) + SIZE) == _word(id(table) + SIZE) == 3 and \
-        [_word(lists + 8 * i) for i in range(3)] == [_word(id(frozen) + ITEMS + 8 * i) for i in range(3)] == [*map(id, items)] and \
-        _word(id(cell) + CELL) == id(items)
+    lists = word(id(items) + ITEMS)
+    return word(id(items) + TYPE) == id(list) and word(id(items) + SIZE) == word(id(frozen) + SIZE) == word(id(table) + SIZE) == 3 and \
+        [word(lists + 8 * i) for i in range(3)] == [word(id(frozen) + ITEMS + 8 * i) for i in range(3)] == [*map(id, items)] and \
+        word(id(cell) + CELL) == id(items) and _attributes()
+
+
+def _attributes() -> bool:
+    class Slotted:
+        __slots__ = ("first", "second")
+
+    def function(first: int = 1, *, second: int = 2) -> None:
+        pass
+
+    slotted: Any = Slotted()
+    items: list[Any] = []
+    slotted.second = items
+    return all(word(id(function) + offset) == id(getattr(function, name)) for name, offset in FUNCTION.items()) and \
+        word(id(slotted) + slot_offset(Slotted.second)) == id(items) and not word(id(slotted) + slot_offset(Slotted.first))  # type: ignore
 
 
 def _numbers() -> bool:
@@ -90,11 +113,11 @@ def _probes() -> list[np.ndarray]:
 
 def _array(array: np.ndarray) -> bool:
     place, flags = id(array), array.flags
-    rank, shape = ctypes.c_int32.from_address(place + RANK).value, _word(place + SHAPE)
+    rank, shape = ctypes.c_int32.from_address(place + RANK).value, word(place + SHAPE)
     number = ctypes.c_int32.from_address(id(array.dtype) + TYPE_NUMBER).value
     order = ctypes.string_at(id(array.dtype) + NATIVE_ORDER, 1).decode()
-    wanted = flags.c_contiguous * CONTIGUOUS | flags.aligned * ALIGNED | flags.writeable * WRITEABLE
-    found = ctypes.c_int32.from_address(place + FLAGS).value & (CONTIGUOUS | ALIGNED | WRITEABLE)
-    return (_word(place + TYPE), _word(place + DATA), _word(place + DESCR)) == (id(np.ndarray), array.ctypes.data, id(array.dtype)) and \
-        tuple(_word(shape + 8 * i) for i in range(rank)) == array.shape and found == wanted and \
+    wanted = flags.c_contiguous * CONTIGUOUS | flags.f_contiguous * F_CONTIGUOUS | flags.aligned * ALIGNED | flags.writeable * WRITEABLE
+    found = ctypes.c_int32.from_address(place + FLAGS).value & (CONTIGUOUS | F_CONTIGUOUS | ALIGNED | WRITEABLE)
+    return (word(place + TYPE), word(place + DATA), word(place + DESCR)) == (id(np.ndarray), array.ctypes.data, id(array.dtype)) and \
+        tuple(word(shape + 8 * i) for i in range(rank)) == array.shape and found == wanted and \
         (number, order) == (array.dtype.num, array.dtype.byteorder)

@@ -104,10 +104,15 @@ class Guard(IntEnum):
     LIST = 2
     SIZE = 3        # the number of items of a dict or list
     ATTRIBUTE = 4
-    CONTENT = 5     # the words of an array of one dimension: `value` of them, as at `key`
+    DIGEST = 5      # an array whose content must have the digest of the DIGEST record at `key`
+    WORD = 6        # the object at this distance from the start of another: in a slot
 
 
 GUARD = _record("kind", "place", "key", "value")
+
+DIGEST = _record("digest", "function", "bytes", "flags", "rank", "shape")
+"""What an array must be like: its form, one of the flags that say in which order its elements lie without gaps, and the digest of its bytes
+by a function in machine code."""
 
 
 class Handed(IntEnum):

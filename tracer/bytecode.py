@@ -1,0 +1,136 @@
+"""What code objects name and read, from their instructions."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
+
+Reads = Counter[tuple[str, str]]
+"""How often code reads a variable ("variable", name; of the code itself "local"), or an attribute ("attribute", name), or an item of one
+("variable item", name)."""
+
+EVERYTHING = "*"
+"""Among the names of code that reads attributes by names which it computes."""
+
+_FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
+_VARIABLES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLOSURE"})
+_LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", "NOP"})
+_WHOLE = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "eval", "exec"})
+
+
+@lru_cache(maxsize=4096)
+def names_of(code: CodeType) -> frozenset[str]:
+    """The names of globals and attributes in a code object and in those nested in it; also those for `getattr`, and `EVERYTHING` where
+    such a name is computed, or where all attributes are asked for at once.
+    """
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= names_of(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            names.add(constant)
+    if not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
+        names.add(EVERYTHING)
+    return frozenset(names)
+
+
+def _computes_names(code: CodeType) -> bool:
+    """Whether a name that is given to `getattr` is no constant."""
+    steps = _steps(code)
+    for place, step in enumerate(steps):
+        if step.argval == "getattr" and step.opname in _VARIABLES:
+            call = next((later for later in range(place + 1, len(steps)) if steps[later].opname.startswith("CALL")), place)
+            name = call - 2 if steps[call].argval == 3 else call - 1
+            if not isinstance(steps[name].argval, str) or steps[name].opname != "LOAD_CONST":
+                return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def globals_of(code: CodeType) -> frozenset[str]:
+    """The names that a code object, or one nested in it, looks up as globals: not those of attributes."""
+    names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(names.union(*(globals_of(constant) for constant in code.co_consts if isinstance(constant, CodeType))))
+
+
+@lru_cache(maxsize=4096)
+def reads_of(code: CodeType) -> Reads:
+    """What a code object, and those nested in it, read; not what is read only to be changed (`n += 1`, `items.append(x)`)."""
+    found: Reads = Counter()
+    steps = _steps(code)
+    names = [step.opname for step in steps] + ["", ""]
+    for place, step, name in _loads(steps):
+        is_attribute = step.opname in _ATTRIBUTES
+        user, above = _consumer(steps, place)
+        filled = user is not None and user.opname in _ATTRIBUTES and user.argval in _FILLING
+        item_changed = user is not None and above == 1 and user.opname in ("COPY", "STORE_SUBSCR")     # d[key] += 1, d[key] = value
+        changed = is_attribute and names[place - 1] == "COPY"                                           # o.n += 1
+        item = user is not None and (user.opname == "CONTAINS_OP" if above == 0 else above == 1 and _is_subscript(user))
+        kind = ("attribute" if is_attribute else "variable" if step.opname in _VARIABLES else "local") + (" item" if item else "")
+        found[kind, name] += not (filled or item_changed or changed)
+    for place, step in enumerate(steps):
+        if step.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_NAME") and place and names[place - 1] == "BINARY_OP" \
+                and steps[place - 1].argrepr.endswith("="):
+            found["variable", step.argval] -= 1
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found.update(reads_of(constant))
+    return found
+
+
+def _consumer(steps: list[dis.Instruction], place: int) -> tuple[dis.Instruction | None, int]:
+    """The instruction that takes what the one at `place` puts on the stack, and how many values lie above it then; None where an
+    instruction comes before that is none of an expression of names, numbers, operators, items, attributes and calls.
+    """
+    above = 0
+    for step in steps[place + 1:]:
+        effect = _effect(step)
+        if effect is None:
+            return None, 0
+        takes, gives = effect
+        if takes > above:
+            return step, above
+        above += gives - takes
+    return None, 0
+
+
+def _effect(step: dis.Instruction) -> tuple[int, int] | None:
+    """How many values an instruction takes from the stack, and how many it puts there."""
+    name, arg = step.opname, step.arg or 0
+    if name.startswith("LOAD_") and name not in _ATTRIBUTES:
+        both = isinstance(step.argval, tuple) or (name == "LOAD_GLOBAL" and arg & 1)
+        return 0, 2 if both else 1
+    if name in _ATTRIBUTES:
+        return 1, 2 if name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1) else 1
+    if name in ("CALL", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE"):
+        return arg + 2 * (name == "CALL"), 1
+    return (arg, arg + 1) if name == "COPY" else _EFFECTS.get(name)
+
+
+_EFFECTS = {
+    "PUSH_NULL": (0, 1), "KW_NAMES": (0, 0), **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"), (2, 1)),
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "GET_ITER"), (1, 1)), "STORE_SUBSCR": (3, 0), "STORE_ATTR": (2, 0),
+    **dict.fromkeys(("STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "RETURN_VALUE", "POP_TOP"), (1, 0))}
+
+
+def _loads(steps: list[dis.Instruction]) -> Iterator[tuple[int, dis.Instruction, str]]:
+    """The instructions that load a variable or an attribute, with their places and the name; two of some that load two."""
+    for place, step in enumerate(steps):
+        if step.opname in _ATTRIBUTES or step.opname in _VARIABLES or step.opname in _LOCALS:
+            yield place, step, step.argval
+        elif isinstance(step.argval, tuple):
+            yield from ((place, step, name) for name in step.argval if isinstance(name, str))
+
+
+def _is_subscript(step: dis.Instruction) -> bool:
+    return step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]")
+
+
+def _steps(code: CodeType) -> list[dis.Instruction]:
+    return [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
