@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from enum import Enum
 from functools import lru_cache
 from pathlib import PurePath
@@ -35,6 +36,12 @@ def home_of(module: str) -> Home:
         return Home.KNOWN
     found = sys.modules.get(top)
     return Home.LIBRARY if found is not None and _is_installed(found) else Home.USER
+
+
+def home_of_class(kind: type) -> Home:
+    """The home of a class; of one that the standard library made for the user, the user's."""
+    made = kind.__module__ == "types" and vars(types).get(kind.__name__) is not kind
+    return Home.USER if made else home_of(kind.__module__)
 
 
 def _is_installed(module: ModuleType) -> bool:

@@ -24,7 +24,7 @@ import numpy as np
 
 from adjit.tracer.box import ArrayBox, ByReference
 from adjit.tracer.bytecode import EVERYTHING, globals_of, names_of
-from adjit.tracer.libraries import Home, home_of
+from adjit.tracer.libraries import Home, home_of, home_of_class
 from adjit.tracer.places import (
     CONTAINERS,
     MAX_ITEMS,
@@ -113,8 +113,9 @@ class _Walk:
             self.value(value.__self__, path or "self", 0)
             self.value(value.__func__, path, 0)
         elif isinstance(value, partial):
-            for item in (value.func, *value.args, *value.keywords.values()):
-                self.value(item, path, 0)
+            self.value(value.func, path, 0)
+            for holder in (value.args, value.keywords):
+                yield from items_of(holder, path)
         elif isinstance(value, BuiltinFunctionType):
             if not isinstance(value.__self__, (ModuleType, type)):
                 self.value(value.__self__, path, 0)
@@ -128,7 +129,7 @@ class _Walk:
             yield Source(f"{path}.get()", partial(value.get, MISSING), value.get(MISSING), value)
         elif isinstance(value, _BUFFERS):
             yield Source(f"the content of {path}", partial(checksum, value), checksum(value), value)
-        elif isinstance(value, Iterator) and home_of(type(value).__module__) is Home.KNOWN and not isinstance(value, IOBase):
+        elif isinstance(value, Iterator) and home_of_class(type(value)) is Home.KNOWN and not isinstance(value, IOBase):
             yield Source(f"the position of {path}", partial(position_of, value), position_of(value), value)
         else:
             yield from items_of(value, path)
@@ -196,7 +197,7 @@ class _Walk:
         if isinstance(value, ByReference):
             yield from self.by_reference(value, path)
         kind = value if isinstance(value, type) else type(value)
-        home = home_of(kind.__module__)
+        home = home_of_class(kind)
         if home is Home.USER:
             yield from self.instance(value, kind, own, path)
         elif isinstance(value, _NAMESPACES) or kind.__module__ == "argparse":
@@ -207,16 +208,18 @@ class _Walk:
             self.calls_libraries = True
             for name, item in list(own.items())[:MAX_ITEMS]:
                 yield Source(f"{path}.{name}", partial(read_item, own, name), item, own, False)
-                if isinstance(item, np.ndarray) or home_of(type(item).__module__) is Home.USER:
+                if isinstance(item, np.ndarray) or home_of_class(type(item)) is Home.USER:
                     self.value(item, f"{path}.{name}", 0)
             if "__setitem__" in dir(kind) and kind.__module__.partition(".")[0] not in _IMMUTABLE_LIBRARIES:
                 self.unseen.setdefault(path, value)
 
     def instance(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:
         """What an object of a class of the user's holds, or such a class."""
-        kinds = [*kind.__mro__, *(type(kind).__mro__ if isinstance(value, type) else ())]
-        users = [base for base in kinds if home_of(base.__module__) is Home.USER]
-        inherits = any(home_of(base.__module__) is Home.LIBRARY or base in _DATA for base in kinds)
+        kinds: list[type] = list(kind.__mro__)
+        if isinstance(value, type):
+            kinds += type.mro(type(kind))
+        users = [base for base in kinds if home_of_class(base) is Home.USER]
+        inherits = any(home_of_class(base) is Home.LIBRARY or base in _DATA for base in kinds)
         if not isinstance(value, (type, ByReference)):
             yield from self.attributes(value, own, path, all_names=inherits)
             for base in users:

@@ -114,7 +114,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
-        with observing(source.value for source in before.values() if isinstance(source.value, np.ndarray)) as observation:
+        with observing(source.value for source in before.values() if _has_numbers(source.value)) as observation:
             result = _call(fun, traced_args, traced_kwargs)
         _check_arguments((traced_args, traced_kwargs), leaves, result)
         values, out_tree, out_leaves = collect_results(result)
@@ -137,12 +137,16 @@ def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
                    if not signature.is_traced(index))]
 
 
+def _has_numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.dtype.hasobject
+
+
 def _contents(reach: Reach, observation: Observation, scope: Scope) -> dict[int, Content]:
     """What arrays held that Python read during the trace, by their identity: all of them where code reads that nobody follows."""
     contents: dict[int, Content] = {}
     for source in reach.found:
         array = source.value
-        if isinstance(array, np.ndarray) and not array.dtype.hasobject and (reach.calls_libraries or id(array) in observation.read):
+        if _has_numbers(array) and (reach.calls_libraries or id(array) in observation.read):
             path = f"{source.path}, which Python reads while the function is traced,"
             contents.setdefault(id(array), Content(path, array, observation.checksums.get(id(array))))
     for place, (array, checksum) in scope.frozen.items():

@@ -16,7 +16,7 @@ def name_tensors(capture: Capture, roots: Iterable[tuple[str, Any]]) -> None:
     """Name the parameters that stand for tensors, by what they are reached from: pairs of a path and an object."""
     names = _Names()
     names.visit(default_generator, "generator")
-    for path, root in sorted(roots, key=lambda item: hasattr(item[1], "param_groups")):       # a parameter is its module's
+    for path, root in sorted(roots, key=lambda item: isinstance(item[1], Stateful) and hasattr(item[1], "param_groups")):       # a parameter is its module's
         names.visit(root, path)
     for entry in capture.entries.values():
         owner = entry.tensor if entry.gradient_of is None else entry.gradient_of

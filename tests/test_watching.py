@@ -1,0 +1,214 @@
+"""What a traced function reads is compared at the next call: holders of numbers, by ways to reach them, by ways to change them, by kinds
+of functions. Every cell is right, or refused with an error; none goes on with what was there when the function was traced.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from watched_holders import HOLDERS, Data, Holder, Plain
+
+import adjit as aj
+from adjit import nn
+from adjit.errors import AdjitError
+
+here: Any = None
+"""The global by which cells reach their holder."""
+
+Cell = tuple[Callable[[], Any], Callable[[Any], None]]
+"""Code that gets the holder as a traced function does, and what puts another one in its place."""
+
+
+def by_closure(holder: Any) -> Cell:
+    def put(other: Any) -> None:
+        nonlocal holder
+        holder = other
+    return lambda: holder, put
+
+
+def by_global(holder: Any) -> Cell:
+    def put(other: Any) -> None:
+        global here
+        here = other
+    put(holder)
+    return lambda: here, put
+
+
+def by_attribute(holder: Any) -> Cell:
+    owner = Plain()
+    owner.held = holder     # type: ignore[attr-defined]
+    return lambda: owner.held, lambda other: setattr(owner, "held", other)     # type: ignore[attr-defined]
+
+
+def by_dataclass(holder: Any) -> Cell:
+    owner = Data(holder)
+    return lambda: owner.rate, lambda other: setattr(owner, "rate", other)
+
+
+def by_namespace(holder: Any) -> Cell:
+    owner = types.SimpleNamespace(held=holder)
+    return lambda: owner.held, lambda other: setattr(owner, "held", other)
+
+
+def by_list(holder: Any) -> Cell:
+    owner = [holder]
+    return lambda: owner[0], lambda other: owner.__setitem__(0, other)
+
+
+def by_dict(holder: Any) -> Cell:
+    owner = {"held": holder}
+    return lambda: owner["held"], lambda other: owner.__setitem__("held", other)
+
+
+def by_default(holder: Any) -> Cell:
+    def get(held: Any = holder) -> Any:
+        return held
+    return get, lambda other: setattr(get, "__defaults__", (other,))
+
+
+def by_partial(holder: Any) -> Cell:
+    owner = types.SimpleNamespace(get=functools.partial(lambda held: held, holder))
+    return lambda: owner.get(), lambda other: setattr(owner, "get", functools.partial(lambda held: held, other))
+
+
+def by_helper(holder: Any) -> Cell:
+    get, put = by_closure(holder)
+
+    def helper() -> Any:
+        def inner() -> Any:
+            return get()
+        return inner()
+    return helper, put
+
+
+WAYS = [by_closure, by_global, by_attribute, by_dataclass, by_namespace, by_list, by_dict, by_default, by_partial, by_helper]
+
+
+class Net(nn.Module):
+    """A module that gets a number by `get`, and holds it where `held` says."""
+
+    def __init__(self, get: Callable[[], Any], read: Callable[[Any], Any]):
+        super().__init__()
+        self.weight = nn.Parameter(aj.tensor([2.0, 3.0], dtype="float64"))
+        self.get, self.read = get, read
+
+    def forward(self, x: Any) -> Any:
+        return (x * self.weight * self.read(self.get())).sum()
+
+
+class Method:
+    """An object with a compiled method."""
+
+    def __init__(self, get: Callable[[], Any], read: Callable[[Any], Any]):
+        self.get, self.read = get, read
+
+    @aj.compile
+    def compiled(self, x: Any) -> Any:
+        return np.sum(x * self.read(self.get()))
+
+
+X = np.array([1.0, 2.0])
+
+
+def as_function(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    compiled = aj.compile(lambda x: np.sum(x * read(get())))
+    return lambda: float(compiled(X))
+
+
+def interpreted(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    compiled = aj.compile(lambda x: np.sum(x * read(get())), backend="interpret")
+    return lambda: float(compiled(X))
+
+
+def as_method(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    owner = Method(get, read)
+    return lambda: float(owner.compiled(X))
+
+
+def as_gradient(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    gradient = aj.grad(lambda x: np.sum(x * read(get())))
+    return lambda: float(gradient(X).sum()) * 1.5
+
+
+def as_module(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    net = Net(get, read)
+    compiled = aj.compile(net)
+    return lambda: float(compiled(aj.tensor(X)).item()) * 3 / 8
+
+
+def as_argument(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    net = Net(get, read)
+    compiled = aj.compile(lambda net, x: net(x))
+    return lambda: float(compiled(net, aj.tensor(X)).item()) * 3 / 8
+
+
+def as_training_step(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    net = Net(get, read)
+
+    @aj.compile
+    def step(x: Any) -> Any:
+        net.zero_grad()
+        loss = net(x)
+        loss.backward()
+        return loss
+    return lambda: float(step(aj.tensor(X)).item()) * 3 / 8
+
+
+def eagerly(get: Callable[[], Any], read: Callable[[Any], Any]) -> Callable[[], float]:
+    return lambda: float((aj.tensor(X) * read(get())).sum().item())
+
+
+KINDS = [as_function, interpreted, as_method, as_gradient, as_module, as_argument, as_training_step, eagerly]
+
+
+def changed_within(holder: Holder, held: Any, put: Callable[[Any], None]) -> None:
+    holder.change(held, 4.0)
+
+
+def replaced(holder: Holder, held: Any, put: Callable[[Any], None]) -> None:
+    put(holder.make(4.0))
+
+
+CHANGES = [changed_within, replaced]
+
+
+def go_through(name: str, way: Any, change: Any, kind: Any, calls: int) -> None:
+    holder = HOLDERS[name]
+    held = holder.make(3.0)
+    get, put = way(held)
+    call = kind(get, holder.read)
+
+    def expected() -> float:
+        value = holder.read(get())
+        return 3.0 * (value.item() if isinstance(value, aj.Tensor) else value)
+
+    try:
+        for _ in range(calls):
+            assert call() == pytest.approx(expected()), "before"
+        change(holder, held, put)
+        for _ in range(2):
+            assert call() == pytest.approx(expected()), "after"
+    except AdjitError:
+        assert name in REFUSED
+
+
+REFUSED: frozenset[str] = frozenset()
+"""Holders of which adjit says that it cannot see them."""
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", HOLDERS)
+def test_nothing_is_stale(name: str, kind: Any) -> None:
+    for way in WAYS:
+        for change in CHANGES:
+            try:
+                go_through(name, way, change, kind, calls=4)
+            except AssertionError as error:
+                raise AssertionError(f"{name}, {way.__name__}, {change.__name__}: {error}") from None
+    gc.collect()
