@@ -1,7 +1,7 @@
 """Objects that hold a number in one of the many ways that Python has, for the matrix of `test_watching.py`.
 
-A `Holder` makes an object that holds a number, reads it, and changes it without making another object. `read` is code that a traced function
-runs, so it is written as users write it.
+A `Holder` makes an object that holds a number, reads it, and changes it without making another object. `read` is code that a traced
+function runs, so it is written as users write it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ Arrays that were captured are looked up again at each call, so that an array bou
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def same(now: Any, then: Any) -> bool:
     if type(now) is not type(then):
         return False
     if isinstance(then, tuple):
-        return len(now) == len(then) and all(map(same, now, then))
+        return len(now) == len(then) and (all(map(is_, now, then)) or all(map(same, now, then)))
     if isinstance(then, SCALARS):
         return bool(now == then) if isinstance(then, (int, str, bytes)) else repr(now) == repr(then)
     return isinstance(then, frozenset) and now == then

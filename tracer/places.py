@@ -7,7 +7,7 @@ import operator
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from threading import local
 from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
@@ -20,7 +20,10 @@ from adjit.tracer.box import ByReference
 SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
 MAX_ITEMS = 1000
-"""Items of a container that are followed one by one; a longer one is compared item by item, but not gone into."""
+"""Items of a container that are followed; those of a longer one are compared, but not gone into."""
+
+FEW_ITEMS = 32
+"""Numbers in a container that are places of their own, each with its name in messages."""
 
 
 class _Missing:
@@ -49,25 +52,29 @@ class Source(NamedTuple):
 
 
 def items_of(value: Any, path: str) -> Iterator[Source]:
-    """What a container holds: how many items, and each of them; all at once where there are very many."""
+    """What a container holds: how many items, and each of them; all at once where there are many that need not be followed."""
     if isinstance(value, (dict, MappingProxyType)):
         if not isinstance(value, MappingProxyType):
             yield Source(f"len({path})", partial(len, value), len(value), value)
-        if len(value) > MAX_ITEMS:
-            yield Source(f"{path}[...]", partial(_pairs, value), _pairs(value), value, False)
+        if _at_once(value.values()):
+            yield Source(f"{path}[...]", partial(pairs_of, value), pairs_of(value), value, False)
             return
         for key, item in list(value.items()):
             yield Source(f"{path}[{key_text(key)}]", partial(read_item, value, key), item, value)
     elif isinstance(value, (list, tuple, deque)):
         if not isinstance(value, tuple):
             yield Source(f"len({path})", partial(len, value), len(value), value)
-        if len(value) > MAX_ITEMS:
+        if _at_once(value):
             yield Source(f"{path}[...]", partial(tuple, value), tuple(value), value, False)
             return
         for index, item in enumerate(list(value)):
             yield Source(f"{path}[{index}]", partial(read_item, value, index), item, value)
     elif isinstance(value, (set, frozenset)):
         yield Source(f"set({path})", partial(frozenset, value), frozenset(value), value, False)
+
+
+def _at_once(items: Collection[Any]) -> bool:
+    return len(items) > MAX_ITEMS or (len(items) > FEW_ITEMS and all(isinstance(item, SCALARS) for item in items))
 
 
 CONTAINERS = (dict, list, tuple, set, frozenset, deque, MappingProxyType)
@@ -132,7 +139,7 @@ def elements_of(array: np.ndarray) -> tuple[Any, ...]:
     return tuple(array.ravel().tolist())
 
 
-def _pairs(table: Mapping[Any, Any]) -> tuple[Any, ...]:
+def pairs_of(table: Mapping[Any, Any]) -> tuple[Any, ...]:
     return tuple(itertools.chain.from_iterable(table.items()))
 
 

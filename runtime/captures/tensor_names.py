@@ -16,13 +16,17 @@ def name_tensors(capture: Capture, roots: Iterable[tuple[str, Any]]) -> None:
     """Name the parameters that stand for tensors, by what they are reached from: pairs of a path and an object."""
     names = _Names()
     names.visit(default_generator, "generator")
-    for path, root in sorted(roots, key=lambda item: isinstance(item[1], Stateful) and hasattr(item[1], "param_groups")):       # a parameter is its module's
+    for path, root in sorted(roots, key=_is_optimizer):       # a parameter is its module's
         names.visit(root, path)
     for entry in capture.entries.values():
         owner = entry.tensor if entry.gradient_of is None else entry.gradient_of
         found = names.found.get(id(owner))
         if found is not None and entry.value.name is None:
             entry.value.name = as_name(found if entry.gradient_of is None else f"{found}.grad")
+
+
+def _is_optimizer(root: tuple[str, Any]) -> bool:
+    return isinstance(root[1], Stateful) and hasattr(root[1], "param_groups")
 
 
 class _Names:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.native.entry.records import CONTENT, LOOK, NUMBER, PLACE, TABLE
+from adjit.codegen.native.entry.records import CONTENT, LOOK, NUMBER, PLACE
 from adjit.eager.capture import Number
 from adjit.runtime.captures.snapshot import Snapshot
 from adjit.runtime.captures.tensor_effects import Place
 from adjit.runtime.captures.tensor_program import TensorProgram
-from adjit.runtime.native.entry_records import Memory, UnsuitedError, record_words
+from adjit.runtime.native.entry_records import Memory, UnsuitedError, record_words, table_words
 
 
 def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Sequence[int]) -> dict[str, int]:
@@ -63,8 +63,5 @@ def _tables(memory: Memory, snapshot: Snapshot) -> list[list[int]]:
     for container, keys, values, free in snapshot.containers():
         if type(container) not in (dict, defaultdict, list):
             raise UnsuitedError
-        words = [0 if index in free else memory.identity(value) for index, value in enumerate(values)]
-        found.append(record_words(TABLE, {
-            "place": memory.identity(container), "count": len(values), "values": memory.words(words),
-            "keys": 0 if keys is None else memory.words([memory.identity(key) for key in keys])}))
+        found.append(table_words(memory, container, keys, values, free))
     return found

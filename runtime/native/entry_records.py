@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from adjit.codegen.native.entry import object_layout as layout
-from adjit.codegen.native.entry.records import FUNCTION, NODE, PROGRAM, Node, Record
+from adjit.codegen.native.entry.records import FUNCTION, NODE, PROGRAM, TABLE, Node, Record
 from adjit.eager.modes import modes, switched
 from adjit.tracer.scope import open_traces
 
@@ -51,6 +51,14 @@ def record_words(record: Record, fields: Mapping[str, int]) -> list[int]:
     """The words of a record; fields that are not given are 0."""
     assert fields.keys() <= record.keys(), fields.keys() - record.keys()
     return [fields.get(name, 0) for name in record]
+
+
+def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any], free: Container[int] = ()) -> list[int]:
+    """The record of what a dict, or without keys a list, must hold; the values at the places in `free` may be any."""
+    words = [0 if index in free else memory.identity(value) for index, value in enumerate(values)]
+    return record_words(TABLE, {
+        "place": memory.identity(container), "count": len(values), "values": memory.words(words),
+        "keys": 0 if keys is None else memory.words([memory.identity(key) for key in keys])})
 
 
 class ProgramRecord:

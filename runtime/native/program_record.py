@@ -23,13 +23,13 @@ from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.captures.tensor_program import TensorProgram
 from adjit.runtime.captures.tensor_record import tensor_fields
 from adjit.runtime.native.digest import digest_code
-from adjit.runtime.native.entry_records import Memory, ProgramRecord, UnsuitedError, record_words
+from adjit.runtime.native.entry_records import Memory, ProgramRecord, UnsuitedError, record_words, table_words
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.record_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
 from adjit.tracer.box import ByReference
 from adjit.tracer.content import Content
 from adjit.tracer.guards import Sources
-from adjit.tracer.places import MISSING, Source, own_attributes, read_cell, read_item, read_slot
+from adjit.tracer.places import MISSING, Source, own_attributes, pairs_of, read_cell, read_item, read_slot
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
@@ -144,6 +144,10 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
     wanted = 0 if source.value is MISSING else memory.identity(source.value)
     if read.func is len and type(read.args[0]) in (list, *_DICTS):
         return record_words(GUARD, {"kind": Guard.SIZE, "place": memory.identity(read.args[0]), "value": source.value})
+    if read.func is tuple and type(read.args[0]) is list:
+        return _table_guard(memory, read.args[0], None, source.value)
+    if read.func is pairs_of and type(read.args[0]) in _DICTS:
+        return _table_guard(memory, read.args[0], source.value[::2], source.value[1::2])
     kind, place, key = Guard.DICT, None, 0
     if read.func is read_cell:
         kind, place = Guard.CELL, read.args[0]
@@ -175,6 +179,11 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
     return record_words(GUARD, {
         "kind": kind, "place": memory.identity(place), "value": wanted,
         "key": key if kind in (Guard.WORD, Guard.LIST) else memory.identity(key)})
+
+
+def _table_guard(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any]) -> list[int]:
+    return record_words(GUARD, {
+        "kind": Guard.TABLE, "place": memory.identity(container), "key": memory.words(table_words(memory, container, keys, values))})
 
 
 _DICTS = (dict, defaultdict, OrderedDict, Counter)
@@ -209,11 +218,12 @@ def _behind_proxy(proxy: Any) -> Any:
 
 
 def _is_plain(owner: object, name: str) -> bool:
-    """Whether the attribute is in the object's own dict, and no code of its class is asked first."""
+    """Whether the attribute is found in the object's own dict, or is a plain value of its class, and no code of the class is asked."""
     kind = type(owner)
+    if kind.__getattribute__ is not object.__getattribute__ or isinstance(owner, (type, local)):
+        return False
     of_class = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
-    return kind.__getattribute__ is object.__getattribute__ and name in own_attributes(owner) and not isinstance(owner, (type, local)) \
-        and not hasattr(type(of_class), "__set__")
+    return not hasattr(type(of_class), "__set__") and (name in own_attributes(owner) or not hasattr(type(of_class), "__get__"))
 
 
 def _result_tree(memory: Memory, trace: Trace) -> int:

@@ -172,6 +172,10 @@ def _write_holds(text: RoutineText) -> None:
                 _check_digest(text, text.load(guard, GUARD["key"], "ptr"), place)
             with text.when(text.compare("eq", kind, int(Guard.WORD))):
                 found.set(text.load(text.at(place, text.load(guard, GUARD["key"])), kind="ptr"))
+            with text.when(text.compare("eq", kind, int(Guard.TABLE))):
+                holds = text.call("i1", "@table_holds", f"ptr {text.load(guard, GUARD['key'], 'ptr')}")
+                with text.when(text.let(f"xor i1 {holds}, true")):
+                    text.give("i1 false")
             with text.when(text.differ(found.now, value)):
                 text.give("i1 false")
         text.give("i1 true")

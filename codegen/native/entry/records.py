@@ -106,6 +106,7 @@ class Guard(IntEnum):
     ATTRIBUTE = 4
     DIGEST = 5      # an array whose content must have the digest of the DIGEST record at `key`
     WORD = 6        # the object at this distance from the start of another: in a slot
+    TABLE = 7       # all that a dict or list holds: the TABLE record at `key`
 
 
 GUARD = _record("kind", "place", "key", "value")

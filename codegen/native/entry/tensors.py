@@ -138,25 +138,27 @@ def _write_numbers(text: RoutineText) -> None:
 
 
 def _write_tables(text: RoutineText) -> None:
-    """Whether dicts have the keys and values that they had, and lists the items, but for values that are null in the records."""
-    with text.routine("i1", "tables_hold", "ptr %program"):
+    """Whether a dict has the keys and values that it had, or a list the items, but for values that are null in the record."""
+    with text.routine("i1", "table_holds", "ptr %table"):
         key, value, position = text.variable("null", "ptr"), text.variable("null", "ptr"), text.variable(0)
+        place, count = text.load("%table", TABLE["place"], "ptr"), text.load("%table", TABLE["count"])
+        _unless(text, text.compare("eq", text.load(place, layout.SIZE), count))
+        keys, values = text.load("%table", TABLE["keys"], "ptr"), text.load("%table", TABLE["values"], "ptr")
+        with text.times(count) as index:
+            wanted = text.load(text.element(values, index), kind="ptr")
+            with text.when(text.same(keys, "null")):        # a list
+                value.set(text.load(text.element(text.load(place, layout.ITEMS, "ptr"), index), kind="ptr"))
+            with text.when(text.differ(keys, "null")):
+                places = [f"ptr {variable.place}" for variable in (position, key, value)]
+                there = text.call("i32", "@PyDict_Next", f"ptr {place}", *places)
+                _unless(text, text.compare("ne", there, 0, "i32"))
+                _unless(text, text.same(key.now, text.load(text.element(keys, index), kind="ptr")))
+            either = text.let(f"or i1 {text.same(wanted, 'null')}, {text.same(wanted, value.now)}")
+            _unless(text, either)
+        text.give("i1 true")
+    with text.routine("i1", "tables_hold", "ptr %program"):
         with each(text, "tables", TABLE) as table:
-            place, count = text.load(table, TABLE["place"], "ptr"), text.load(table, TABLE["count"])
-            _unless(text, text.compare("eq", text.load(place, layout.SIZE), count))
-            keys, values = text.load(table, TABLE["keys"], "ptr"), text.load(table, TABLE["values"], "ptr")
-            position.set(0)
-            with text.times(count) as index:
-                wanted = text.load(text.element(values, index), kind="ptr")
-                with text.when(text.same(keys, "null")):        # a list
-                    value.set(text.load(text.element(text.load(place, layout.ITEMS, "ptr"), index), kind="ptr"))
-                with text.when(text.differ(keys, "null")):
-                    places = [f"ptr {variable.place}" for variable in (position, key, value)]
-                    there = text.call("i32", "@PyDict_Next", f"ptr {place}", *places)
-                    _unless(text, text.compare("ne", there, 0, "i32"))
-                    _unless(text, text.same(key.now, text.load(text.element(keys, index), kind="ptr")))
-                either = text.let(f"or i1 {text.same(wanted, 'null')}, {text.same(wanted, value.now)}")
-                _unless(text, either)
+            _unless(text, text.call("i1", "@table_holds", f"ptr {table}"))
         text.give("i1 true")
 
 
