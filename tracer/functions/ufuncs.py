@@ -160,7 +160,11 @@ def _fmod(a: Value, b: Value) -> Value:
     """The remainder with the sign of the dividend; its derivative in the dividend is 1, also at 0."""
     if a.type.dtype.kind == "u":
         return ops.remainder(a, b)
-    below = signbit(a) if is_float(a.type.dtype) else ops.less(a, constant(0, a.type.dtype, a.type.shape))
+    if not is_float(a.type.dtype):      # the absolute value of the smallest integer does not exist: take the divisor off where signs differ
+        zero, rest = constant(0, a.type.dtype, a.type.shape), ops.remainder(a, b)
+        other_sign = ops.logical_and(ops.not_equal(rest, zero), ops.logical_xor(ops.less(rest, zero), ops.less(a, zero)))
+        return ops.select(other_sign, ops.subtract(rest, b), rest)
+    below = signbit(a)
     magnitude = ops.remainder(ops.select(below, ops.negative(a), a), ops.abs(b))
     return ops.select(below, ops.negative(magnitude), magnitude)
 
