@@ -17,6 +17,7 @@ from adjit.ir.errors import (
     GraphFreedError,
     IndexingError,
     InPlaceError,
+    IntegerOverflowError,
     Location,
     NonDifferentiableError,
     RenderError,
@@ -28,6 +29,6 @@ from adjit.ir.errors import (
 
 __all__ = [
     "AdjitError", "AnomalyError", "ArgumentError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError",
-    "InPlaceError", "IndexingError", "Location", "NonDifferentiableError", "RenderError", "ShapeError", "StateError", "TraceError",
-    "UnsupportedError",
+    "InPlaceError", "IndexingError", "IntegerOverflowError", "Location", "NonDifferentiableError", "RenderError", "ShapeError",
+    "StateError", "TraceError", "UnsupportedError",
 ]

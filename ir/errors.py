@@ -78,6 +78,10 @@ class DTypeError(AdjitError, TypeError):
     """A dtype that an operation, or adjit, does not support; or a scalar where an array is needed."""
 
 
+class IntegerOverflowError(AdjitError, OverflowError):
+    """A Python integer that the dtype of the arrays it meets cannot hold."""
+
+
 class TraceError(AdjitError, RuntimeError):
     """Something that cannot be traced, or a traced value used outside of its trace."""
 

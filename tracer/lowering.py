@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import IntegerOverflowError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64, Shape
+from adjit.tracer.source import find_user_location
 
 
 def convert(value: Value, dtype: np.dtype) -> Value:
@@ -21,8 +23,12 @@ def convert(value: Value, dtype: np.dtype) -> Value:
 
 
 def constant(number: bool | int | float | np.generic, dtype: np.dtype, shape: Shape = ()) -> Value:
-    """A tensor filled with one number; a Python integer that `dtype` cannot hold raises `OverflowError`, as in NumPy."""
-    filled = number.astype(dtype) if isinstance(number, np.generic) else dtype.type(number)
+    """A tensor filled with one number; a Python integer that `dtype` cannot hold raises `IntegerOverflowError`, as in NumPy."""
+    try:
+        filled = number.astype(dtype) if isinstance(number, np.generic) else dtype.type(number)
+    except OverflowError as error:
+        raise IntegerOverflowError(str(error), find_user_location(),
+                                   hint="convert the array with .astype to a dtype that holds the number first") from None
     return ops.constant(value=filled.item(), dtype=dtype, shape=tuple(shape))
 
 

@@ -68,8 +68,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
     target = dtype_argument(dtype if dtype is not None else F64 if kind is float else I64 if kind is int else kind)
     if isinstance(operand, TracedArray):
         return FUNCTIONS[np.copy](FUNCTIONS[np.broadcast_to](FUNCTIONS["astype"](operand, target), as_shape(shape)))
-    if target.kind in "iu" and kind_of(operand) is float:
-        operand = int(operand)
+    if target.kind in "iu" and kind is float:
+        operand = np.float64(operand)       # is truncated, where a Python number has to fit
     return wrap(to_value(operand, target, as_shape(shape)), scalar=False)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
+from adjit.ir.errors import ArgumentError, IndexingError, IntegerOverflowError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
@@ -94,7 +94,8 @@ def _integer_key(entries: list[Any]) -> object:
 
 def _fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None) -> Value:
     """`new` as a value of the dtype of `target` and of `shape` (that of `target`)."""
-    operand = as_operand(new)
+    numbers = isinstance(new, (list, tuple)) and not contains_traced(new)
+    operand = as_operand(_assigned(new, target.dtype) if numbers or type(new) is float else new)
     shape = target.shape if shape is None else shape
     have = shape_of(operand)
     while len(have) > len(shape) and have[0] == 1:      # NumPy drops leading axes of size 1 here
@@ -104,9 +105,18 @@ def _fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None)
         raise ShapeError(f"an array of shape {shape_of(operand)} cannot be assigned to elements of shape {shape}", find_user_location())
     if isinstance(operand, TracedArray):
         return lowering.broadcast(lowering.convert(lowering.reshape(operand.value, have), target.dtype), shape)
-    if isinstance(operand, float) and not isinstance(operand, np.generic) and target.dtype.kind in "iu":
-        operand = int(operand)                          # assignment truncates
     return to_value(operand, target.dtype, shape)
+
+
+def _assigned(numbers: Any, dtype: np.dtype) -> Any:
+    """Python numbers as an array of `dtype` takes them: floats are truncated, integers have to fit."""
+    try:
+        converted = np.asarray(numbers, dtype)
+    except OverflowError as error:
+        raise IntegerOverflowError(str(error), find_user_location(), hint="convert the array with .astype to a wider dtype first") from None
+    except ValueError as error:
+        raise ArgumentError(str(error), find_user_location()) from None
+    return converted if converted.ndim else converted[()]
 
 
 def _set_masked(x: TracedArray, mask: TracedArray, new: Any) -> None:

@@ -301,7 +301,7 @@ FUNCTIONS[np.multiply, "accumulate"] = _accumulate_method(cumprod)
 
 def _outer_method(ufunc: np.ufunc) -> Callable[..., Any]:
     def call(a: Any, b: Any, **kwargs: Any) -> Any:
-        first, second = as_traced(a), as_traced(b)
+        first, second = (wrap(x.value) if x.weak else x for x in (as_traced(a), as_traced(b)))     # arrays: no number is weak here
         return FUNCTIONS[ufunc](first[(..., *(None,) * second.ndim)], second, **kwargs)
 
     call.__name__ = ufunc.__name__

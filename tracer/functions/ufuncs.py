@@ -279,7 +279,7 @@ def modf(x: Any) -> tuple[Any, Any]:
 
 @implements(np.where)
 def where(condition: Any, *choices: Any) -> TracedArray:
-    """As `numpy.where` with three arguments; the one not chosen gets cotangent 0."""
+    """As `numpy.where` with three arguments; the one not chosen gets cotangent 0. Python integers wrap around."""
     if len(choices) != 2:
         raise UnsupportedError("np.where(condition) alone has a shape that depends on values", find_user_location(),
                                hint="give both choices: np.where(condition, a, b)")
@@ -287,7 +287,8 @@ def where(condition: Any, *choices: Any) -> TracedArray:
     dtype = common_dtype(operands)
     mask = as_traced(condition)
     shape = broadcast_shapes("where", mask, *operands)
-    chosen = ops.select(broadcast(convert(mask.value, BOOL), shape), *(to_value(x, dtype, shape) for x in operands))
+    wrapping = (np.asarray(x)[()] if type(x) is int else x for x in operands)
+    chosen = ops.select(broadcast(convert(mask.value, BOOL), shape), *(to_value(x, dtype, shape) for x in wrapping))
     return wrap(chosen, scalar=False)
 
 
