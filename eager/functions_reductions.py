@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from adjit.eager.functions_elementwise import floating
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions import composites
+from adjit.tracer.functions.reductions import root
 
 Array = Any
 Dim = int | Sequence[int] | None
@@ -58,13 +58,7 @@ def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
 
 def std(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
     """The square root of `var`; its derivative is 0 where that is 0."""
-    return _root(var(x, dim, unbiased, keepdim, correction=correction))
-
-
-def _root(x: Array) -> Array:
-    """The square root, with derivative 0 at 0 in place of infinity."""
-    zero = x == 0
-    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x)))
+    return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
 def amax(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
@@ -153,19 +147,8 @@ def norm(x: Array, p: float | str | None = "fro", dim: Dim = None, keepdim: bool
     `p` infinity is the largest magnitude, minus infinity the smallest, 0 counts what is not 0. The derivative at 0 is 0.
     """
     x = floating(x, "norm")
-    if p in ("fro", None, 2):
-        return _root(sum(np.square(x), dim, keepdim))
+    if p in ("fro", None):
+        p = 2
     if not isinstance(p, (int, float)):
         raise ValueError(f"norm: p is a number or 'fro', got {p!r}")
-    if p == 0:
-        return sum((x != 0).astype(x.dtype), dim, keepdim)
-    magnitude = np.abs(x)
-    if p == math.inf:
-        return amax(magnitude, dim, keepdim)
-    if p == -math.inf:
-        return amin(magnitude, dim, keepdim)
-    if p == 1:
-        return sum(magnitude, dim, keepdim)
-    total = sum(np.power(magnitude, float(p)), dim, keepdim)
-    zero = total == 0
-    return np.where(zero, 0.0, np.power(np.where(zero, 1.0, total), 1.0 / p))
+    return composites.vector_norm(x, p, _axes(dim), keepdim)

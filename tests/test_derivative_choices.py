@@ -53,6 +53,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[list[float], ...], list[list[fl
     "i1e": (aj.special.i1e, ([0.0],), [[0.5]]),
     "erfinv": (aj.special.erfinv, ([-1.0, 1.0],), [[np.inf, np.inf]]),
     "gammaln at 0": (aj.special.gammaln, ([0.0, -0.0],), [[-np.inf, np.inf]]),
+    "norm of half": (lambda x: np.linalg.norm(x, 0.5), ([0.0, 4.0],), [[0.0, 1.0]]),
     "prod": (np.prod, ([0.0, 3.0, 2.0],), [[6.0, 0.0, 0.0]]),
     "prod of two zeros": (np.prod, ([0.0, 3.0, 0.0],), [[0.0, 0.0, 0.0]]),
     "cumprod": (np.cumprod, ([2.0, 0.0, 3.0],), [[1.0, 8.0, 0.0]]),
@@ -67,3 +68,53 @@ def test_choice(name: str) -> None:
     arrays = tuple(map(np.array, arguments))
     gradients = aj.grad(lambda *xs: np.sum(function(*xs)), argnums=tuple(range(len(arrays))))(*arrays)
     assert [gradient.tolist() for gradient in gradients] == expected
+
+
+NORMS: dict[str, Callable[..., Any]] = {f"norm {ord}": lambda x, ord=ord: np.linalg.norm(x, ord)
+                                        for ord in (None, 0, 0.5, 1, 1.5, 2, 3, 3.5, -1, -2.5, math.inf, -math.inf)}
+NORMS |= {f"norm {ord} along an axis": lambda x, ord=ord: np.linalg.norm(x[None], ord, 1, True) for ord in (None, 1, 3.5, math.inf)}
+NORMS |= {f"norm {ord} of a matrix": lambda x, ord=ord: np.linalg.norm(np.stack([x, x]), ord) for ord in ("fro", 1, -1, math.inf)}
+DEVIATIONS: dict[str, Callable[..., Any]] = {
+    "std": np.std, "ddof": lambda x: np.std(x, ddof=1), "keepdims": lambda x: np.std(x[None], axis=1, keepdims=True),
+    "x.std": lambda x: x.std(), "where": lambda x: np.std(x, where=np.array([True, False, True])),
+    "var": np.var, "var ddof": lambda x: np.var(x, ddof=1),
+}
+
+
+@pytest.mark.parametrize("name", NORMS | DEVIATIONS)
+def test_norms_and_deviations_of_0_have_derivatives_of_0(name: str) -> None:
+    function = (NORMS | DEVIATIONS)[name]
+    x = np.full(3, 2.0 if name in DEVIATIONS else 0.0)
+
+    def total(x):
+        return np.sum(function(x))
+
+    with np.errstate(divide="ignore"):
+        assert aj.compile(total)(x) == total(x) == 0.0
+    assert aj.grad(total)(x).tolist() == [0.0, 0.0, 0.0]
+    tensor = aj.tensor(x, requires_grad=True)
+    np.sum(function(tensor)).backward()
+    assert tensor.grad.tolist() == [0.0, 0.0, 0.0]
+    second = aj.hessian(total)(x)
+    if "var" in name:
+        assert np.isfinite(second).all()
+        assert np.any(second != 0.0)
+    else:
+        assert second.tolist() == np.zeros((3, 3)).tolist()
+
+
+@pytest.mark.parametrize("p", [0.5, 1.5, 3.5, math.inf])
+def test_the_norm_of_a_tensor_has_them_too(p: float) -> None:
+    for zero in ([0.0, 0.0], [0.0, 3.0]):
+        tensor = aj.tensor(zero, requires_grad=True)
+        tensor.norm(p).backward()
+        assert tensor.grad.tolist() == pytest.approx([0.0, 1.0 if zero[1] else 0.0], rel=1e-6)
+    tensor = aj.tensor([2.0, 2.0], requires_grad=True)
+    tensor.std().backward()
+    assert tensor.grad.tolist() == [0.0, 0.0]
+
+
+def test_the_norm_of_nothing_is_that_of_numpy() -> None:
+    for ord in (None, 1, 3.5):
+        assert aj.compile(lambda x, ord=ord: np.linalg.norm(x, ord))(np.zeros(0)) == 0.0
+    assert aj.compile(lambda x: np.linalg.norm(x, np.inf))(np.zeros(0)) == 0.0

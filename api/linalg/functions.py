@@ -15,6 +15,7 @@ from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.box import find_box
 from adjit.tracer.entry import entry_point
+from adjit.tracer.functions.composites import vector_norm
 from adjit.tracer.functions.creation import eye
 from adjit.tracer.functions.shapes import normalize_axes
 from adjit.tracer.registry import FUNCTIONS, Function
@@ -166,7 +167,7 @@ def matrix_power(a: Any, n: int) -> Any:
 @_stands_for(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """As `numpy.linalg.norm`, but for the norms of matrices that are made of singular values (`ord` 2, -2 and "nuc"), which raise
-    `UnsupportedError`. The derivative where a Euclidean norm is 0 is 0.
+    `UnsupportedError`. The derivative where a norm is 0 is 0.
 
     >>> import numpy as np
     >>> float(norm(np.array([3.0, 4.0])))
@@ -177,10 +178,12 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if axis is None and ord is not None and x.ndim not in (1, 2):
         raise ShapeError(f"norm: an array of shape {x.shape} with ord={ord!r} is neither a vector nor a matrix", find_user_location(),
                          hint="give axis=: one axis for vectors, two for matrices")
-    if ord is None or (len(axes) == 1 and ord == 2) or (len(axes) == 2 and ord in ("fro", "f")):
-        return _euclidean(x, axes, keepdims)
+    if ord is None or (len(axes) == 2 and ord in ("fro", "f")):
+        return vector_norm(x, 2, axes, keepdims)
     if len(axes) == 1:
-        return _vector_norm(x, ord, axes, keepdims)
+        if not isinstance(ord, (int, float)):
+            raise ValueError(f"norm: ord={ord!r} is no norm of a vector")
+        return vector_norm(x, ord, axes, keepdims)
     if len(axes) == 2 and ord in (1, -1, math.inf, -math.inf):
         sums, largest = axes if abs(ord) == 1 else axes[::-1]
         result = (np.max if ord > 0 else np.min)(np.sum(np.abs(x), axis=sums, keepdims=True), axis=largest, keepdims=True)
@@ -189,23 +192,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         raise UnsupportedError(f"norm: ord={ord!r} of a matrix, which takes singular values", find_user_location(),
                                hint="ord=None, 'fro', 1, -1, np.inf and -np.inf are supported")
     raise ValueError(f"norm: ord={ord!r} is no norm of {'a vector' if len(axes) == 1 else 'a matrix'}")
-
-
-def _euclidean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    squares = np.sum(np.square(x), axis=axes, keepdims=keepdims)
-    return np.where(squares == 0.0, 0.0, np.sqrt(np.where(squares == 0.0, 1.0, squares)))[()]      # a scalar, as in NumPy
-
-
-def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    if not isinstance(ord, (int, float)):
-        raise ValueError(f"norm: ord={ord!r} is no norm of a vector")
-    if ord == 0:
-        return np.sum((x != 0.0).astype(x.dtype), axis=axes, keepdims=keepdims)
-    if math.isinf(ord):
-        return (np.max if ord > 0 else np.min)(np.abs(x), axis=axes, keepdims=keepdims)
-    if ord == 1:
-        return np.sum(np.abs(x), axis=axes, keepdims=keepdims)
-    return np.power(np.sum(np.power(np.abs(x), ord), axis=axes, keepdims=keepdims), 1.0 / ord)
 
 
 def _floating(x: Any) -> TracedArray:

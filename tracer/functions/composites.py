@@ -1,4 +1,4 @@
-"""Functions that are made of several others: the softmax family, closeness, clean-up of NaN."""
+"""Functions that are made of several others: the softmax family, norms, closeness, clean-up of NaN."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import entry_point, implements
 from adjit.tracer.functions import reductions
+from adjit.tracer.functions.reductions import root
 from adjit.tracer.functions.shapes import normalize_axes
 from adjit.tracer.functions.ufuncs import where
 from adjit.tracer.promotion import as_operand, common_dtype
@@ -104,6 +105,29 @@ def erf(x: Any) -> TracedArray:
     0.0
     """
     return wrap(ops.erf(floating(x).value))
+
+
+def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
+    """The norm of order `ord` of the elements over `axis` as one vector. The derivative of a norm that is 0 is 0, and so is that in an
+    element that is 0 where `ord` is below 2: on both sides of it the norm is the same."""
+    if ord == 2:
+        return root(_sum(FUNCTIONS[np.square](x), axis=axis, keepdims=keepdims))
+    if ord == 0:
+        return _sum(FUNCTIONS["astype"](FUNCTIONS[np.not_equal](x, 0.0), x.dtype), axis=axis, keepdims=keepdims)
+    magnitude = FUNCTIONS[np.absolute](x)
+    if ord == math.inf:
+        return _max(magnitude, axis=axis, keepdims=keepdims, **({} if x.size else {"initial": 0.0}))
+    if ord == -math.inf:
+        return reductions.min(magnitude, axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return _sum(magnitude, axis=axis, keepdims=keepdims)
+    if 0 < ord < 2:
+        zero = FUNCTIONS[np.equal](magnitude, 0.0)
+        powers = where(zero, 0.0, FUNCTIONS[np.power](where(zero, 1.0, magnitude), ord))
+    else:
+        powers = FUNCTIONS[np.power](magnitude, ord)
+    total = _sum(powers, axis=axis, keepdims=keepdims)
+    return root(total, ord) if ord > 0 else FUNCTIONS[np.power](total, 1.0 / ord)
 
 
 @implements(np.isclose)

@@ -155,9 +155,16 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any 
 @implements(np.std)
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True,
         mean: Any = _no_value, correction: Any = _no_value) -> Any:
-    """As `numpy.std`."""
+    """As `numpy.std`. The derivative where it is 0 is 0."""
     variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
-    return store(FUNCTIONS[np.sqrt](variance), out, name="std")
+    return store(root(variance), out, name="std")
+
+
+def root(x: TracedArray, degree: float = 2.0) -> TracedArray:
+    """The root of numbers that are not negative; where they are 0 its derivatives are 0, in place of infinite."""
+    zero = FUNCTIONS[np.equal](x, 0.0)
+    inner = where(zero, 1.0, x)
+    return wrap(where(zero, 0.0, FUNCTIONS[np.sqrt](inner) if degree == 2 else FUNCTIONS[np.power](inner, 1.0 / degree)).value)
 
 
 @implements(np.average)
