@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, check_dtype
+from adjit.ir.types import BOOL, check_dtype, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
@@ -29,7 +29,7 @@ Term = tuple[Value, str]        # a tensor and the label of each of its axes
 
 @implements(np.einsum)
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: Casting = "safe", optimize: Any = False) -> Any:
-    """As `numpy.einsum`."""
+    """As `numpy.einsum`; three operands and more are contracted in pairs, as with its `optimize=True`."""
     inputs, output, arrays = _parse(operands)
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(x.dtype for x in arrays)))
     sizes = _sizes(inputs, arrays)
@@ -41,6 +41,9 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
         chosen = [terms[i] for i in pair]
         terms = [term for i, term in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
+        if len(chosen) == len(arrays) == 2 and is_float(target):
+            terms.append(_two(*chosen, needed, sizes))
+            continue
         result = _sum_out(chosen[0], needed.union(*(labels for _, labels in chosen[1:])))
         for position, other in enumerate(chosen[1:], start=2):
             later = needed.union(*(labels for _, labels in chosen[position:]))
@@ -133,12 +136,34 @@ def _widen(term: Term, sizes: dict[str, int]) -> Term:
 
 
 def _sum_out(term: Term, needed: set[str]) -> Term:
+    return _reduced(ops.reduce_or if term[0].type.dtype == BOOL else ops.reduce_sum, term, needed)
+
+
+def _reduced(reduce: Callable[..., Value], term: Term, needed: set[str]) -> Term:
     value, labels = term
     axes = tuple(axis for axis, label in enumerate(labels) if label not in needed)
-    if axes:
-        reduce = ops.reduce_or if value.type.dtype == BOOL else ops.reduce_sum
-        value = reduce(value, axes=axes)
-    return value, "".join(label for label in labels if label in needed)
+    return reduce(value, axes=axes) if axes else value, "".join(label for label in labels if label in needed)
+
+
+def _two(a: Term, b: Term, needed: set[str], sizes: dict[str, int]) -> Term:
+    """As `_pair`, for all operands there are: NaN where NumPy, which sums the products of all elements, has inf - inf or 0 * inf. Where a
+    label of one operand alone is summed first, inf stays inf; it meets numbers of both signs, or 0, in what was summed of the other."""
+    value, labels = _pair(a, b, needed, sizes)
+    kind = value.type.dtype
+    for one, other in ((a, b), (b, a)):
+        own = needed | set(other[1])
+        if set(one[1]) <= own:
+            continue
+        zero = ops.full_like(one[0], 0.0)
+        one_sign = [_reduced(ops.reduce_and, (sign(one[0], zero), one[1]), own)[0] for sign in (ops.greater, ops.less)]
+        mixed = ops.logical_not(ops.logical_or(*one_sign)), "".join(label for label in one[1] if label in own)
+        infinite = _reduced(ops.reduce_or, (ops.isinf(other[0]), other[1]), needed | set(one[1]))
+        flags = [(lowering.convert(flag, kind), names) for flag, names in (mixed, infinite)]
+        within = set(mixed[1]) <= set(infinite[1])      # then no product of matrices is needed
+        count, names = _sum_out(_pair(*flags, needed.union(infinite[1]) if within else needed, sizes), needed)
+        meets = ops.greater(lowering.transpose(count, [names.index(label) for label in labels]), ops.full_like(value, 0.0))
+        value = ops.multiply(value, ops.select(meets, ops.full_like(value, math.nan), ops.full_like(value, 1.0)))
+    return value, labels
 
 
 def _pair(a: Term, b: Term, needed: set[str], sizes: dict[str, int]) -> Term:
