@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import BACKENDS
 
 import adjit as aj
 from adjit.ir.errors import ShapeError, UnsupportedError
@@ -111,6 +112,41 @@ def test_singular_and_not_positive_definite():
     assert np.isnan(interpreted(np.linalg.cholesky)(-np.eye(2))).any()
     with pytest.raises(np.linalg.LinAlgError):
         aj.linalg.inv(np.zeros((2, 2)))     # of plain arrays: NumPy's
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_infinities_and_nans_are_not_lost(backend):
+    """NaN or an infinity wherever NumPy has one, or raises an error; of one infinity or NaN the very one, for nine matrices in ten."""
+    random = np.random.default_rng(3)
+
+    def everything(a):
+        sign, logarithm = np.linalg.slogdet(a)
+        sign = np.where(np.isnan(logarithm), np.nan, sign)
+        return np.linalg.det(a), np.linalg.inv(a), np.linalg.solve(a, np.ones(a.shape[-1])), sign, logarithm
+
+    compiled, same, count = aj.compile(everything, backend=backend), 0, 0
+    for size in (1, 2, 3):
+        for trial in range(60):
+            a = random.normal(size=(size, size))
+            a[tuple(random.integers(0, size, 2))] = (np.inf, -np.inf, np.nan)[trial % 3]
+            with np.errstate(all="ignore"):
+                try:
+                    expected = everything(a)
+                except np.linalg.LinAlgError:
+                    assert not np.isfinite(compiled(a)[1]).all()
+                    continue
+            for found, want in zip(compiled(a), expected, strict=True):
+                assert not np.any(np.isfinite(found) & ~np.isfinite(want))
+                same += np.allclose(found, want, equal_nan=True, rtol=1e-9)
+                count += 1
+    assert same > 0.9 * count
+
+
+def test_huge_matrices_have_determinants():
+    a = np.diag([1e308, 1e308, 1e-308, 1e-308])
+    a[0, 1] = 1e308
+    assert interpreted(np.linalg.slogdet)(a) == pytest.approx(np.linalg.slogdet(a))
+    assert interpreted(np.linalg.det)(np.array([[np.inf]])) == np.inf
 
 
 NORMS = [(None, None), (None, 1), (None, (0, 2)), (1, 1), (2, 2), (np.inf, 0), (-np.inf, 0), (0, 1), (3, 1), (0.5, 1),

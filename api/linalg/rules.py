@@ -140,8 +140,9 @@ _det.defvjp(_det_forward, _det_backward)
 
 
 def _without_derivative(a: Any) -> Any:
-    """0, with the derivative NaN: beyond the orders for which rules are used, functions of constant factors must not seem constant."""
-    return np.sqrt(0.0 * np.sum(a, axis=(-2, -1)))
+    """0, with the derivative NaN: beyond the orders for which rules are used, functions of constant factors must not seem constant. Also
+    of matrices with infinities or NaN, and of those whose sum would be infinite."""
+    return np.sqrt(np.sum(0.0 * np.where(np.isfinite(a), a, 0.0), axis=(-2, -1)))
 
 
 def _sign(lower: Any, upper: Any, order: Any) -> Any:
