@@ -8,7 +8,8 @@ are traced from the start, so that they can be filled with traced values:
     >>> float(anp.sum(np.arange(3.0)))
     3.0
 
-`logsumexp`, `softmax`, `log_softmax`, `erf` and `sigmoid` are here too, although NumPy lacks them.
+`logsumexp`, `softmax`, `log_softmax`, `erf` and `sigmoid` are here too, although NumPy lacks them; the first three as in SciPy, over all
+elements unless `axis` is given.
 """
 
 from __future__ import annotations

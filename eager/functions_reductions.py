@@ -126,7 +126,7 @@ def cumprod(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
 
 def logsumexp(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
     """`log(sum(exp(x)))` over `dim`, without overflow."""
-    return composites.logsumexp(as_traced(x), _axes(dim), keepdim)
+    return composites.logsumexp(as_traced(x), _axes(dim), keepdims=keepdim)
 
 
 def softmax(x: Array, dim: int = -1, dtype: Any = None) -> Array:

@@ -170,6 +170,56 @@ def test_integers_and_python_numbers() -> None:
     assert aj.special.multigammaln(4.0, 3) == pytest.approx(scipy.special.multigammaln(4.0, 3))
 
 
+MATRIX = np.array([[0.5, -1.0, 2.0], [1000.0, 1.0, 0.0]])
+FACTORS = {"none": None, "number": 2.5, "negative": -1.0, "array": np.array([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0]]),
+           "row": np.array([2.0, 0.0, 1.0]), "column": np.array([[1], [3]]), "larger": np.arange(12.0).reshape(2, 2, 3)}
+
+
+@pytest.mark.parametrize("return_sign", [False, True])
+@pytest.mark.parametrize("name", FACTORS)
+def test_logsumexp_has_the_arguments_of_scipy(name: str, return_sign: bool) -> None:
+    for axis in (None, 0, -1):
+        for keepdims in (False, True):
+            arguments = (axis, FACTORS[name], keepdims, return_sign)
+            with np.errstate(all="ignore"):
+                expected = scipy.special.logsumexp(MATRIX, *arguments)
+            for found in (aj.special.logsumexp(MATRIX, *arguments), run_traced(lambda x, a=arguments: aj.special.logsumexp(x, *a), MATRIX)):
+                pairs = zip(found, expected, strict=True) if return_sign else [(found, expected)]
+                for result, want in pairs:
+                    assert np.shape(result) == np.shape(want)
+                    np.testing.assert_allclose(result, want, rtol=1e-13)
+
+
+def test_factors_of_logsumexp_at_the_edges() -> None:
+    """The factor 0 hides what it belongs to, and still has a derivative; sums of 0 and below."""
+    x, b = np.array([np.inf, 1e6, np.nan, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 1.0, 2.0])
+    assert aj.special.logsumexp(x, b=b) == pytest.approx(scipy.special.logsumexp(x, b=b))
+    of_x = aj.grad(lambda x: aj.special.logsumexp(x, b=b))(x)
+    np.testing.assert_allclose(of_x, [0.0, 0.0, 0.0, *(b[3:] * np.exp(x[3:]) / np.sum(b[3:] * np.exp(x[3:])))])
+    of_b = aj.grad(lambda b: aj.special.logsumexp(np.array([1.0, 2.0, 3.0]), b=b))(np.array([0.0, 1.0, 2.0]))
+    np.testing.assert_allclose(of_b, np.exp([1.0, 2.0, 3.0]) / (np.exp(2.0) + 2 * np.exp(3.0)))
+    for a, b in (([1.0, 1.0], [1.0, -1.0]), ([1.0, 2.0], [1.0, -1.0]), ([-np.inf, -np.inf], [1.0, 2.0]), ([np.inf, 1.0], [-1.0, 1.0])):
+        a, b = np.array(a), np.array(b)
+        with np.errstate(all="ignore"):
+            np.testing.assert_equal(aj.special.logsumexp(a, b=b), scipy.special.logsumexp(a, b=b).round(15))
+            np.testing.assert_allclose(aj.special.logsumexp(a, b=b, return_sign=True), scipy.special.logsumexp(a, b=b, return_sign=True))
+    with pytest.raises(ValueError, match="logsumexp"):
+        aj.special.logsumexp(MATRIX, b=np.ones(2))
+    assert aj.special.logsumexp(np.float32([1, 2]), b=np.float32([1, 2])).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_is_over_all_elements_as_in_scipy(name: str) -> None:
+    ours, theirs = getattr(aj.special, name), getattr(scipy.special, name)
+    for axis in ((), (None,), (0,), (-1,), ((0, 1),)):
+        np.testing.assert_allclose(ours(MATRIX, *axis), theirs(MATRIX, *axis), rtol=1e-13)
+        np.testing.assert_allclose(aj.compile(lambda x, axis=axis: ours(x, *axis))(MATRIX), theirs(MATRIX, *axis), rtol=1e-13)
+    assert getattr(aj.numpy, name) is ours
+    rows = getattr(aj.nn.functional, name)(MATRIX)      # PyTorch's own
+    np.testing.assert_allclose(rows, theirs(MATRIX, -1), rtol=1e-13)
+    np.testing.assert_allclose(getattr(aj.tensor(MATRIX), name)(-1).numpy(), rows, rtol=1e-13)
+
+
 def test_tensors_know_them() -> None:
     x = aj.tensor([0.5, 2.5], requires_grad=True)
     y = x.lgamma()

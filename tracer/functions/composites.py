@@ -15,8 +15,8 @@ from adjit.tracer.entry import entry_point, implements
 from adjit.tracer.functions import reductions
 from adjit.tracer.functions.reductions import root
 from adjit.tracer.functions.shapes import normalize_axes
-from adjit.tracer.functions.ufuncs import where
-from adjit.tracer.promotion import as_operand, common_dtype
+from adjit.tracer.functions.ufuncs import broadcast_shapes, where
+from adjit.tracer.promotion import as_operand, common_dtype, to_value
 from adjit.tracer.registry import FUNCTIONS
 
 _exp, _log, _sum, _max = FUNCTIONS[np.exp], FUNCTIONS[np.log], reductions.sum, reductions.max
@@ -43,25 +43,43 @@ def _highest(x: TracedArray, axis: Any) -> TracedArray:
 
 
 @entry_point
-def logsumexp(a: Any, axis: Any = None, keepdims: bool = False) -> TracedArray:
-    """log(sum(exp(a))) over `axis`, without overflow: -inf where all elements are -inf, with gradient 0 there.
+def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
+    """log(sum(b * exp(a))) over `axis`, without overflow: -inf where all elements are -inf, with gradient 0 there.
+
+    `a` and the factors `b` are broadcast; what has the factor 0 adds nothing, even if it is infinite or NaN. A sum below 0 gives NaN; with
+    `return_sign` the logarithm of its magnitude, and its sign as a second result. Raises `ShapeError` where `b` does not fit.
 
     >>> import numpy as np
     >>> float(logsumexp(np.array([1000.0, 1000.0])).round(4))
     1000.6931
+    >>> [float(part.round(4)) for part in logsumexp(np.array([1.0, 2.0]), b=np.array([1.0, -1.0]), return_sign=True)]
+    [1.5413, -1.0]
     """
     x = floating(a)
-    highest = _highest(x, axis)
-    total = _sum(_exp(x - highest), axis=axis, keepdims=True)
-    empty = wrap(ops.equal(total.value, ops.full_like(total.value, 0.0)))
+    if b is None:
+        highest = _highest(x, axis)
+        terms = _exp(x - highest)
+    else:
+        scale = as_operand(b)
+        dtype, shape = common_dtype((x, scale)), broadcast_shapes("logsumexp", x, scale)
+        x, factor = wrap(to_value(x, dtype, shape)), to_value(scale, dtype, shape)
+        highest = _highest(where(FUNCTIONS[np.equal](wrap(factor), 0.0), -math.inf, x), axis)
+        terms = wrap(ops.strong_multiply(factor, _exp(x - highest).value))
+    total = _sum(terms, axis=axis, keepdims=True)
+    magnitude = FUNCTIONS[np.absolute](total) if return_sign else total
+    empty = wrap(ops.equal(magnitude.value, ops.full_like(magnitude.value, 0.0)))
     # The logarithm of 0 would have an infinite derivative: it is taken of 1 there, and its result is not used.
-    result = where(empty, -math.inf, _log(where(empty, 1.0, total)) + highest)
-    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=normalize_axes(axis, x.ndim))[()]     # a scalar, as SciPy's
+    result = where(empty, -math.inf, _log(where(empty, 1.0, magnitude)) + highest)
+
+    def reduced(x: TracedArray) -> Any:
+        return x if keepdims else FUNCTIONS[np.squeeze](x, axis=normalize_axes(axis, x.ndim))[()]       # a scalar, as SciPy's
+
+    return (reduced(result), reduced(FUNCTIONS[np.sign](total))) if return_sign else reduced(result)
 
 
 @entry_point
-def softmax(x: Any, axis: Any = -1) -> TracedArray:
-    """exp(x) / sum(exp(x)) over `axis`, without overflow.
+def softmax(x: Any, axis: Any = None) -> TracedArray:
+    """exp(x) / sum(exp(x)) over `axis`, without overflow; by default over all elements, as in SciPy.
 
     >>> import numpy as np
     >>> softmax(np.array([0.0, 0.0]))
@@ -73,8 +91,8 @@ def softmax(x: Any, axis: Any = -1) -> TracedArray:
 
 
 @entry_point
-def log_softmax(x: Any, axis: Any = -1) -> TracedArray:
-    """log(softmax(x)) over `axis`, without overflow or loss of precision.
+def log_softmax(x: Any, axis: Any = None) -> TracedArray:
+    """log(softmax(x)) over `axis`, without overflow or loss of precision; by default over all elements, as in SciPy.
 
     >>> import numpy as np
     >>> log_softmax(np.array([0.0, 1000.0]))
