@@ -19,6 +19,7 @@ from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.tracer.array import TracedArray, contiguous_strides
 from adjit.tracer.functions import creation
 from adjit.tracer.inputs import check_array
+from adjit.tracer.methods import array_namespace
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
@@ -35,6 +36,7 @@ def install() -> None:
         "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
         "__bool__": _bool, "__float__": _float, "__int__": _int, "__index__": _index, "__len__": _len, "__iter__": _iter,
         "__format__": _format, "__array_ufunc__": TracedArray.__array_ufunc__, "__array_function__": _array_function,
+        "__array_namespace__": array_namespace,
         "dim": _dim, "ndimension": _dim, "size": _size, "numel": _numel, "nelement": _numel, "element_size": _element_size,
         "is_contiguous": _is_contiguous,
         "stride": _stride, "data_ptr": _data_ptr, "is_floating_point": _is_floating_point, "new_tensor": _new_tensor, "new_zeros": _new(0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -241,3 +242,32 @@ def test_all_names_are_there() -> None:
 def test_loaded_on_demand() -> None:
     code = "import sys, adjit; assert 'adjit.special' not in sys.modules; adjit.special.erf(0.5); assert 'scipy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+ARRAY_API = """
+import numpy as np, scipy.special, adjit as aj
+x, rate = np.array([0.5, 2.5]), np.array([1.5, 3.0])
+assert type(scipy.special.gammaln).__name__ == "function"       # SciPy's dispatch is on
+for name in ("gammaln", "expit", "erf", "ndtr", "log_ndtr", "logit", "psi", "i0e", "entr"):
+    function = getattr(scipy.special, name)
+    plain = np.array([0.25, 0.5])
+    np.testing.assert_allclose(aj.compile(lambda x: function(x))(plain), function(plain), rtol=1e-12)
+assert aj.compile(lambda x: scipy.special.gammaln(x))(0.5).shape == ()
+np.testing.assert_allclose(aj.compile(lambda x: scipy.special.xlogy(rate, x))(x), rate * np.log(x))     # beside a plain array
+np.testing.assert_allclose(aj.grad(lambda x: np.sum(scipy.special.xlogy(2.0, x)))(x), 2.0 / x)
+tensor = aj.tensor(x, requires_grad=True)
+scipy.special.xlogy(rate, tensor).sum().backward()
+np.testing.assert_allclose(tensor.grad.numpy(), rate / x)
+assert x.__array_namespace__() is np
+try:
+    aj.compile(lambda x: scipy.special.stdtrit(x, x))(x)
+except aj.errors.AdjitError as error:
+    assert "stdtrit" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_scipy_dispatches_to_them() -> None:
+    """With SCIPY_ARRAY_API=1 scipy.special holds functions that ask arrays for their namespace, in place of ufuncs."""
+    subprocess.run([sys.executable, "-c", ARRAY_API], check=True, env={**os.environ, "SCIPY_ARRAY_API": "1"})

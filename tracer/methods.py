@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -114,6 +116,13 @@ def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
     return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
 
 
+def array_namespace(self: Any, /, *, api_version: str | None = None) -> ModuleType:
+    """NumPy's: its functions have rules. SciPy asks for it with SCIPY_ARRAY_API=1; a library that has a wrapper around NumPy of its own
+    (array_api_compat) gets that, so that it finds one namespace for traced arrays and plain ones."""
+    library, asked, _ = sys._getframe(1).f_globals.get("__name__", "").partition("array_api_compat.")
+    return sys.modules.get(f"{library}array_api_compat.numpy", np) if asked else np
+
+
 def _deepcopy(self: TracedArray, memo: Any = None) -> TracedArray:
     return _copy(self, "K")
 
@@ -123,7 +132,7 @@ def install() -> None:
     members: dict[str, Callable[..., Any]] = {
         "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
         "sort": _sort, "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__copy__": _deepcopy,
-        "__deepcopy__": _deepcopy,
+        "__deepcopy__": _deepcopy, "__array_namespace__": array_namespace,
     }
     for name, ufunc in _BINARY.items():
         members |= {f"__{name}__": _binary(ufunc), f"__r{name}__": _reflected(ufunc), f"__i{name}__": _in_place(ufunc)}
