@@ -22,7 +22,7 @@ _COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equ
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 _METHODS = {
     "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin, "argsort": np.argsort, "clip": np.clip,
-    "conj": np.conjugate, "conjugate": np.conjugate, "cumprod": np.cumprod, "cumsum": np.cumsum, "diagonal": np.diagonal,
+    "cumprod": np.cumprod, "cumsum": np.cumsum, "diagonal": np.diagonal,
     "dot": np.dot, "max": np.max, "mean": np.mean, "min": np.min, "nonzero": np.nonzero, "prod": np.prod, "ravel": np.ravel,
     "repeat": np.repeat, "round": np.round, "searchsorted": np.searchsorted, "squeeze": np.squeeze, "std": np.std,
     "sum": np.sum, "swapaxes": np.swapaxes, "take": np.take, "trace": np.trace, "var": np.var,
@@ -91,6 +91,11 @@ def _copy(self: TracedArray, order: str = "C") -> TracedArray:
     return wrap(self.value) if self.immutable else FUNCTIONS[np.copy](self, order)
 
 
+def _conjugate(self: TracedArray, out: Any = None) -> Any:
+    """The array itself, as in NumPy: all numbers are real."""
+    return self if out is None else FUNCTIONS[np.conjugate](self, out=out)
+
+
 def _flatten(self: TracedArray, order: str = "C") -> TracedArray:
     return FUNCTIONS[np.copy](FUNCTIONS[np.ravel](self, order), "C")
 
@@ -131,7 +136,7 @@ def install() -> None:
     """Give `TracedArray` its operators and methods."""
     members: dict[str, Callable[..., Any]] = {
         "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
-        "sort": _sort, "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__copy__": _deepcopy,
+        "sort": _sort, "conj": _conjugate, "conjugate": _conjugate, "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__copy__": _deepcopy,
         "__deepcopy__": _deepcopy, "__array_namespace__": array_namespace,
     }
     for name, ufunc in _BINARY.items():

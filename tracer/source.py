@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from functools import lru_cache
@@ -33,6 +34,14 @@ def is_called_by(library: str) -> bool:
             return False
         frame = frame.f_back        # type: ignore[assignment]
     return False
+
+
+def is_within_call(name: str) -> bool:
+    """Whether the user's line is calling a function of this name that has no frame of its own: one written in C."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back        # type: ignore[assignment]
+    return frame is not None and name in frame.f_code.co_names and "CALL" in dis.opname[frame.f_code.co_code[frame.f_lasti]]
 
 
 @lru_cache(maxsize=4096)

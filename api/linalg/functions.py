@@ -161,7 +161,7 @@ def matrix_power(a: Any, n: int) -> Any:
         if n % 2:
             power = base if power is None else power @ base
         base, n = base @ base if n > 1 else base, n // 2
-    return np.broadcast_to(eye(base.shape[-1], dtype=base.dtype), base.shape) if power is None else power
+    return np.copy(np.broadcast_to(eye(base.shape[-1], dtype=base.dtype), base.shape)) if power is None else power
 
 
 @_stands_for(np.linalg.norm)

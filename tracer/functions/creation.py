@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import ArgumentError
 from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
@@ -16,6 +17,7 @@ from adjit.tracer.entry import entry_point, implements
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.source import find_user_location
 
 
 def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray:
@@ -97,14 +99,18 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
 
 
 @entry_point
-def array(object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> TracedArray:
-    """As `numpy.array`; nested lists may hold traced arrays, which are stacked.
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> TracedArray:
+    """As `numpy.array`; nested lists may hold traced arrays, which are stacked. Raises `ArgumentError` where `copy=False` cannot be.
 
     >>> array([1, 2])
     array([1, 2])
     """
     x = as_traced(object) if not isinstance(object, (list, tuple)) or contains_traced(object) else as_traced(np.asarray(object))
-    result = as_array(FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype))
+    kept = not copy and isinstance(object, TracedArray) and (dtype is None or x.dtype == np.dtype(dtype))
+    if copy is False and not kept:
+        raise ArgumentError("Unable to avoid copy while creating an array as requested.", find_user_location(),
+                            hint="copy=None copies only where it is needed")
+    result = as_array(x if kept else FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype))
     return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
 
 

@@ -17,10 +17,9 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.contraction import contract
-from adjit.tracer.functions.shapes import in_order_of
+from adjit.tracer.functions.shapes import diagonal_view, in_order_of, permute
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, dtype_argument
-from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.source import find_user_location
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -33,8 +32,9 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     inputs, output, arrays = _parse(operands)
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(x.dtype for x in arrays)))
     sizes = _sizes(inputs, arrays)
-    if out is None and order == "K" and target == arrays[0].dtype and output and len(arrays) == 1 and sorted(output) == sorted(inputs[0]):
-        return FUNCTIONS[np.transpose](arrays[0], [inputs[0].index(label) for label in output])      # a view, as in NumPy
+    if out is None and target == arrays[0].dtype and output and len(arrays) == 1 and set(output) == set(inputs[0]):
+        x, labels = _diagonal_view(arrays[0], inputs[0])
+        return permute(x, [labels.index(label) for label in output])
     terms = [_diagonals(lowering.convert(x.value, target), labels) for x, labels in zip(arrays, inputs, strict=True)]
     terms = [_widen(term, sizes) for term in terms]
     for pair in _order(inputs, output, sizes, len(terms)):
@@ -110,6 +110,16 @@ def _order(inputs: list[str], output: str, sizes: dict[str, int], count: int) ->
     shapes = [np.broadcast_to(np.empty(()), [sizes[label] for label in labels]) for labels in inputs]
     path, _ = np.einsum_path(",".join(inputs) + "->" + output, *shapes, optimize="greedy")
     return [tuple(step) for step in path[1:]]
+
+
+def _diagonal_view(x: TracedArray, labels: str) -> tuple[TracedArray, str]:
+    """The diagonals of repeated labels in the memory of `x`: where nothing is summed NumPy gives a view."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            x = diagonal_view(x, 0, first, labels.index(label, first + 1))
+            labels = labels.replace(label, "", 2) + label
+    return x, labels
 
 
 def _diagonals(value: Value, labels: str) -> Term:

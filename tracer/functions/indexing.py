@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import ArgumentError, IndexingError, IntegerOverflowError, ShapeError, UnsupportedError
+from adjit.ir.errors import ArgumentError, IndexingError, IntegerOverflowError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
@@ -21,7 +21,7 @@ from adjit.tracer.entry import implements
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.scope import active_scope
-from adjit.tracer.source import find_user_location
+from adjit.tracer.source import find_user_location, is_within_call
 
 _MASK_HINT = ("the shape of x[mask] depends on the values of the mask: use np.where(mask, x, other), or a reduction with where=mask; "
               "for x[mask] += y, x[...] = np.where(mask, x + y, x); a mask that is an ordinary ndarray works")
@@ -69,6 +69,10 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
     entries = _expand(x, index)
     if not any(_is_array(entry) for entry in entries):
         target = _basic_view(x, entries)
+        if isinstance(new, TracedArray) and new.alias is not None and is_within_call("shuffle"):
+            raise TraceError("shuffle swaps the rows of a traced array through views of it, which would double some and lose others",
+                             find_user_location(), hint="take them in an order drawn outside, x[order], or within, with a key that is an "
+                                                        "argument: x[aj.random.permutation(key, len(x))]")
         if not _already_written(target, new):
             target.assign(_fitted(new, target))
         return

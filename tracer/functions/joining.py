@@ -18,9 +18,11 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.functions.shapes import (
+    as_array,
     atleast_1d,
     atleast_2d,
     atleast_3d,
+    broadcast_arrays,
     expand_dims,
     moveaxis,
     normalize_axis,
@@ -247,16 +249,17 @@ def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
 
 @implements(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[TracedArray, ...]:
-    """As `numpy.meshgrid`."""
+    """As `numpy.meshgrid`; with `copy=False` views, those that repeat elements read-only."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    vectors = [ravel(x) for x in xi]
+    vectors = [reshape_to(x, (x.size,)) for x in map(as_array, xi)]
     places = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         places[:2] = [1, 0]
     grids = [reshape_to(x, [x.size if i == place else 1 for i in range(len(vectors))]) for x, place in zip(vectors, places, strict=True)]
-    shape = np.broadcast_shapes(*(grid.shape for grid in grids)) if grids else ()
-    return tuple(wrap(grid.value if sparse else lowering.broadcast(grid.value, shape)) for grid in grids)
+    if not sparse:
+        grids = list(broadcast_arrays(*grids))
+    return tuple(wrap(grid.value, scalar=False) if copy else grid for grid in grids)
 
 
 @implements(np.trapezoid if hasattr(np, "trapezoid") else np.trapz)     # type: ignore[attr-defined]

@@ -243,6 +243,8 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ..
         shape = np.broadcast_shapes(*(x.shape for x in traced))
     except ValueError as error:
         raise ShapeError(f"broadcast_arrays: {error}", find_user_location()) from None
+    if all(x.shape == shape for x in traced):
+        return tuple(traced)        # NumPy gives back what it was given
     return tuple(broadcast_to(x, shape) for x in traced)
 
 

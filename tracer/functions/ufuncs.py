@@ -340,4 +340,7 @@ def astype(x: Any, dtype: Any, casting: Casting = "unsafe", order: str = "K") ->
 
 
 if hasattr(np, "astype"):
-    FUNCTIONS[np.astype] = FUNCTIONS["astype"]
+    @implements(np.astype)
+    def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> TracedArray:
+        """As `numpy.astype`."""
+        return as_traced(x).astype(dtype, copy=copy)        # type: ignore[no-any-return]
