@@ -12,11 +12,11 @@ from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
-from adjit.eager.in_place import in_the_place_of
+from adjit.eager.histories import apart, in_the_place_of
+from adjit.eager.in_place import written_without_gradient
 from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
-from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
-from adjit.ir import ops
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, view_of
@@ -56,16 +56,7 @@ def _make_leaf(self: Tensor) -> None:
     """In a trace, derivatives taken of the whole graph later end here."""
     capture = current_capture()
     if capture is None or id(self) not in capture.entries:
-        self.payload = _apart(self.payload)
-
-
-def _apart(content: Any) -> Any:
-    """The same memory outside of the graph. In a trace, derivatives taken of the whole graph later end at what is read of it, and do not
-    see what is written to it: others that have this memory keep their history.
-    """
-    if not isinstance(content, TracedArray) or not is_float(content.dtype):
-        return content
-    return view_of(content, ops.stop_gradient, in_the_place_of, content.steps)
+        self.payload = apart(self.payload)
 
 
 def _is_leaf(self: Tensor) -> bool:
@@ -104,7 +95,7 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def _detach(self: Tensor) -> Tensor:
     """A tensor on the same memory that is no part of the graph."""
-    made = new_tensor(_apart(self.payload))
+    made = new_tensor(_shared(self))
     made._version = self._version
     return made
 
@@ -119,14 +110,31 @@ def _detach_(self: Tensor) -> Tensor:
 
 def _get_data(self: Tensor) -> Tensor:
     """The content as a tensor that is no part of the graph; writes to it are not seen by the graph. May be set."""
-    return new_tensor(_apart(self.payload))
+    return new_tensor(_shared(self))
+
+
+def _shared(self: Tensor) -> Any:
+    """The memory, for a tensor that is no part of the graph. What is from outside and requires no grad never will within the trace."""
+    content, capture = _content(self), current_capture()
+    entry = None if capture is None else capture.entries.get(id(self))
+    return content if entry is not None and not entry.requires_grad else apart(content)
+
+
+def _content(self: Tensor) -> Any:
+    """The array; within a trace what stands for it, in every call of the program."""
+    return traced(self) if is_tracing() else self.payload
 
 
 def _set_data(self: Tensor, value: Any) -> None:
-    payload = value.payload if isinstance(value, Tensor) else np.asarray(value)
-    if not isinstance(payload, TracedArray) and payload.dtype != self.dtype:
+    payload = _content(value if isinstance(value, Tensor) else as_tensor(value))
+    if payload.dtype != self.dtype:
         raise DTypeError(f"the data of a tensor of dtype {self.dtype} is set to {payload.dtype}", find_user_location(),
                          hint="convert it first")
+    capture = current_capture()
+    if capture is not None and isinstance(payload, TracedArray):
+        old = traced(self).value
+        capture.check_new_memory(self, payload)
+        payload = view_of(payload, lambda new: written_without_gradient(self, old, new), in_the_place_of, payload.steps)
     self.payload = payload
 
 
@@ -284,7 +292,8 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
                                            "tensor to one number first, e.g. with .sum()")
         ones = np.ones(output.shape, output.dtype)
         return make_tensor(ones) if is_tracing() else new_tensor(ones)
-    given = gradient if isinstance(gradient, Tensor) else new_tensor(np.asarray(gradient, output.dtype))
+    given = gradient if isinstance(gradient, Tensor) else as_tensor(
+        gradient if isinstance(gradient, (np.ndarray, np.generic)) else np.asarray(gradient, output.dtype))
     if given.shape != output.shape:
         raise ShapeError(f"{what}: the gradient has the shape {given.shape}, the tensor {output.shape}", find_user_location())
     return given if given.dtype == output.dtype else given.to(output.dtype)      # type: ignore[no-any-return]

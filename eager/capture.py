@@ -7,17 +7,19 @@ wrote is kept as *effects*: sources that are looked up at each call, and places 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from adjit.eager.histories import apart
 from adjit.eager.shared_memory import Place, overlapping, place_of
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import InPlaceError, Location, TraceError
+from adjit.ir.errors import InPlaceError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced
@@ -97,6 +99,7 @@ class Capture:
         self.numbers: dict[tuple[int, str, int | None], Number] = {}
         self.gradients: dict[int, Gradient] = {}
         self.attributes_set: dict[tuple[int, str], Location | None] = {}       # by the identity of the object's dict, and the name
+        self.made: dict[int, tuple[weakref.ref[Any], Location | None]] = {}        # modules and optimisers, by identity
         self.arguments = 0
         self._places: dict[Place | int, Entry] = {}
         self._owners: dict[int, Tensor] = {}        # of gradients that were there before
@@ -127,6 +130,8 @@ class Capture:
             same = None
         if same is not None:
             traced = same.content
+            if same.requires_grad or tensor._requires_grad:     # one was made of the other by detach(): each is computed in its own way
+                traced = apart(traced, same.value if tensor._requires_grad else None)
         elif traced is None:
             root = _root_scope()
             dtype = array.dtype if isinstance(array, TracedArray) else check_array(array, "a tensor", find_user_location())
@@ -149,6 +154,18 @@ class Capture:
             shapes = " and ".join(str(entries[number].tensor.shape) for number in pair)
             raise InPlaceError(f"two tensors of shapes {shapes} share memory, and a compiled function writes to one of them",
                                find_user_location(), hint="pass a copy of one of them: x.clone()")
+
+    def check_new_memory(self, tensor: Tensor, content: TracedArray) -> None:
+        """Raise `UnsupportedError` where a tensor from outside would be given memory of another shape, or that of another one, for good."""
+        if id(tensor) not in self.entries:       # made in the function
+            return
+        owners = {id(_owner(entry.content)) for entry in self.entries.values()} - {id(_owner(tensor.payload))}
+        if content.shape != tensor.shape or id(_owner(content)) in owners:
+            what = f"of the shape {content.shape}" if content.shape != tensor.shape else "of another tensor"
+            raise UnsupportedError(
+                f"the data of a tensor of shape {tensor.shape} from outside of the compiled function is set to memory {what}, which the "
+                "compiled program would not do again", find_user_location(),
+                hint="write to the tensor under adjit.no_grad(), x.copy_(y), or set its data outside of the compiled function")
 
     def read_number(self, group: Mapping[str, Any], name: str, index: int | None = None) -> TracedArray:
         """A traced scalar for the number `group[name]`, or `group[name][index]`."""
@@ -203,6 +220,10 @@ class Capture:
                 state["_grad"] = before
 
 
+def _owner(content: TracedArray) -> TracedArray:
+    return content if content.alias is None else content.alias.owner
+
+
 def _root_scope() -> Scope:
     scope = active_scope()
     if scope is None or scope.evaluates:
@@ -226,6 +247,11 @@ _stack = _Stack()
 def current_capture() -> Capture | None:
     """The capture under way in this thread."""
     return _stack.captures[-1] if _stack.captures else None
+
+
+def made_in_trace(value: Any) -> bool:
+    """Whether a module or an optimiser was made while what is traced now was: it is no state of the outside."""
+    return any(id(value) in capture.made and capture.made[id(value)][0]() is value for capture in _stack.captures)
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from adjit.eager import functions_elementwise as elementwise
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
 from adjit.eager.capture import traced
-from adjit.eager.tensor import Tensor, check_device, new_tensor, tensor
+from adjit.eager.histories import unconnected
+from adjit.eager.tensor import Tensor, check_device, new_tensor, note_box, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
-from adjit.tracer.array import TracedArray, contiguous_strides
+from adjit.tracer.array import TracedArray, contiguous_strides, wrap
 from adjit.tracer.functions import creation
 from adjit.tracer.inputs import check_array
 from adjit.tracer.methods import array_namespace
@@ -351,23 +352,28 @@ def _leaf_only(self: Tensor, what: str) -> None:
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """A leaf with a copy of the content, of the gradient, and of attributes that the user set."""
     _leaf_only(self, "a deep copy")
-    rebuild, arguments = _reduce(self)
-    made: Tensor = rebuild(*copy.deepcopy(arguments, memo))
+    content = wrap(unconnected(traced(self).value), scalar=False) if is_tracing() else self.payload
+    made = _rebuilt(type(self), content, self.requires_grad, *copy.deepcopy((self.grad, _own_attributes(self)), memo))
     memo[id(self)] = made
     return made
 
 
+def _own_attributes(self: Tensor) -> dict[str, Any]:
+    return {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "payload"}
+
+
 def _reduce(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     _leaf_only(self, "a pickle")
-    own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "payload"}
-    return _rebuilt, (type(self), _numpy(self, force=True), self._requires_grad, self._grad, own)
+    return _rebuilt, (type(self), _numpy(self, force=True), self._requires_grad, self._grad, _own_attributes(self))
 
 
-def _rebuilt(kind: type[Tensor], array: np.ndarray, requires_grad: bool, gradient: Tensor | None, own: dict[str, Any]) -> Tensor:
+def _rebuilt(kind: type[Tensor], content: Any, requires_grad: bool, gradient: Tensor | None, own: dict[str, Any]) -> Tensor:
     made = kind.__new__(kind)
-    vars(made).update(vars(new_tensor(np.array(array))))
+    vars(made).update(vars(own_tensor(np.array(content)) if isinstance(content, np.ndarray) else new_tensor(content)))
     made._requires_grad, made._grad = requires_grad, gradient
     vars(made).update(own)
+    if isinstance(made.payload, TracedArray):
+        note_box(made)
     return made
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from adjit.eager.apply import apply
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
-from adjit.eager.tensor import Tensor, as_tensor, new_tensor
+from adjit.eager.tensor import Tensor, as_tensor, own_tensor
 from adjit.ir import ops
 from adjit.ir.errors import StateError
 from adjit.tracer.array import TracedArray, wrap
@@ -28,8 +28,8 @@ class Generator:
     """
 
     def __init__(self, seed: int = 0):
-        self.key: Tensor = new_tensor(np.array(seed & _MASK, np.uint64))
-        self.counter: Tensor = new_tensor(np.array(0, np.uint64))
+        self.key: Tensor = own_tensor(np.array(seed & _MASK, np.uint64))
+        self.counter: Tensor = own_tensor(np.array(0, np.uint64))
 
     def manual_seed(self, seed: int) -> Generator:
         """Start anew from an integer seed (modulo 2**64); the generator."""

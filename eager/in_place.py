@@ -12,6 +12,7 @@ from adjit.eager import functions_elementwise as elementwise
 from adjit.eager.apply import apply, emit, run_arrays
 from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats
 from adjit.eager.capture import current_capture, traced
+from adjit.eager.histories import in_the_place_of, unconnected
 from adjit.eager.modes import modes
 from adjit.eager.names import raw
 from adjit.eager.node import Edge, Kept, Node, edge_of
@@ -19,10 +20,9 @@ from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import copy_slices, root_of
-from adjit.ir import ops
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
-from adjit.ir.graph import Graph, Value
-from adjit.ir.types import TensorType, is_float
+from adjit.ir.graph import Value
+from adjit.ir.types import is_float
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.source import find_user_location
@@ -125,10 +125,18 @@ def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope,
     inputs = [array.value for array in arrays]
     shifted = is_additive and not modes.grad and differentiable(target)
     if shifted:     # the derivative of the old content is that of the new one, if what is added is a constant
-        inputs[1:] = [ops.stop_gradient(value) if is_float(value.type.dtype) else value for value in inputs[1:]]
+        inputs[1:] = map(unconnected, inputs[1:])
     values = emit(operation, inputs, scope)
-    is_done = modes.grad or (shifted and not _is_leaf_of_trace(target))
-    arrays[0].assign(values[0] if is_done else written_without_gradient(target, inputs[0], values[0]))
+    new = values[0]
+    if modes.grad and (operation.wanted or target._requires_grad):      # the graph of the target knows of it
+        new = new if operation.wanted else unconnected(new)
+        root = root_of(target)
+        if root is not target and not differentiable(root):     # from now on it is, and what it holds elsewhere is a constant
+            whole = traced(root)
+            whole.assign(unconnected(whole.value))
+    elif not shifted or _is_leaf_of_trace(target):
+        new = written_without_gradient(target, inputs[0], new)
+    arrays[0].assign(new)
     target._version[0] += 1
     if modes.grad:
         saved = [Kept((values if place.is_result else inputs)[place.index], None, 0) for place in operation.saved]
@@ -140,27 +148,13 @@ def written_without_gradient(target: Tensor, old: Value, new: Value) -> Value:
     constant where the tensor is a leaf of the trace; else it takes the place of the old content, whose derivative it keeps."""
     if not differentiable(root_of(target)):
         return new
-    return ops.stop_gradient(new) if _is_leaf_of_trace(target) else in_the_place_of(old, new)
-
-
-def in_the_place_of(old: Value, new: Value) -> Value:
-    """`new`, with the derivative of `old`."""
-    (result,) = ops.custom_call.emit(old, ops.stop_gradient(new), regions=_replacement(old.type))
-    return result
+    return unconnected(new) if _is_leaf_of_trace(target) else in_the_place_of(old, new)
 
 
 def _is_leaf_of_trace(target: Tensor) -> bool:
     """Whether the memory is that of a leaf that was made in the trace, so that no derivative is taken with respect to it from outside."""
     root, capture = root_of(target), current_capture()
     return root._node is None and (capture is None or id(root) not in capture.entries)
-
-
-@functools.lru_cache(maxsize=256)
-def _replacement(type: TensorType) -> tuple[Graph, Graph, Graph]:
-    """Of a call that gives its second argument, and hands all cotangents to its first."""
-    old, new, cotangent = (Value(type, name) for name in ("old", "new", "cotangent"))
-    graph = Graph("replace", (old, new), (), (new,))
-    return graph, graph, Graph("replace_backward", (cotangent,), (), (cotangent,))
 
 
 def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: list[Kept], trace: object) -> None:

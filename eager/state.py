@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
-from adjit.eager.capture import current_capture, is_number
+from adjit.eager.capture import current_capture, is_number, made_in_trace
 from adjit.tracer.box import ByReference
 from adjit.tracer.source import find_user_location
 
@@ -19,6 +20,13 @@ class Stateful(ByReference):
 
     _filled_later: tuple[str, ...] = ()     # attributes, dicts, that are filled while a function is traced (and emptied where that fails)
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        capture = current_capture()
+        if capture is not None:
+            capture.made[id(made)] = weakref.ref(made), find_user_location()
+        return made
+
     def __setattr__(self, name: str, value: Any) -> None:
         capture = current_capture()
         if capture is not None:
@@ -26,11 +34,14 @@ class Stateful(ByReference):
         object.__setattr__(self, name, value)
 
 
-def hyperparameter(group: Mapping[str, Any], name: str, index: int | None = None) -> Any:
-    """`group[name]`, or `group[name][index]` of a tuple: a number that may change between the steps of an optimiser.
+def hyperparameter(owner: Stateful, group: Mapping[str, Any], name: str, index: int | None = None) -> Any:
+    """`group[name]`, or `group[name][index]` of a tuple: a number of `owner` that may change between the steps of an optimiser.
 
-    While a function is captured: a traced scalar in its place, which the program reads from `group` at every call.
+    While a function is captured: a traced scalar in its place, which the program reads from `group` at every call. An optimiser that the
+    function makes is made anew in every call, with the numbers it was made with.
     """
     capture = current_capture()
     value = group[name] if index is None else group[name][index]
-    return value if capture is None or not is_number(value) else capture.read_number(group, name, index)
+    if capture is None or not is_number(value) or made_in_trace(owner):
+        return value
+    return capture.read_number(group, name, index)

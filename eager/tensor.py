@@ -94,8 +94,13 @@ def new_tensor(payload: Any) -> Tensor:
     made.payload = payload
     made._version = [0]
     if isinstance(payload, TracedArray):
-        payload.scope.root.boxes.append(weakref.ref(made))
+        note_box(made)
     return made
+
+
+def note_box(tensor: Tensor) -> None:
+    """Have the trace under way know of a tensor around one of its arrays, so that it is noticed where the tensor outlives the trace."""
+    tensor.payload.scope.root.boxes.append(weakref.ref(tensor))
 
 
 def check_device(device: Any) -> None:
@@ -157,6 +162,12 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
     return _constant(content, copy) if is_tracing() else content
 
 
+def own_tensor(content: np.ndarray) -> Tensor:
+    """A tensor around an array that nobody else has. Within a trace it is a value of the graph: a state that is made there starts anew in
+    every call of the program."""
+    return new_tensor(_constant(content, own=True) if is_tracing() else content)
+
+
 def _constant(content: np.ndarray, own: bool) -> TracedArray:
     """The content of a tensor that is made while a function is traced: the same at every call, also where the function writes to it."""
     if own and content.size and np.all(content == content.flat[0]):
@@ -166,9 +177,9 @@ def _constant(content: np.ndarray, own: bool) -> TracedArray:
 
 
 def _opened(data: Any) -> Any:
-    """Nested lists with the content of tensors in place of them."""
+    """Nested lists with the content of tensors in place of them; within a trace what stands for it there."""
     if isinstance(data, Tensor):
-        return data.payload
+        return data.traced() if is_tracing() else data.payload
     return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 

@@ -10,6 +10,7 @@ import pytest
 from eager_programs import Instruction, Run, contents, start, step, total
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from shared_memory_programs import gradients, random_program
 
 import adjit as aj
 
@@ -136,3 +137,59 @@ def test_captured_programs_have_the_gradients_of_eager_ones(shapes: list[int], p
     for mine, other in zip(found.tensors, expected.tensors, strict=False):
         ours, theirs = (np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy() for leaf in (mine, other))
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
+def test_writes_to_shared_memory_have_the_gradients_of_eager_ones(request: pytest.FixtureRequest) -> None:
+    """What is written through a base, its views and what is detached of them, and under `no_grad`, in any order."""
+    def leaf(array: np.ndarray, requires_grad: bool) -> Any:
+        return aj.tensor(array, requires_grad=requires_grad)
+
+    compared = 0
+    for seed in range(3000 if request.config.getoption("--exhaustive") else 150):
+        program = random_program(np.random.default_rng(seed))
+        try:
+            value, slopes = gradients(aj, program, leaf)
+            captured, found = gradients(aj, program, leaf, lambda function: aj.compile(function, backend="interpret"))
+        except (aj.errors.InPlaceError, aj.errors.ShapeError, aj.errors.NonDifferentiableError):
+            continue
+        compared += 1
+        np.testing.assert_allclose(captured, value, 1e-9, 1e-12, err_msg=str(seed))
+        for ours, theirs in zip(found, slopes, strict=True):
+            np.testing.assert_allclose(ours, theirs, 1e-7, 1e-9, err_msg=str(seed))
+    assert compared > 100
+
+
+@pytest.mark.parametrize("order", [
+    lambda v, a, w: (a.mul_(w.sum()), v.add_(1.0)),                     # the base after what is detached of it
+    lambda v, a, w: (v.mul_(w.sum()), a.mul_(3.0)),                     # the other way round: no matter of v's derivative
+    lambda v, a, w: (a.mul_(w.sum()), v[:2].mul_(2.0), a[1:].add_(w[0])),
+    lambda v, a, w: (a[:2].mul_(w.sum()), v.zero_(), a.add_(1.0))])
+def test_each_tensor_on_a_memory_has_a_derivative_of_its_own(order: Any) -> None:
+    def function(x: Any, w: Any) -> Any:
+        v = x * 1.5
+        a = v.detach()
+        order(v, a, w)
+        return a.sum() + (v * 2 + x).sum() + w[1]
+
+    slopes = []
+    for run in (function, aj.compile(function, backend="interpret")):
+        x, w = aj.tensor([1.0, 2.0, 3.0], requires_grad=True), aj.tensor([0.5, 0.25], requires_grad=True)
+        run(x, w).backward()
+        slopes.append([x.grad.tolist(), w.grad.tolist()])
+    assert slopes[0] == slopes[1]
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_a_write_through_a_detached_leaf_is_never_part_of_its_derivative(outside: bool) -> None:
+    """Eagerly ones. A compiled forward half keeps the leaf, which the program overwrites: it says so."""
+    leaf = aj.ones(3, requires_grad=True)
+    alias = leaf.detach()
+
+    def function(x: Any) -> Any:
+        (alias if outside else leaf.detach()).mul_(2.0)
+        return (leaf * x).sum()
+
+    result = aj.compile(function, backend="interpret")(aj.ones(3))
+    assert (result.item(), leaf.tolist()) == (6.0, [2.0] * 3)
+    with pytest.raises(aj.errors.InPlaceError):
+        result.backward()

@@ -163,8 +163,8 @@ class TracedArray:
             if builder.param_roles[builder.params.index(owner._value)] == "captured":
                 return TraceError(
                     "a tensor or module that was made while the function was traced holds an ordinary array, and is written to",
-                    find_user_location(), hint="make modules, optimisers and tensors that keep their content outside of the compiled "
-                                               "function, and pass them to it")
+                    find_user_location(), hint="make it of a copy of the array, aj.tensor(array), or make it outside of the compiled "
+                                               "function, where it is to keep what is written")
             name = f"{owner._value.name!r} " if owner._value.name else ""
             return TraceError(f"the argument {name}is written to inside of the trace", find_user_location(),
                               hint="write to a copy of it (x = x.copy()) and return that")

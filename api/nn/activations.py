@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.eager.in_place import apply_in_place
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, own_tensor
 from adjit.nn import functional
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
@@ -198,7 +198,7 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(np.full(num_parameters, init, DEFAULT_FLOAT if dtype is None else dtype))
+        self.weight = Parameter(own_tensor(np.full(num_parameters, init, DEFAULT_FLOAT if dtype is None else dtype)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape; the channels are the second dimension."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from adjit.eager.modes import no_grad
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, own_tensor
 from adjit.ir.errors import ShapeError
 from adjit.nn import functional, init
 from adjit.nn.arguments import refuse
@@ -27,7 +27,7 @@ def empty_parameter(shape: tuple[int, ...], dtype: Any) -> Parameter:
             raise TypeError(f"a parameter of the shape {shape}: {size!r} is no integer")
         if size < 0:
             raise ShapeError(f"a parameter of the shape {shape}: {size} is negative", find_user_location())
-    return Parameter(np.empty(shape, DEFAULT_FLOAT if dtype is None else dtype))
+    return Parameter(own_tensor(np.zeros(shape, DEFAULT_FLOAT if dtype is None else dtype)))
 
 
 class Identity(Module):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, new_tensor
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, own_tensor
 from adjit.eager.update import update_in_place
 from adjit.ir.errors import ShapeError
 from adjit.nn import functional, init
@@ -41,7 +41,7 @@ class _Scaled(Module):
 class LayerNorm(_Scaled):
     """Mean 0 and variance 1 over the last dimensions, which have the shape `normalized_shape`, then `weight` and `bias` of that shape.
 
-    >>> LayerNorm(4)(new_tensor(np.ones((2, 4), np.float32))).shape
+    >>> LayerNorm(4)(own_tensor(np.ones((2, 4), np.float32))).shape
     (2, 4)
     """
 
@@ -68,7 +68,7 @@ class RMSNorm(_Scaled):
     `eps` is by default the machine epsilon of the dtype of `x`. weight: of that shape, ones at first.
     Source: Zhang and Sennrich, Root mean square layer normalization, arXiv:1910.07467.
 
-    >>> RMSNorm(2)(new_tensor(np.array([[3.0, 4.0]], np.float32)))
+    >>> RMSNorm(2)(own_tensor(np.array([[3.0, 4.0]], np.float32)))
     tensor([[0.8485, 1.1314]], grad_fn=<RmsNormBackward0>)
     """
 
@@ -136,9 +136,9 @@ class _BatchNorm(_Scaled):
         self._add_parameters((num_features,), affine, affine and bias, dtype)
         kind = DEFAULT_FLOAT if dtype is None else np.dtype(dtype)
         tracked = track_running_stats
-        self.register_buffer("running_mean", new_tensor(np.zeros(num_features, kind)) if tracked else None)
-        self.register_buffer("running_var", new_tensor(np.ones(num_features, kind)) if tracked else None)
-        self.register_buffer("num_batches_tracked", new_tensor(np.zeros((), np.int64)) if tracked else None)
+        self.register_buffer("running_mean", own_tensor(np.zeros(num_features, kind)) if tracked else None)
+        self.register_buffer("running_var", own_tensor(np.ones(num_features, kind)) if tracked else None)
+        self.register_buffer("num_batches_tracked", own_tensor(np.zeros((), np.int64)) if tracked else None)
 
     def reset_running_stats(self) -> None:
         """Forget what was seen."""
@@ -196,7 +196,7 @@ class BatchNorm2d(_BatchNorm):
 class Dropout(Module):
     """In training, each element 0 with probability `p`, else divided by `1 - p`; by keys of the default generator.
 
-    >>> Dropout(0.5).eval()(new_tensor(np.ones(3)))
+    >>> Dropout(0.5).eval()(own_tensor(np.ones(3)))
     tensor([1., 1., 1.], dtype=float64)
     """
 
@@ -230,4 +230,4 @@ class Dropout2d(Dropout):
             raise ShapeError(f"Dropout2d takes (N, C, H, W) or (C, H, W), got the shape {x.shape}", find_user_location())
         if not self.training:
             return x
-        return x * functional.dropout(new_tensor(np.ones((*x.shape[:-2], 1, 1), x.dtype)), self.p)        # type: ignore[no-any-return]
+        return x * functional.dropout(own_tensor(np.ones((*x.shape[:-2], 1, 1), x.dtype)), self.p)        # type: ignore[no-any-return]

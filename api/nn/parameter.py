@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjit.eager.tensor import Tensor, as_tensor
+from adjit.eager.tensor import Tensor, as_tensor, note_box
+from adjit.tracer.array import TracedArray
 
 
 class Parameter(Tensor):
@@ -19,9 +20,11 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Any, requires_grad: bool = True):
-        content = as_tensor(data)
+        content = as_tensor(data).detach()      # type: ignore[attr-defined]
         self.payload = content.payload
         self._version = content._version
+        if isinstance(self.payload, TracedArray):
+            note_box(self)
         self.requires_grad = requires_grad
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjit.eager.capture import traced
-from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.tensor import Tensor, new_tensor, own_tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, Role, ShapeError
@@ -214,7 +214,8 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Callable[.
                                  find_user_location(), hint="keep other arrays out of the tree of parameters")
         made = {field: unflatten(spec, [_full_like(leaf, initial) for leaf in leaves]) for field in columns}
         if counter is not None:
-            made[counter] = _boxed(np.zeros((), np.int64), any(isinstance(leaf, Tensor) for leaf in leaves))
+            count = np.zeros((), np.int64)
+            made[counter] = own_tensor(count) if any(isinstance(leaf, Tensor) for leaf in leaves) else count
         return State(**{field: made.get(field) for field in fields})
 
     def update(params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:

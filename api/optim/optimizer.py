@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.capture import current_capture
+from adjit.eager.capture import current_capture, made_in_trace
 from adjit.eager.modes import enable_grad, no_grad
 from adjit.eager.state import Stateful, hyperparameter
-from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.tensor import Tensor, new_tensor, own_tensor, tensor
 from adjit.eager.update import update_in_place
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.types import is_float
@@ -134,18 +134,26 @@ class Optimizer(Stateful):
                     held = known.get(name)
                     targets.append(self._new_state(group, param, name) if held is None else held)
         for name in rule.numbers:
-            operands.append(_number(group, name))
+            operands.append(self._number(group, name))
         update_in_place(_update_all, targets, operands, rule)
 
+    def _number(self, group: Group, name: str) -> Any:
+        """A hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
+        index = _BETAS.get(name)
+        value = hyperparameter(self, group, name) if index is None else hyperparameter(self, group, "betas", index)
+        return float(value) if isinstance(value, (int, float, np.number)) else value
+
     def _new_state(self, group: Group, param: Tensor, name: str) -> Tensor:
-        """Make a state of a parameter: real memory also while a function is captured, and taken back if the capture fails."""
+        """Make a state of a parameter: real memory also while a function is captured, and taken back if the capture fails; values of the
+        graph where the optimiser is made in the function."""
         known = self.state[param]
+        make: Callable[[np.ndarray], Tensor] = own_tensor if made_in_trace(self) else new_tensor
         if name == "step":      # other state is there already where PyTorch keeps no count, or momentum was there before dampening
-            made = new_tensor(np.array(1 if known else 0, np.int64))
+            made = make(np.array(1 if known else 0, np.int64))
         else:
-            made = new_tensor(np.full(param.shape, self._initial(group, name), param.dtype))
+            made = make(np.full(param.shape, self._initial(group, name), param.dtype))
         capture = current_capture()
-        if capture is not None:
+        if capture is not None and make is new_tensor:
             capture.on_failure(lambda: _forget(self.state, param, name))
         known[name] = made
         return made
@@ -260,13 +268,6 @@ def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> 
 _BETAS = {"beta1": 0, "beta2": 1}
 
 
-def _number(group: Group, name: str) -> Any:
-    """A hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
-    index = _BETAS.get(name)
-    value = hyperparameter(group, name) if index is None else hyperparameter(group, "betas", index)
-    return float(value) if isinstance(value, (int, float, np.number)) else value
-
-
 def accept(name: str, arguments: Mapping[str, Any]) -> None:
     """Let the arguments pass that choose an implementation of PyTorch's; raises `TypeError` for others."""
     for argument in arguments:
@@ -307,10 +308,10 @@ def _content(value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    return new_tensor(value.payload.copy()) if isinstance(value, Tensor) else copy.deepcopy(value)
+    return tensor(value) if isinstance(value, Tensor) else copy.deepcopy(value)
 
 
 def _loaded(name: str, value: Any, param: Tensor) -> Tensor:
     if name != "step" and np.shape(_content(value)) != param.shape:
         raise ShapeError(f"{name} has the shape {np.shape(_content(value))}", find_user_location())
-    return new_tensor(np.array(_content(value), np.int64 if name == "step" else param.dtype, order="C"))
+    return tensor(value if isinstance(value, Tensor) else np.asarray(value), np.int64 if name == "step" else param.dtype)

@@ -126,12 +126,19 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 def _check_escaped(function: CapturedFunction) -> None:
-    """Refuse a function that leaves tensors which it made in a place outside of it, where they would be of no use."""
-    boxes = function.forget()
-    if not _escaped(boxes):
+    """Refuse a function that leaves tensors, modules or optimisers which it made in a place outside of it: the program makes none."""
+    boxes, made = function.forget(), function.capture.made
+    if not made and not _escaped(boxes):
         return
     gc.collect()        # what only holds itself
     escaped = _escaped(boxes)
+    for value, location in made.values():
+        if value() is not None:
+            raise TraceError(
+                f"the compiled function keeps an object that it made, of the type {type(value()).__name__}: it returns it, or puts it in a "
+                "place outside of it (an attribute, a list, a cache), where the compiled program would not put it again",
+                location or find_user_location(),
+                hint="make what is to be kept before the call; what the function makes and lets go again is made anew in every call")
     if escaped:
         raise TraceError(
             "the compiled function keeps a tensor that it made in a place outside of it "
