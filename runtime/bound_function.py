@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,16 @@ class BoundCompiledFunction:
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         return MethodType(self.__func__.fun, self.__self__)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As methods: by the object and the name."""
+        return getattr, (self.__self__, self.__func__.fun.__name__)
+
+    def __copy__(self) -> BoundCompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.__func__.__get__(copy.deepcopy(self.__self__, memo))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fun, args = self._split(args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import threading
@@ -32,6 +33,7 @@ from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 
 if TYPE_CHECKING:
+    from adjit.runtime import compiled_module as modules
     from adjit.runtime.exports import export as exporting
     from adjit.runtime.exports import native_callable as calling
     from adjit.runtime.reports import explain as explaining
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.profile import Profile
 else:
+    modules = OnDemand("adjit.runtime.compiled_module")
     explaining = OnDemand("adjit.runtime.reports.explain")
     reports = OnDemand("adjit.runtime.reports.reports")
     exporting = OnDemand("adjit.runtime.exports.export")
@@ -95,21 +98,6 @@ class CompiledFunction:
         self._cache.forget(signature.key, program)
         return self._first_call(fun, args, kwargs, signature, update_in_place=False)
 
-    def __getattr__(self, name: str) -> Any:
-        """Of a compiled module, everything else is the module's: `parameters()`, `state_dict()`, `eval()`, `training`."""
-        fun = self.__dict__.get("fun")
-        if isinstance(fun, ByReference) and not name.startswith("__"):
-            return getattr(fun, name)
-        raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}", name=name, obj=self)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        fun = self.__dict__.get("fun")
-        own = name in self.__dict__ or not isinstance(fun, ByReference) or not hasattr(fun, name)
-        if own:
-            object.__setattr__(self, name, value)
-        else:
-            setattr(fun, name, value)
-
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
@@ -124,13 +112,19 @@ class CompiledFunction:
         return f"<compiled {function_name(self.fun)}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        return self.fun.__qualname__ if has_name(self) else (restore, (self._compiled_anew,))
+        if has_name(self):
+            return self.fun.__qualname__
+        if not isinstance(self.fun, FunctionType):      # a method, a partial, an object: pickled as what they are made of
+            return make_compiled, (self.fun, self.choices)
+        return restore, (self._compiled_anew,)
 
     def __copy__(self) -> CompiledFunction:
         return self
 
-    def __deepcopy__(self, memo: object) -> CompiledFunction:
-        return self
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        """As of what it compiles: a function is its own copy, a method is one of a copy of its object."""
+        fun = copy.deepcopy(self.fun, memo)
+        return self if fun is self.fun else make_compiled(fun, self.choices)
 
     @functools.cached_property
     def _compiled_anew(self) -> FunctionType:
@@ -341,11 +335,12 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
 
 def make_compiled(fun: Callable[..., Any], choices: Choices) -> CompiledFunction:
-    """`fun` compiled, as an object whose calls may go to the native entry."""
+    """`fun` compiled, as an object whose calls may go to the native entry; a module as a module."""
+    base: Any = modules.CompiledModule if isinstance(fun, ByReference) else CompiledFunction
     if choices.backend != "native":
-        return CompiledFunction(fun, choices)
+        return base(fun, choices)
     with no_fork():     # the first one imports: a child that is forked in the midst of that waits for its end for ever
-        kind: type[CompiledFunction] = callable_type(CompiledFunction)
+        kind: type[CompiledFunction] = callable_type(base)
         if choices.threads != 1 and usable_cores() > 1:
             PREPARATION.start()
     return kind(fun, choices)

@@ -88,7 +88,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         roots = signature.by_reference()
         sources = Reach(trace_roots(fun, signature)).found
         reachable = [source.value for source in sources]
-        watched = [*roots, *stateful_in([*held_by(fun), *reachable])]
+        # what compiled modules hold is held by what they compile
+        watched = [getattr(value, "__wrapped__", value) for value in (*roots, *stateful_in([*held_by(fun), *reachable]))]
         outside = [(container, copy(container)) for container in reachable if isinstance(container, (list, dict))]
         before = Snapshot(watched)
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
