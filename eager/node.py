@@ -119,7 +119,7 @@ class Node:
                 hint="pass retain_graph=True to every backward() or grad() but the last, or run the forward computation again")
         for place, item in zip(self.operation.saved, saved, strict=True):
             assert item is not None
-            if item.counter is not None and item.counter[0] != item.version:
+            if item.counter is not None and item.counter[0] != item.version and item.array.size:      # no elements cannot have changed
                 what = "its result" if place.is_result else f"its operand {place.index}"
                 raise InPlaceError(
                     f"{self.name()} needs {what}, which was written to in place after it was saved (it is at version "

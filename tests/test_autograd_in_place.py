@@ -346,3 +346,13 @@ def test_gradients_do_not_share_memory() -> None:
     assert given.tolist() == [1]
     given.zero_()
     assert (a.grad.tolist(), b.grad.tolist()) == ([11], [1])
+
+
+@pytest.mark.parametrize("write", [
+    lambda view, x: view.__setitem__(..., view[...].mul_(x.mean())), lambda view, x: view.mul_(x.mean()), lambda view, x: view.exp_()])
+def test_no_elements_cannot_have_changed(write: Any) -> None:
+    x = parameter(1.0, 2.0, 3.0)
+    base = x.clone()
+    write(base[0:0], x)
+    base.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]
