@@ -15,6 +15,7 @@ from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
 from adjit.eager.capture import traced
 from adjit.eager.histories import unconnected
+from adjit.eager.lost_gradients import check_number
 from adjit.eager.tensor import Tensor, check_device, new_tensor, note_box, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.tracer.array import TracedArray, contiguous_strides, wrap
@@ -203,11 +204,15 @@ def _bool(self: Tensor) -> bool:
 
 
 def _float(self: Tensor) -> float:
-    return float(_item(self))
+    number = float(_item(self))
+    check_number(self, "float()")
+    return number
 
 
 def _int(self: Tensor) -> int:
-    return int(_item(self))
+    number = int(_item(self))
+    check_number(self, "int()")
+    return number
 
 
 def _index(self: Tensor) -> int:

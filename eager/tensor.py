@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.eager.modes import modes
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
@@ -19,7 +20,7 @@ from adjit.tracer.inputs import check_array
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.source import find_user_location, warn_user
 
 if TYPE_CHECKING:
     from adjit.eager.node import Node
@@ -129,7 +130,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """As `tensor`, on the memory of `data` where it is an array of that dtype; a tensor is given back as it is.
+    """As `tensor`, on the memory of `data` where it is an array of that dtype; a tensor is given back as it is, or converted.
 
     >>> array = np.zeros(2)
     >>> as_tensor(array).fill_(1.0)
@@ -138,8 +139,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     array([1., 1.])
     """
     check_device(device)
-    if isinstance(data, Tensor) and (dtype is None or data.dtype == np.dtype(dtype)):
-        return data
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)      # type: ignore[no-any-return]
     return new_tensor(_content(data, dtype, copy=False))
 
 
@@ -179,6 +180,9 @@ def _constant(content: np.ndarray, own: bool) -> TracedArray:
 def _opened(data: Any) -> Any:
     """Nested lists with the content of tensors in place of them; within a trace what stands for it there."""
     if isinstance(data, Tensor):
+        if modes.grad and data.requires_grad:       # type: ignore[attr-defined]
+            warn_user("the content of a tensor that requires grad is copied into a new one, and its gradient is lost: x.clone() and "
+                      "aj.stack([x, y]) are connected to the graph, x.detach() says that it is not wanted")
         return data.traced() if is_tracing() else data.payload
     return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
 

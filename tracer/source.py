@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import os
 import sys
+import warnings
 from functools import lru_cache
 
 from adjit.ir.errors import Location
@@ -21,6 +22,14 @@ def find_user_location() -> Location | None:
             return _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
         frame = frame.f_back        # type: ignore[assignment]
     return None
+
+
+def warn_user(message: str) -> None:
+    """Warn of something at the user's line: once for each line, unless Python's filters say otherwise."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def is_called_by(library: str) -> bool:
