@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.indexing import check_indices
+from adjit.ir.ops.selection import convert_array
 from adjit.ir.types import Shape
 
 REDUCTIONS: dict[str, np.ufunc] = {
@@ -133,6 +134,7 @@ def diagonal_of(op: Op, makers: dict[Value, Op]) -> tuple[Shape, int] | None:
 FUNCTIONS: dict[str, Any] = {
     "where": np.where, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
     "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "asarray": np.asarray, "broadcast_to": np.broadcast_to,
+    "convert": convert_array,
     "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
     "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
 }

@@ -231,6 +231,8 @@ class _Writer(FunctionText):
         if form.number is not None:
             (array,) = evaluate(op.definition, [np.asarray(self.bound[form.text])], op.attrs)
             return Form(self.constant(array[()]), (), number=array.item())
+        if x.type.dtype.kind == "f" and dtype.kind in "iu":
+            return self.assign(f"convert({self.firm(x)}, dtype={self.constant(dtype)})", form.shape, self.new_root())
         return self.assign(f"{self.firm(x)}.astype({self.constant(dtype)})", form.shape, self.new_root())
 
     def write_stop_gradient(self, op: Op) -> Form:

@@ -260,7 +260,7 @@ class Author:
             limits = np.iinfo(dtype)
             with np.errstate(invalid="ignore"):
                 if not np.all((x.array > max(limits.min, -1e6) - 0.5) & (x.array < min(limits.max, 1e6))):
-                    return      # NumPy has no defined result for what does not fit
+                    return      # what a rounding moves over an end comes out at the other end
         self.put(ops.convert, x, dtype=dtype)
 
     def reduction(self, x: Known) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
 from adjit.ir.evaluator import evaluate
 from adjit.ir.ops.random import philox_4x32
 from adjit.ir.ops.sampling import edges
-from adjit.ir.types import F32, F64, I64
+from adjit.ir.types import F32, F64, I64, U32, U64
 
 
 def padded(x: np.ndarray, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...], value: float) -> np.ndarray:
@@ -175,6 +176,20 @@ def taken_at_largest(x: np.ndarray, y: np.ndarray, **attrs: Any) -> np.ndarray:
     return out
 
 
+def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Floats to integers in Python's whole numbers; the rest is NumPy's."""
+    if x.dtype.kind != "f" or dtype.kind not in "iu":
+        return np.array(x.tolist(), dtype) if dtype.kind == "b" else x.astype(dtype)
+    bits = 64 if dtype.itemsize == 8 or dtype == U32 else 32
+
+    def whole(number: float) -> int:
+        number -= (offset := 2.0**63 if dtype == U64 and number >= 2.0**63 else 0.0)
+        fits = math.isfinite(number) and -2**(bits - 1) <= int(number) < 2**(bits - 1)
+        return ((int(number) if fits else -2**(bits - 1)) + int(offset)) % 2 ** (8 * dtype.itemsize)
+    unsigned = [whole(number) for number in x.reshape(-1).tolist()]
+    return np.array(unsigned, f"u{dtype.itemsize}").view(dtype).reshape(x.shape)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {
     "argsort": lambda x, axis: np.apply_along_axis(
         lambda row: np.array(sorted(range(len(row)), key=lambda i: (row[i] != row[i], row[i] if row[i] == row[i] else 0, i)), I64), axis, x)
@@ -186,7 +201,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "window_sum": pooled(sum, 0.0),
     "concatenate": lambda *arrays, axis: np.concatenate(arrays, axis),
     "constant": lambda value, dtype, shape: np.full(shape, value, dtype),
-    "convert": lambda x, dtype: np.array(x.tolist(), dtype) if dtype.kind == "b" else x.astype(dtype),
+    "convert": converted,
     "cumprod": accumulated(np.multiply),
     "cumsum": accumulated(np.add),
     "digamma": lambda x: scipy.special.psi(x),

@@ -249,10 +249,23 @@ def trunc(x: Value) -> Value:
 
 
 def convert(x: Value, type: str) -> Value:
-    """The number nearest to x toward zero; a float outside of an integer type gives its nearest end, NaN gives 0."""
+    """x as another type; of a float the whole number toward zero, as the op record `convert` means it."""
     if x.type == type:
         return x
-    return x.differs(0) if type == "bool" else x.emitter.emit("convert", type, x)
+    if type == "bool":
+        return x.differs(0)
+    return _whole(x, type) if x.kind == "f" and type[0] in "iu" else x.emitter.emit("convert", type, x)
+
+
+def _whole(x: Value, type: str) -> Value:
+    """A float as an integer: by way of the smallest signed one, which stands for all that it does not hold."""
+    if type == "u64":
+        far = x >= 2.0**63
+        near = convert(_whole(select(far, x - 2.0**63, x), "i64"), type)
+        return select(far, near ^ (1 << 63), near)
+    bits = 64 if type in ("i64", "u32") else 32
+    limit = 1 << (bits - 1)
+    return convert(select(abs(x) < float(limit), x.emitter.emit("convert", f"i{bits}", x), -limit), type)
 
 
 def in_double(definition: Callable[[Value], Value]) -> Callable[[Value], Value]:

@@ -31,6 +31,15 @@ def edges(dtype: np.dtype) -> np.ndarray:
     return np.array([np.nan, *positive, *(-number for number in positive)], dtype)
 
 
+def ends_of_integers(dtype: np.dtype) -> np.ndarray:
+    """Floats around the ends of integer types, those next to them among them: some fit, some do not."""
+    ends = np.array([0.0, 1.0, *(2.0**bits for bits in (7, 8, 15, 16, 31, 32, 40, 53, 63, 64, 65, 100)), 1.7e308, np.inf, np.nan])
+    with np.errstate(over="ignore"):
+        ends = ends.astype(dtype)
+        found = np.concatenate([ends, ends - 0.5, ends + 0.5, 1.5 * ends, np.nextafter(ends, 0), np.nextafter(ends, dtype.type(np.inf))])
+    return np.concatenate([found, -found])
+
+
 def edge_pairs(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """All pairs of edge values, as two matrices."""
     values = edges(dtype)

@@ -13,8 +13,8 @@ from adjit.ir.ops.arithmetic import multiply
 from adjit.ir.ops.comparison import equal, greater, less, less_equal
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.rules import ANY, FLOAT, require_same, same_as_operands
-from adjit.ir.ops.sampling import FLOATS, INTEGERS, binary_samples, edge_pairs, edges, unary_samples, uniform
-from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, TensorType, is_float
+from adjit.ir.ops.sampling import FLOATS, INTEGERS, binary_samples, edge_pairs, edges, ends_of_integers, unary_samples, uniform
+from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, U32, U64, TensorType, is_float
 
 
 def _infer_select(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
@@ -47,8 +47,23 @@ select: OpDefinition = define(
     infer=_infer_select, evaluate=np.where, scalar="select({0}, {1}, {2})", vjp=_select_vjp, samples=_select_samples)
 
 
-def _evaluate_convert(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
-    return x.astype(dtype, copy=False)
+def convert_array(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
+    """The array in another dtype. C, so NumPy too, leaves open what becomes of a float that an integer does not hold: here it is the
+    same on every machine, that which NumPy gives for single elements on x86-64."""
+    if x.dtype.kind != "f" or dtype.kind not in "iu":
+        return x.astype(dtype, copy=False)
+    if dtype == U64:
+        far = x >= 2.0**63
+        near = _whole(np.where(far, x - x.dtype.type(2.0**63), x), I64).astype(U64)
+        return np.asarray(near ^ (far.astype(U64) << U64.type(63)))
+    return _whole(x, I64 if dtype in (I64, U32) else I32).astype(dtype, copy=False)
+
+
+def _whole(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Floats toward zero as signed integers, the smallest of which stands for all that they do not hold."""
+    limit = -x.dtype.type(np.iinfo(dtype).min)
+    fits = np.abs(x) < limit
+    return (x if fits.all() else np.where(fits, x, -limit)).astype(dtype)
 
 
 def _convert_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value | None, ...]:
@@ -57,24 +72,26 @@ def _convert_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, .
 
 
 def _convert_samples() -> Iterator[Sample]:
-    """Floats that do not fit an integer type have no defined conversion; there are none here."""
     yield Sample((uniform((2, 3)),), {"dtype": F64}, differentiable=(0,))
     yield Sample((uniform((2, 3), dtype=F32),), {"dtype": F64})
     yield Sample((edges(F64),), {"dtype": F32})
     for target in SHORT_NAMES.values():
         yield Sample((np.array([[0.0, 1.9, 2.5, 100.7]]),), {"dtype": target})
+        for source in FLOATS:
+            yield Sample((ends_of_integers(source),), {"dtype": target})
         for source in (*INTEGERS, BOOL):
             yield Sample((edges(source),), {"dtype": target})
         yield Sample((np.array(1, I32),), {"dtype": target})
         yield Sample((np.zeros((3, 0), I64),), {"dtype": target})
-    yield Sample((edges(F64),), {"dtype": BOOL})
 
 
 convert: OpDefinition = define(
     "convert", Kind.ELEMENTWISE, arity=1, attributes={"dtype": np.dtype},
-    doc="The operand in another dtype, as `ndarray.astype` does it. Between floats the cotangent is converted back; integers and bools "
-        "have none.",
-    infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=_evaluate_convert, scalar="convert({0})", vjp=_convert_vjp,
+    doc="The operand in another dtype, as `ndarray.astype` does it. Of a float that does not fit, an integer keeps the low bits: of its "
+        "whole part as i64 for u32, as i32 for shorter ones, where the smallest i64 or i32 stands for what those do not hold, infinities "
+        "and NaN; u64 takes 2^63 off from there on, and puts it back. Between floats the cotangent is converted back; integers and "
+        "bools have none.",
+    infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=convert_array, scalar="convert({0})", vjp=_convert_vjp,
     samples=_convert_samples)
 
 stop_gradient: OpDefinition = define(
