@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.aside import aside
 from adjit.codegen.link import CompiledObject, LoadedKernel
 
 CLASSES = (6, 16, 32, 64)
@@ -36,6 +37,7 @@ class _MethodDef(ctypes.Structure):
 
 
 @cache
+@aside
 def available() -> bool:
     """Whether this is an interpreter whose objects lie as the machine code expects, and a calling convention that it knows."""
     import llvmlite.binding as llvm
@@ -69,6 +71,7 @@ def chain_text(symbol: str, release: bool) -> str:
     return "\n".join(lines)
 
 
+@aside
 def compile_chain(release: bool) -> CompiledObject:
     """The builtin's object code."""
     import llvmlite.binding as llvm

@@ -12,7 +12,6 @@ forks before it looks who is inside: one of the two sees the other.
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import threading
@@ -21,8 +20,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
-
-from adjit.codegen.interrupts import no_interrupt
 
 PATIENCE = 10.0
 """Seconds that a fork waits: whoever has not come out by then may be waiting for the thread that forks."""
@@ -35,7 +32,6 @@ class _Guard:
     """Who is inside, with the number of blocks, and which threads fork."""
 
     def __init__(self) -> None:
-        self.places = itertools.count(1)
         self.renew()
 
     def renew(self) -> None:
@@ -46,8 +42,7 @@ class _Guard:
     def before_fork(self) -> None:
         self.forking.add(threading.get_ident())
         _wait(lambda: not others_inside())
-        lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)     # of every call of llvmlite's
-        lock = getattr(lock, "_lock", None)
+        lock = llvmlite_lock()
         if lock is not None and lock.acquire(timeout=PATIENCE):
             self.locked = lock
 
@@ -80,14 +75,18 @@ def no_fork() -> AbstractContextManager[None]:
     return _block(_guard.inside)
 
 
-def no_fork_elsewhere() -> AbstractContextManager[None]:
-    """A `no_fork` block for a thread that is about to be started, by one within such a block: forks wait from now on.
+def no_fork_for(starter: int) -> AbstractContextManager[None]:
+    """A `no_fork` block for a thread that was started by another one within such a block: it goes in at once, unless that one has left.
 
     A thread that asked for itself would wait for a fork that waits for the one that started it, and may in turn wait for this thread.
     """
-    inside, place = _guard.inside, -next(_guard.places)         # no thread has a negative number
-    inside[place] = 1
-    return _block(inside, place)
+    return _block(_guard.inside, starter)
+
+
+def llvmlite_lock() -> Any:
+    """The lock that llvmlite takes around every call, an `RLock`; None where llvmlite is not imported, or is another one."""
+    lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
+    return getattr(lock, "_lock", None)
 
 
 def others_inside() -> bool:
@@ -102,17 +101,14 @@ def own_in_children(owner: Any, name: str, make: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def _block(inside: dict[int, int], place: int | None = None) -> Iterator[None]:
-    """Be one of those inside, in the `place` that was kept. A child that is forked meanwhile has another dictionary."""
+def _block(inside: dict[int, int], starter: int = 0) -> Iterator[None]:
+    """Be one of those inside, at once where `starter` is. A child that is forked meanwhile has another dictionary."""
     me = threading.get_ident()
     blocks = inside.get(me, 0)
     try:
-        if place is None and not blocks:
-            with no_interrupt():
-                _wait(lambda: _goes_in(inside, me))
+        if not blocks:
+            _wait(lambda: _goes_in(inside, me, starter))
         inside[me] = blocks + 1
-        if place is not None:
-            del inside[place]
         yield
     finally:
         if blocks and me in inside:     # it is not where Ctrl-C kept this block from ending before those around it
@@ -121,10 +117,10 @@ def _block(inside: dict[int, int], place: int | None = None) -> Iterator[None]:
             inside.pop(me, None)
 
 
-def _goes_in(inside: dict[int, int], me: int) -> bool:
-    """Go inside, unless another thread forks."""
+def _goes_in(inside: dict[int, int], me: int, starter: int) -> bool:
+    """Go inside, unless another thread forks; also then where that one waits for the `starter` anyway."""
     inside[me] = 1
-    if _guard.forking <= {me}:
+    if _guard.forking <= {me} or (starter in inside and starter not in _guard.forking):
         return True
     del inside[me]
     return False

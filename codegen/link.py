@@ -7,6 +7,7 @@ import itertools
 from dataclasses import field
 from typing import Any
 
+from adjit.codegen.aside import aside, bury, let_go_aside
 from adjit.ir.dataclass import dataclass
 
 
@@ -31,7 +32,7 @@ class CompiledObject:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedKernel:
-    """The address of a kernel's entry; the code stays while this object lives."""
+    """The address of a kernel's entry; the code stays while this object lives, and so does `library`: None where LLVM has it."""
 
     address: int
     library: Any = field(repr=False)
@@ -54,13 +55,17 @@ def _linker(number: int) -> Any:
     return llvm.create_lljit_compiler(machine, use_jit_link=True)
 
 
+@aside
 def load(compiled: CompiledObject) -> LoadedKernel:
     """Link object code into this process; raises `RuntimeError` where a symbol is missing."""
     import llvmlite.binding as llvm
 
+    bury()
     builder = llvm.JITLibraryBuilder().add_current_process()
     for code in (compiled.object_code, *compiled.more):
         builder.add_object_img(code)
     number = next(_numbers)
     library = builder.export_symbol(compiled.symbol).link(_linker(number // LIBRARIES), f"adjit_{number}")
-    return LoadedKernel(library[compiled.symbol], library, compiled.nbytes)
+    loaded = LoadedKernel(library[compiled.symbol], None, compiled.nbytes)
+    let_go_aside(loaded, library)
+    return loaded

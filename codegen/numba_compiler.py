@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.aside import aside
 from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.scalar_functions import native_helpers, python_helpers
@@ -27,6 +28,7 @@ def _define(source: KernelSource, helpers: Mapping[str, Any]) -> Callable[..., N
     return kernel
 
 
+@aside
 def compile_source(source: KernelSource) -> CompiledObject:
     """Object code for this machine's CPU. Takes about 0.1 s, and 0.4 s more for the first kernel of a process."""
     from numba import types

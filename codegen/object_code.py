@@ -9,14 +9,14 @@ calls that take long are therefore made past that lock.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections import deque
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from typing import Any
 
-from adjit.codegen.forks import no_fork, no_fork_elsewhere
+from adjit.codegen.aside import Task, aside
+from adjit.codegen.forks import no_fork
 from adjit.codegen.target import Target, make_machine
 from adjit.codegen.turns import short_turns
 from adjit.ir.dataclass import dataclass
@@ -49,7 +49,7 @@ class Emission:
         self.target, self.verify, self.threads = target, verify, threads
         self._objects: list[bytes] = []
         self._waiting: deque[tuple[int, Module]] = deque()
-        self._helpers: list[threading.Thread] = []
+        self._helpers: list[Task] = []
         self._errors: list[BaseException] = []
         self._blocks = ExitStack()
 
@@ -68,7 +68,7 @@ class Emission:
         number = len(self._objects)
         self._objects.append(b"")
         self._waiting.append((number, module))
-        self._helpers = [helper for helper in self._helpers if helper.is_alive()]
+        self._helpers = [helper for helper in self._helpers if not helper.is_over()]
         if len(self._helpers) + 1 < self.threads:
             self._begin()
         return number
@@ -85,25 +85,17 @@ class Emission:
         with no_fork():
             self._work()
             for helper in self._helpers:
-                helper.join()
+                helper.result()
         if self._errors:
             raise self._errors[0]
         return self._objects
 
     def _begin(self) -> None:
         """A thread that works."""
-        block = no_fork_elsewhere()
-        helper = threading.Thread(target=self._help, args=(block,), name="adjit compiler")
-        try:
-            helper.start()
-        except RuntimeError:        # the system has no thread to give, or the interpreter ends
-            with block:
-                return
-        self._helpers.append(helper)
-
-    def _help(self, block: AbstractContextManager[None]) -> None:
-        with block:
-            self._work()
+        helper = Task(self._work)
+        with suppress(RuntimeError):        # the system has no thread to give, or the interpreter ends
+            helper.begin()
+            self._helpers.append(helper)
 
     def _work(self) -> None:
         while self._waiting and not self._errors:
@@ -117,6 +109,7 @@ class Emission:
                 self._errors.append(error)
 
 
+@aside
 def emit_objects(modules: Sequence[Module], target: Target, verify: bool = False, threads: int = 1) -> list[bytes]:
     """The object code of each module, in order, made on up to so many threads; as `Emission`."""
     with Emission(target, verify, threads) as emission:
@@ -125,6 +118,7 @@ def emit_objects(modules: Sequence[Module], target: Target, verify: bool = False
         return emission.finish()
 
 
+@aside
 def emit_object(text: str, target: Target, verify: bool = False, promote: bool = False) -> bytes:
     """The object code of one module; as `emit_objects`. To `promote` it is to put variables that lie on the stack into registers."""
     with no_fork():

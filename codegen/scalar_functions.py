@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.aside import aside
 from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value, convert, select
 from adjit.codegen.vector_math.llvm_printer import llvm_type, print_function
@@ -48,6 +49,7 @@ def _symbol(name: str) -> str:
 
 
 @cache
+@aside
 def processor_has_fma() -> bool:
     """Whether this processor multiplies and adds with one rounding."""
     import llvmlite.binding as llvm
@@ -58,6 +60,7 @@ def processor_has_fma() -> bool:
 
 
 @cache
+@aside
 def vector_bits() -> int:
     """The size of the vectors that LLVM makes of loops here; of 512 bits where there are, it uses half, which keeps the clock up."""
     import llvmlite.binding as llvm

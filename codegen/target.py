@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from adjit.codegen.forks import no_fork
+from adjit.codegen.aside import aside
 from adjit.ir.dataclass import dataclass
 
 
@@ -65,10 +65,10 @@ NEON = Target("neon", 16, 32, True, ("neon",), "aarch64-unknown-linux-gnu")
 
 
 @cache
+@aside
 def host_targets() -> tuple[Target, ...]:
     """The targets whose code this process can run, the best first; none where it is no x86-64 process."""
-    with no_fork():     # a child that is forked in the midst of an import waits for its end for ever
-        import llvmlite.binding as llvm
+    import llvmlite.binding as llvm
 
     if not llvm.get_process_triple().startswith("x86_64"):
         return ()

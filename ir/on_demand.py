@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 
 class OnDemand:
@@ -21,9 +23,18 @@ class OnDemand:
     """
 
     __slots__ = ("_name",)
+    _import: ClassVar[Callable[[str], Any]] = import_module
 
     def __init__(self, name: str):
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        module = sys.modules.get(self._name)
+        if module is None or getattr(module.__spec__, "_initializing", False):      # as the import statement looks
+            module = OnDemand._import(self._name)
+        return getattr(module, attribute)
+
+
+def import_by(function: Callable[[str], Any]) -> None:
+    """Have all modules imported by `function`, from now on."""
+    OnDemand._import = function

@@ -8,8 +8,7 @@ from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from adjit.codegen.forks import no_fork
-from adjit.codegen.interrupts import no_interrupt
+from adjit.codegen.aside import aside
 from adjit.ir.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
@@ -72,6 +71,7 @@ class CompiledGraph:
     backend_milliseconds: float
 
 
+@aside
 def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
                   on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = PIPELINE,
                   stage: Stage = Stage.TRACED) -> CompiledGraph:
@@ -79,7 +79,7 @@ def compile_graph(graph: Graph, backend: str, options: Options, threads: int, ve
 
     A native program is looked for on disk by its graph, unless passes are to be checked or shown.
     """
-    with no_fork(), no_interrupt(), no_collection():
+    with no_collection():
         return _compile(graph, backend, options, threads, verify, on_pass, passes, stage)
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adjit import codegen
+from adjit.codegen.aside import aside
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.ir.dataclass import dataclass
 from adjit.ir.on_demand import OnDemand
@@ -46,6 +47,7 @@ _COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO"
 
 
 @cache
+@aside
 def environment() -> str:
     """Everything besides its source that the machine code of a kernel depends on."""
     from importlib.metadata import version  # as slow to import as all of adjit
@@ -61,6 +63,7 @@ def environment() -> str:
 
 
 @cache
+@aside
 def compiler() -> tuple[str, ...]:
     """What the object code of a text depends on besides it, and its target."""
     import llvmlite

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 
+from adjit.codegen.aside import NAME, start
 from adjit.codegen.forks import no_fork, others_inside
 from adjit.codegen.object_code import warm_up
 from adjit.runtime.native.code import native_target
@@ -39,9 +40,8 @@ class Preparation:
     def start(self) -> None:
         """Have a thread begin, unless one has."""
         if self.thread is None:
-            self.thread = threading.Thread(target=self._prepare, name="adjit compiler preparation")
             with suppress(RuntimeError):        # no thread to be had
-                self.thread.start()
+                self.thread = start(self._prepare, f"{NAME} preparation")
 
     def tell(self, wanted: bool) -> None:
         """Whether a program has to be compiled: else it was on disk, and others will be, as it seems."""

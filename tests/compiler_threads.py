@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+
+from adjit.codegen import aside
 
 
 def wait_for_compilers() -> None:
@@ -10,3 +13,5 @@ def wait_for_compilers() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("adjit compiler"):
             thread.join()
+    while aside._at_work:
+        time.sleep(0.001)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +17,12 @@ import pytest
 from compiler_threads import wait_for_compilers
 
 import adjit as aj
-from adjit.codegen.forks import _guard
-from adjit.codegen.interrupts import no_interrupt
+from adjit.codegen.aside import aside, let_go_aside
+from adjit.codegen.forks import _guard, llvmlite_lock
 from adjit.ir.emitter import emitters
 from adjit.runtime import compile_graph
+from adjit.runtime.kernel_cache import compiler
+from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.scope import active_scope, open_traces
 from adjit.tracer.trace import trace_function
 
@@ -34,75 +39,141 @@ def press() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_it_waits_for_the_end_of_the_block() -> None:
-    handler = signal.getsignal(signal.SIGINT)
-    done = []
-
-    def work() -> None:
-        with no_interrupt():
-            press()
-            with no_interrupt():
-                done.append(1)
-            done.append(2)
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert done == [1, 2]
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_the_second_one_does_not_wait() -> None:
-    handler = signal.getsignal(signal.SIGINT)
-    done = []
-
-    def work() -> None:
-        with no_interrupt():
-            press()
-            done.append(1)
-            press()
-            done.append(2)
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert done == [1]
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_other_threads_and_other_handlers() -> None:
-    seen: list[Any] = []
-
-    def work() -> None:
-        with no_interrupt():
-            seen.append(signal.getsignal(signal.SIGINT))
-
-    before = signal.getsignal(signal.SIGINT)
-    thread = threading.Thread(target=work)
+def test_work_is_another_threads_where_it_would_be_the_main_ones() -> None:
+    idents = []
+    work = aside(lambda: idents.append(threading.get_ident()))
+    work()
+    thread = threading.Thread(target=lambda: (work(), idents.append(threading.get_ident())))
     thread.start()
     thread.join()
-    assert seen == [before]
+    assert idents[0] != threading.main_thread().ident
+    assert idents[1] == idents[2] == thread.ident
+
+
+def test_what_work_gives_and_raises_comes_back() -> None:
+    """It finds NumPy's settings of its caller, and keeps nothing."""
+    class Thing:
+        pass
+
+    made: list[weakref.ref[Thing]] = []
+
+    @aside
+    def work(x: float, y: float = 0) -> float:
+        thing = Thing()
+        made.append(weakref.ref(thing))
+        return float(np.divide(x, y))
+
+    with np.errstate(divide="ignore"):
+        assert work(1) == np.inf
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero") as info:
+        work(1, y=0)
+    assert "work" in [entry.name for entry in info.traceback]
+    assert [thing() for thing in made] == [None, None]      # not even within the traceback
+
+
+def test_who_waits_can_be_interrupted_at_once() -> None:
+    begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go_on.wait()
+        done.set()
+
+    def press_soon() -> None:
+        begun.wait()
+        time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press_soon).start()
+    with pytest.raises(KeyboardInterrupt):
+        aside(work)()
+    assert _guard.inside        # it is still at work, and forks wait for it
+    assert not done.is_set()
+    go_on.set()
+    assert done.wait(10)
+    wait_for_compilers()
+    assert not _guard.inside
+
+
+def test_who_is_within_a_call_of_llvmlite_does_it_alone() -> None:
+    """As in a destructor that such a call runs: another thread would wait for the lock for ever."""
+    compiler()
+    lock = llvmlite_lock()
+    with lock:
+        assert aside(threading.get_ident)() == threading.get_ident()
+    assert aside(threading.get_ident)() != threading.get_ident()
+
+
+def test_without_a_thread_to_be_had_it_is_done_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("_thread.start_new_thread", refuse)
+    assert aside(threading.get_ident)() == threading.get_ident()
+
+
+def test_what_is_let_go_ends_in_another_thread() -> None:
+    class Library:
+        def __del__(self) -> None:
+            ended.append(threading.get_ident())
+
+    class Kernel:
+        pass
+
+    ended: list[int] = []
+    kernel = Kernel()
+    let_go_aside(kernel, Library())
+    aside(gc.collect)()
+    assert ended == []
+    del kernel
+    assert ended == []
+    aside(int)()
+    wait_for_compilers()
+    assert len(ended) == 1
+    assert ended != [threading.get_ident()]
+
+
+@pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
+@pytest.mark.parametrize("backend", ["native", "numba"])
+def test_the_main_thread_takes_no_step_in_llvmlite(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A press in the midst of its lock, while programs are compiled and freed, would leave it locked."""
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    came = []
+
+    def press_within(frame: Any, kind: str, argument: Any) -> Any:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in ("llvmlite", "numba"):
+            came.append(frame.f_code.co_qualname)
+            raise KeyboardInterrupt
+        return press_within
+
+    def compile_and_free(k: float) -> None:
+        function = aj.compile(lambda x: np.sin(x) * k @ x.T, backend=backend)
+        function(np.ones((3, 3)))
+        del function
+        gc.collect()
+
+    compile_and_free(2.5)
+    sys.settrace(press_within)
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with no_interrupt():
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-            press()
-        signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
-        with no_interrupt():
-            press()
-            assert seen == [before]
-        assert seen == [before, signal.SIGINT]
+        for k in range(3, 6 if backend == "native" else 4):
+            compile_and_free(k + 0.5)
     finally:
-        signal.signal(signal.SIGINT, before)
+        sys.settrace(None)
+    assert came == []
+    free = aside(lambda: llvmlite_lock().acquire(timeout=10) and (llvmlite_lock().release() or True))
+    assert free()
 
 
 def test_while_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program is finished; the next call has it."""
+    """What was begun is finished, and what comes next works."""
     finished: list[int] = []
     compile = compile_graph._compile
-    monkeypatch.setattr(compile_graph, "_compile", lambda *a: press() or finished.append(1) or compile(*a))
+    monkeypatch.setattr(compile_graph, "_compile", lambda *a: press() or finished.append(compile(*a)) or finished[0])
     function = aj.compile(lambda x: np.sin(x) * 3)
     with pytest.raises(KeyboardInterrupt):
         function(np.ones(4))
-    assert finished == [1]
+    wait_for_compilers()
+    assert len(finished) == 1
     monkeypatch.undo()
     np.testing.assert_allclose(function(np.ones(4)), np.sin(np.ones(4)) * 3)
     wait_for_compilers()

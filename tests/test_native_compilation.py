@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from compiler_threads import wait_for_compilers
 
 import adjit as aj
 from adjit.codegen import forks, object_code, turns
-from adjit.codegen.forks import no_fork, no_fork_elsewhere
+from adjit.codegen.forks import no_fork, no_fork_for
 from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.native import module_parts
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
@@ -320,7 +320,7 @@ def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(object_code, "_emit", lambda *args: emitted_by.append(threading.get_ident()) or emit(*args))
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
     aj.compile(gradient, backend="native", threads=1)(*[array + 1 for array in ARRAYS])
-    assert emitted_by == [threading.get_ident()]
+    assert len(emitted_by) == 1     # and the main thread waits for it
 
 
 def test_no_thread_stays(text: str) -> None:
@@ -360,13 +360,17 @@ def test_many_threads_compile_at_once(text: str) -> None:
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread(threads: str) -> None:
     script = """
-        import threading, time
+        import sys, threading, time
         import numpy as np, adjit as aj
         from adjit.codegen.native.entry import compile_entry as entry
         from compiler_threads import wait_for_compilers
-        compile_entry, made_by = entry.compile_entry, []
+        compile_entry, waited = entry.compile_entry, []
         def noted(text):
-            made_by.append(threading.get_ident())
+            frame, names = sys._current_frames()[threading.main_thread().ident], []
+            while frame:
+                names.append(frame.f_code.co_name)
+                frame = frame.f_back
+            waited.append("get" in names)
             return compile_entry(text)
         entry.compile_entry = noted
         function = aj.compile(lambda x: x + 1, backend="native")
@@ -377,9 +381,9 @@ def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread
             time.sleep(0.01)
         else:
             raise AssertionError("the entry never ran")
-        assert len(made_by) == 1
+        assert len(waited) == 1
         wait_for_compilers()
-        print(made_by[0] == threading.get_ident(), threading.active_count())
+        print(waited[0], threading.active_count())
     """
     assert run(script, ADJIT_THREADS=threads) == f"{threads == '1'} 1"
 
@@ -462,30 +466,35 @@ def test_a_block_that_ends_after_those_around_it_leaves_nobody_inside() -> None:
     assert threading.get_ident() not in forks._guard.inside
 
 
-def test_a_fork_waits_for_a_thread_that_is_still_to_begin() -> None:
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_a_thread_goes_inside_with_the_one_that_waits_for_it(waited_for: bool) -> None:
+    """A fork waits for the one that started it, which waits for the thread; but where nobody does, the fork comes first."""
     done: list[str] = []
-    with no_fork():
-        block = no_fork_elsewhere()
 
-    def work() -> None:
-        with block, no_fork():
-            time.sleep(0.05)
+    def work(starter: int) -> None:
+        with no_fork_for(starter), no_fork():
             done.append("worked")
 
     def fork() -> None:
         forks._guard.before_fork()
+        if not waited_for:
+            working.start()
+            time.sleep(0.05)
         done.append("forked")
         forks._guard.after_in_parent()
 
+    working = threading.Thread(target=work, args=(threading.get_ident(),))
     forking = threading.Thread(target=fork)
-    forking.start()
-    while not forks._guard.forking:
-        time.sleep(0.001)
-    working = threading.Thread(target=work)
-    working.start()
-    for thread in (working, forking):
-        thread.join()
-    assert done == ["worked", "forked"]
+    with no_fork() if waited_for else nullcontext():
+        forking.start()
+        while not forks._guard.forking:
+            time.sleep(0.001)
+        if waited_for:
+            working.start()
+            working.join()
+    forking.join()
+    working.join()
+    assert done == (["worked", "forked"] if waited_for else ["forked", "worked"])
     assert not forks._guard.inside
 
 

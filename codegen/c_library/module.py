@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from adjit.codegen.aside import aside
 from adjit.codegen.c_library.description import CProgram
 from adjit.codegen.c_library.interface import interface_text
 from adjit.codegen.native.program import lower_program
@@ -56,6 +57,7 @@ def _with_prefix(text: str, shared: str, prefix: str) -> str:
     return re.sub(r"@([\w.$-]+)", lambda match: f"@{prefix if match[1] in names else ''}{match[1]}", text)
 
 
+@aside
 def compile_library(text: str, target: Target) -> bytes:
     """The object file, position-independent; `target` is the lowest level, which all that belongs to no level is for."""
     import llvmlite.binding as llvm

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from adjit.codegen.aside import aside
 from adjit.codegen.gemm.dot_products import dot_kernel
 from adjit.codegen.gemm.driver import DRIVER, driver
 from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
@@ -63,6 +64,7 @@ def lower_product(product: Product, target: Target, prologue: Prologue | None = 
     return ProductCode(written.plan, target, text)
 
 
+@aside
 def compile_product(code: ProductCode) -> CompiledObject:
     """Object code; takes 5 to 30 ms."""
     import llvmlite.binding as llvm

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.aside import aside
 from adjit.codegen.c_library.processor import RUNS, runs_text
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
@@ -77,6 +78,7 @@ def export_program(program: Program, signature: CallSignature, arrays: Sequence[
     return [place]
 
 
+@aside
 def _code(planned: Graph, target: Target, flush_subnormals: bool) -> bytes:
     """The object code for one level, which says itself whether a processor runs it."""
     import llvmlite.binding as llvm

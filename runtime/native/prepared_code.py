@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from adjit.codegen.forks import no_fork, own_in_children
-from adjit.codegen.interrupts import no_interrupt
+from adjit.codegen.aside import aside, start
+from adjit.codegen.forks import own_in_children
 from adjit.codegen.link import CompiledObject, LoadedKernel
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
 
@@ -33,11 +33,15 @@ class PreparedCode:
             return
         self._started = True
         with suppress(RuntimeError):        # the interpreter ends
-            threading.Thread(target=self._make, name="adjit compiler").start()
+            start(self._try)
 
     def get(self) -> LoadedKernel:
         """The code; made now if it is not there."""
-        with no_fork(), no_interrupt(), self._making:
+        return self.loaded or self._make()
+
+    @aside
+    def _make(self) -> LoadedKernel:
+        with self._making:
             if self.loaded is None:
                 text = self._text()
                 loaded, _ = obtain_code(sha256(json.dumps([*compiler(), text]).encode()), lambda: self._compile(text))
@@ -45,7 +49,7 @@ class PreparedCode:
                 self.loaded = loaded
             return self.loaded
 
-    def _make(self) -> None:
+    def _try(self) -> None:
         with suppress(Exception):
             self.get()
 

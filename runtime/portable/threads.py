@@ -10,8 +10,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
+
+from adjit.codegen.aside import start
 
 Call = tuple[Any, ...]
 
@@ -61,7 +64,7 @@ class ThreadPool:
 
     def _start(self, count: int) -> None:
         while self._workers < count:
-            threading.Thread(target=_serve, args=(self._jobs,), name=f"adjit-{self._workers}", daemon=True).start()
+            start(partial(_serve, self._jobs), f"adjit-{self._workers}", daemon=True)
             self._workers += 1
 
 
