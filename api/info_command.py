@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import os
 import platform
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from llvmlite import binding
 
 from adjit.codegen.target import host_targets
 from adjit.runtime import settings
+from adjit.runtime.cores import bounds
 from adjit.runtime.exports.library import SYSTEMS
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.reports.memory_blocks import format_bytes
@@ -54,14 +56,17 @@ def _versions() -> dict[str, str]:
 
 
 def _machine() -> dict[str, str]:
+    found = bounds()
+    is_set = os.environ.get(settings.THREADS.variable, "").strip()
+    why = f"the setting {settings.THREADS.variable}" if is_set else min(found, key=lambda what: found[what])
     features = binding.get_host_cpu_features()
     vectors = " ".join(name for name in VECTOR_FEATURES if features.get(name))
     return {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": binding.get_host_cpu_name(),
         "vectors": vectors or "none known",
-        "cores": f"{settings.usable_cores()} usable",
-        "threads": f"{settings.THREADS.get()} for a kernel",
+        "cores": ", ".join(f"{count} by {what}" for what, count in found.items()),
+        "threads": f"{settings.THREADS.get()} for a program, by {why}",
     }
 
 

@@ -1,4 +1,6 @@
-"""How many cores this process may use: those it may run on, and no more than the time its control groups give it."""
+"""How many threads programs use where nobody says: one for each core that this process may run on, and no more than the time that its control
+groups give it, nor than `OMP_NUM_THREADS`, which joblib, Dask and Ray set in their workers.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,40 @@ from pathlib import Path
 
 _MEMBERSHIP, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
+OPENMP = "OMP_NUM_THREADS"
+
 
 def usable_cores() -> int:
-    """The cores in the process's affinity; fewer where a container's quota of processor time is smaller; at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The least of all bounds."""
+    return min(bounds().values())
+
+
+def bounds() -> dict[str, int]:
+    """What bounds the number of threads, in words, and to how many; each at least 1.
+
+    >>> "the process's affinity" in bounds()
+    True
+    """
+    found = {"the process's affinity": len(os.sched_getaffinity(0))} if hasattr(os, "sched_getaffinity") else \
+        {"the machine's cores": os.cpu_count() or 1}
     quota = processor_quota()
-    return cores if quota is None else max(1, min(cores, -int(-quota // 1)))
+    if quota is not None:
+        found[f"the control group's time, that of {quota:g} cores"] = max(1, -int(-quota // 1))
+    wanted = openmp_threads(os.environ.get(OPENMP, ""))
+    if wanted is not None:
+        found[f"{OPENMP}={os.environ[OPENMP]}"] = wanted
+    return found
+
+
+def openmp_threads(text: str) -> int | None:
+    """The threads that a value of `OMP_NUM_THREADS` asks for; of a list, which is for nested regions, the first. None for what OpenMP's
+    libraries pass over: no number, or none from 1 on.
+
+    >>> openmp_threads("4,2"), openmp_threads("many")
+    (4, None)
+    """
+    first = text.partition(",")[0].strip()
+    return int(first) if first.isascii() and first.isdecimal() and 0 < len(first) < 10 and int(first) else None
 
 
 def processor_quota(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> float | None:
@@ -26,8 +56,8 @@ def processor_quota(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> f
         return None
     quotas = []
     for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if not path or (controllers and "cpu" not in controllers.split(",")):
             continue
         top = groups / "cpu" if controllers else groups
         group = top / path.lstrip("/")
@@ -44,6 +74,6 @@ def _quota_in(folder: Path) -> float | None:
             quota, period = (folder / "cpu.max").read_text().split()
         else:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return float(quota) / float(period) if float(quota) > 0 else None
-    except (OSError, ValueError):       # no such group here, or "max"
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):       # no such group here, or "max"
         return None

@@ -95,7 +95,8 @@ def _user_cache() -> Path | None:
 DUMP = Setting("ADJIT_DUMP", _folder, lambda: None, "folder that gets every stage of every compiled graph, and every kernel's source")
 VERIFY = Setting("ADJIT_VERIFY", _flag, lambda: False, "1: check the graph's invariants after every pass, and LLVM's of native programs")
 BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions compiled with backend='auto': native, numba or interpret")
-THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a kernel may use; default: the cores this process may use")
+THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a program may use; default: the cores this process may use, "
+                  "and no more than OMP_NUM_THREADS")
 CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
 CACHE_SIZE = Setting("ADJIT_CACHE_SIZE", _bytes, lambda: 256 << 20, "bytes the folder of compiled kernels may take; 0: no disk cache")
 MATMUL = Setting("ADJIT_MATMUL", _matmul, lambda: "auto", "machine code for matrix products: avx512, avx2 or sse2; numpy: NumPy's; "

@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from adjit.runtime import cores
+import adjit as aj
+from adjit.__main__ import main
+from adjit.runtime import cores, settings
 
 CASES = {
+    "a group in the hybrid form": (
+        "4:cpu,cpuacct:/x\n0::/y\n", {"cpu/x/cpu.cfs_quota_us": "250000\n", "cpu/x/cpu.cfs_period_us": "100000\n"}, 2.5),
+    "a limit around a version 1 group": (
+        "4:cpu:/a/b\n", {"cpu/a/cpu.cfs_quota_us": "50000\n", "cpu/a/cpu.cfs_period_us": "100000\n",
+                         "cpu/a/b/cpu.cfs_quota_us": "-1\n", "cpu/a/b/cpu.cfs_period_us": "100000\n"}, 0.5),
+    "nonsense": ("0::/\nnonsense\n", {"cpu.max": "nonsense\n"}, None),
     "no limit": ("0::/\n", {"cpu.max": "max 100000\n"}, None),
     "a container": ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
     "a group within one that has less": ("0::/a/b\n", {"a/cpu.max": "100000 50000\n", "a/b/cpu.max": "400000 100000\n"}, 2.0),
@@ -32,6 +40,7 @@ def test_quotas(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("quota", "most"), [(None, 10**6), (0.1, 1), (1.0, 1), (1.2, 2), (64.0, 64)])
 def test_quotas_are_rounded_up(quota: float | None, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     monkeypatch.setattr(cores, "processor_quota", lambda: quota)
     assert cores.usable_cores() == min(16, most)
@@ -39,3 +48,42 @@ def test_quotas_are_rounded_up(quota: float | None, most: int, monkeypatch: pyte
 
 def test_systems_without_control_groups(tmp_path: Path) -> None:
     assert cores.processor_quota(tmp_path / "nothing", tmp_path) is None
+
+
+@pytest.mark.parametrize(("text", "threads"), [
+    ("1", 1), (" 3 ", 3), ("4,2", 4), ("64", 8), ("", 8), (" ", 8), ("0", 8), ("-1", 8), ("many", 8),
+    ("2.5", 8), (",2", 8), ("²", 8), ("9" * 5000, 8)])
+def test_openmp_is_a_bound(text: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of joblib, Dask and Ray are as many as there are cores, and have it set to 1. What is no number bounds nothing."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(cores, "processor_quota", lambda: None)
+    monkeypatch.delenv("ADJIT_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", text)
+    assert cores.usable_cores() == settings.THREADS.get() == threads
+
+
+def test_who_says_how_many_gets_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("ADJIT_THREADS", "3")
+    assert settings.THREADS.get() == 3
+    function = aj.compile(lambda x: x + 1, threads=2)
+    function(1.0)
+    assert function.programs()[0].threads == 2
+
+
+def test_info_says_which_bound_is_in_force(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(cores, "processor_quota", lambda: 2.5)
+    monkeypatch.delenv("ADJIT_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def info() -> str:
+        assert main(["info"]) == 0
+        return capsys.readouterr().out
+
+    assert "threads  3 for a program, by the control group's time, that of 2.5 cores\n" in info()
+    monkeypatch.setenv("OMP_NUM_THREADS", "2,1")
+    assert "threads  2 for a program, by OMP_NUM_THREADS=2,1\n" in info()
+    assert "8 by the process's affinity, 3 by the control group's time, that of 2.5 cores, 2 by OMP_NUM_THREADS=2,1\n" in info()
+    monkeypatch.setenv("ADJIT_THREADS", "5")
+    assert "threads  5 for a program, by the setting ADJIT_THREADS\n" in info()
