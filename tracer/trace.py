@@ -22,7 +22,7 @@ from adjit.tracer.own_changes import own_changes
 from adjit.tracer.reach import Reach
 from adjit.tracer.scope import Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
-from adjit.tracer.source import find_user_location
+from adjit.tracer.source import find_user_location, warn_user
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
 
 __all__ = ["RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
@@ -121,6 +121,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         captures = tuple(scope.captures.values())
         after = Reach(roots)
         sources = make_sources(before, after, captures, own_changes(before, after), _contents(after, observation, scope))
+        _warn_of_unseen(after, fun)
         for index, source, _ in reversed(sources.captured):
             captures[index].value.name = as_name(source.path)
         for capture in captures:
@@ -135,6 +136,14 @@ def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
     """What a trace may read besides its traced arguments: whatever the function and its static arguments lead to."""
     return [fun, *(leaf.value if isinstance(leaf, StaticArgument) else leaf for index, leaf in enumerate(signature.all_leaves)
                    if not signature.is_traced(index))]
+
+
+def _warn_of_unseen(reach: Reach, fun: Callable[..., Any]) -> None:
+    """Say, once for each line, what changes would not be noticed of."""
+    for path, value in reach.unseen.items():
+        kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"
+        warn_user(f"{function_name(fun)} names {path or 'an object'} ({kind}), and adjit cannot see when what it holds changes: compiled "
+                  "calls go on with what Python read of it in the first one. Pass what changes as an argument, as an array")
 
 
 def _has_numbers(value: Any) -> bool:
