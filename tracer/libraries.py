@@ -35,7 +35,7 @@ def home_of(module: str) -> Home:
     if top in _KNOWN:
         return Home.KNOWN
     found = sys.modules.get(top)
-    return Home.LIBRARY if found is not None and _is_installed(found) else Home.USER
+    return Home.LIBRARY if top != "__main__" and found is not None and _is_installed(found) else Home.USER
 
 
 def home_of_class(kind: type) -> Home:

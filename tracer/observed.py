@@ -134,9 +134,10 @@ def _getitem(self: Any, index: Any) -> Any:
     _note_all(index)
     own: Any = _OWN_CLASS[type(self)]
     found = own.__getitem__(self, _all_plain(index))
-    if not isinstance(found, np.ndarray) or found.base is None:
-        _note(self)
-    return found
+    if isinstance(found, np.ndarray) and np.may_share_memory(_plain(found), _plain(self)):
+        return found
+    _note(self)
+    return _plain(found)
 
 
 def _setitem(self: Any, index: Any, new: Any) -> None:
