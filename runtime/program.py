@@ -140,8 +140,8 @@ class Program:
         return None if content is None else (*captured, *content)
 
     def may_hold_again(self) -> bool:
-        """Whether nothing but switches and numbers of modules and optimisers has changed, which may change back."""
-        return self.tensors is not None and self.tensors.effects.snapshot.has_same_objects() and self.trace.sources.current() is not None
+        """Whether nothing but switches and numbers has changed of what the function reads, which may change back."""
+        return (self.tensors is None or self.tensors.effects.snapshot.has_same_objects()) and self.trace.sources.may_hold_again()
 
     def changed(self) -> str:
         """Why the program does not hold any more, in words."""

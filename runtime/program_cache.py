@@ -20,7 +20,7 @@ Found = tuple[Program, tuple[np.ndarray, ...]]
 """A program, and the arrays that its function would reach by itself now."""
 
 VARIANTS = 4
-"""How many programs are kept for one signature where modules and optimisers switch to and fro: `train()` and `eval()`, say."""
+"""How many programs are kept for one signature where what the function reads switches to and fro: `train()` and `eval()`, say."""
 
 
 class CacheInfo(NamedTuple):
@@ -113,7 +113,7 @@ class ProgramCache:
         with self._lock:
             self.traces += 1
             program.number = self.traces
-            others = [other for other in self._programs.get(key, ()) if program.tensors is not None and other.may_hold_again()]
+            others = [other for other in self._programs.get(key, ()) if other.may_hold_again()]
             self._programs[key] = (program, *others[:VARIANTS - 1])
             self.last = program
             program.used = self.record.tick()

@@ -124,7 +124,8 @@ def test_elements_that_change_places() -> None:
 
 @pytest.mark.parametrize("make", [
     lambda: np.asfortranarray(np.arange(6.0).reshape(2, 3)), lambda: np.arange(12.0).reshape(3, 4)[::2, ::3],
-    lambda: np.arange(6).astype(">i4"), lambda: np.array(3.0), lambda: np.zeros((0, 3)), lambda: np.arange(6.0)[::-1], lambda: np.arange(3, dtype=np.uint8),
+    lambda: np.arange(6).astype(">i4"), lambda: np.array(3.0), lambda: np.zeros((0, 3)), lambda: np.arange(6.0)[::-1],
+    lambda: np.arange(3, dtype=np.uint8),
     lambda: np.array([True, False])])
 def test_arrays_of_any_form(make: Callable[[], np.ndarray]) -> None:
     y = make()

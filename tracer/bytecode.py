@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", "NOP"})
 _WHOLE = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "eval", "exec"})
+_BY_TEXT = frozenset({"eval", "exec", "globals"})       # what looks names up that stand in a string
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 @lru_cache(maxsize=4096)
@@ -35,6 +38,8 @@ def names_of(code: CodeType) -> frozenset[str]:
             names |= names_of(constant)
         elif isinstance(constant, str) and constant.isidentifier():
             names.add(constant)
+    if not _BY_TEXT.isdisjoint(code.co_names):
+        names |= globals_of(code)
     if not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
         names.add(EVERYTHING)
     return frozenset(names)
@@ -54,8 +59,11 @@ def _computes_names(code: CodeType) -> bool:
 
 @lru_cache(maxsize=4096)
 def globals_of(code: CodeType) -> frozenset[str]:
-    """The names that a code object, or one nested in it, looks up as globals: not those of attributes."""
+    """The names that a code object, or one nested in it, looks up as globals: not those of attributes; also those in strings, where it
+    looks names up that are given as text."""
     names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    if not _BY_TEXT.isdisjoint(names):
+        names |= set(_IDENTIFIER.findall(" ".join(constant for constant in code.co_consts if isinstance(constant, str))))
     return frozenset(names.union(*(globals_of(constant) for constant in code.co_consts if isinstance(constant, CodeType))))
 
 

@@ -61,6 +61,11 @@ class Sources:
         """Whether these of the places that must stay what they were, are."""
         return all(same(source.read(), source.value) for source in sources)
 
+    def may_hold_again(self) -> bool:
+        """Whether nothing but numbers and texts differs from what they were, which may change back."""
+        return all(same(now := source.read(), source.value) or (isinstance(now, SCALARS) and isinstance(source.value, SCALARS))
+                   for source in self.fixed) and all(content.holds() for content in self.contents)
+
     def changed(self) -> str:
         """What was rebound, in words for `explain()`; empty where nothing was."""
         for source in self.fixed:

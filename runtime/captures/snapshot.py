@@ -167,9 +167,9 @@ def stateful_in(values: Iterable[Any]) -> list[Stateful]:
         if isinstance(value, Stateful):
             found.append(value)
         elif isinstance(value, dict):
-            stack += value.values()
+            stack.extend(value.values())
         elif isinstance(value, (list, tuple, set, frozenset)):
-            stack += value
+            stack.extend(value)         # `+=` would ask a subclass that adds itself to lists
     return found
 
 
