@@ -163,7 +163,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
             if _is_weak(operand):
                 params.append(wrap(builder.param(TensorType(F64, ())), weak=True))
             else:
-                scalar = isinstance(operand, np.generic)
+                scalar = issubclass(type(operand), np.generic)
                 params.append(wrap(builder.param(TensorType(operand.dtype, tuple(operand.shape))), scalar=scalar, writable=False))
         arrays = iter(params)
         new_args = replaced(args, arrays, dynamic)

@@ -22,7 +22,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import InPlaceError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType
-from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.array import TracedArray, as_traced, traced_array
 from adjit.tracer.inputs import check_array
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.source import find_user_location
@@ -79,7 +79,7 @@ class Number:
 
 def is_number(value: Any) -> bool:
     """Whether a hyperparameter is read as a float: Python's numbers and NumPy's, but for bools."""
-    return type(value) is float or (isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool))
+    return type(value) is float or (issubclass(type(value), (int, float, np.integer, np.floating)) and not isinstance(value, bool))
 
 
 @dataclass(slots=True, eq=False)
@@ -136,7 +136,7 @@ class Capture:
             root = _root_scope()
             dtype = array.dtype if isinstance(array, TracedArray) else check_array(array, "a tensor", find_user_location())
             type = TensorType(dtype, array.shape)
-            traced = TracedArray(_new_parameter(root, type), root, scalar=False)
+            traced = traced_array(_new_parameter(root, type), root, scalar=False)
         before = dict(vars(tensor))
         before.pop("_grad", None)
         value = traced.value if same is None else same.value
@@ -175,7 +175,7 @@ class Capture:
             now = group[name] if index is None else group[name][index]
             number = Number(group, name, index, _new_parameter(root, TensorType(F64, ()), name), now == 0.0)
             self.numbers[id(group), name, index] = number
-        return TracedArray(number.value, root, weak=True)
+        return traced_array(number.value, root, weak=True)
 
     def read_gradient(self, tensor: Tensor) -> None:
         """Note that the gradient of a tensor is looked at."""
@@ -272,7 +272,7 @@ def capturing() -> Iterator[Capture]:
 def traced(operand: Any) -> TracedArray:
     """An operand in the trace under way: a tensor's content, an array or a number."""
     if not isinstance(operand, Tensor):
-        return as_traced(np.asarray(operand) if isinstance(operand, np.generic) else operand)
+        return as_traced(np.asarray(operand) if issubclass(type(operand), np.generic) else operand)
     payload = operand.payload
     capture = current_capture()
     if isinstance(payload, TracedArray) and (capture is None or not capture.is_from_outside(payload)):

@@ -18,9 +18,10 @@ from adjit.eager.histories import unconnected
 from adjit.eager.lost_gradients import check_number
 from adjit.eager.tensor import Tensor, check_device, new_tensor, note_box, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
-from adjit.tracer.array import TracedArray, contiguous_strides, wrap
+from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.functions import creation
-from adjit.tracer.inputs import check_array
+from adjit.tracer.inputs import check_array, is_ndarray
+from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.methods import array_namespace
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import find
@@ -176,7 +177,7 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise NonDifferentiableError("a tensor that requires grad is turned into an ndarray, which would lose the gradient",
                                      find_user_location(), hint="use x.detach().numpy()")
     content = _content(self)
-    return content if isinstance(content, np.ndarray) else np.asarray(content)
+    return content if is_ndarray(content) else np.asarray(content)
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -20,6 +20,7 @@ from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import FunctionNode
 from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError
+from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.source import find_user_location
 
@@ -292,7 +293,7 @@ def _checked(returned: Any, given: Tensor | None, what: str) -> Tensor:
 def _find_nan(arithmetic: Arithmetic, node: Node, pulled: Sequence[Cotangent | None]) -> None:
     for index, cotangent in zip(node.operation.wanted, pulled, strict=True):
         payload = None if cotangent is None else arithmetic.to_tensor(cotangent[0]).payload
-        if isinstance(payload, np.ndarray) and np.isnan(payload).any():
+        if is_ndarray(payload) and np.isnan(payload).any():
             raise AnomalyError(f"{node.name()} gives NaN in the gradient of operand {index}", node.location,
                                hint="the line is where the operation was run; its operands there are node.saved_tensors" if node.location
                                else "run the forward computation within adjit.autograd.detect_anomaly() too, to see its line")

@@ -16,6 +16,7 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.errors import UnsupportedError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
+from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.source import find_user_location
 
@@ -57,7 +58,7 @@ def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any
         if isinstance(item, slice):
             item = slice(*(None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)))
         payload = (traced(item) if is_tracing() else item.payload) if isinstance(item, Tensor) else item
-        if isinstance(payload, np.ndarray) and payload.dtype == np.bool_ and payload.ndim:
+        if is_ndarray(payload) and payload.dtype == np.bool_ and payload.ndim:
             check_mask(payload.shape, shape, axis)
             freeze(payload)
             found += np.nonzero(payload)

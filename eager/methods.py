@@ -210,7 +210,7 @@ def _write(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] 
 
 def _with_alpha(plain: Function, scaled: Function, run: Function) -> Function:
     def method(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-        if isinstance(alpha, (int, float)) and alpha == 1:
+        if issubclass(type(alpha), (int, float)) and alpha == 1:
             return run(plain, (self, other))
         return run(scaled, (self, other), {"alpha": alpha})
 

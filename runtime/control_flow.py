@@ -115,7 +115,7 @@ def cond(pred: Any, f: Function, g: Function, *args: Tree) -> Tree:
     """
     if not is_tracing():
         return f(*args) if bool(pred) else g(*args)
-    if isinstance(pred, (bool, np.bool_)):
+    if issubclass(type(pred), (bool, np.bool_)):
         return f(*args) if pred else g(*args)
     return _on_boxes(lambda pred, *args: _cond(pred, f, g, args))(pred, *args)
 
@@ -125,7 +125,7 @@ def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, ini
     compiled, and kept on `fun`."""
     leaves, tree = flatten(init)
     numbers = frozenset(index for index, leaf in enumerate(leaves)
-                        if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, np.generic))
+                        if issubclass(type(leaf), (bool, int, float)) and not isinstance(leaf, np.generic))
     call = functools.partial(_on_boxes(run), numbers=numbers)
     if is_tracing():
         return call(init, *others)
@@ -168,7 +168,7 @@ def _on_boxes(body: Function) -> Function:
 
 def _static_bound(bound: Any) -> int | None:
     """A bound that is known while tracing."""
-    return operator.index(bound) if isinstance(bound, (int, np.integer)) else None
+    return operator.index(bound) if issubclass(type(bound), (int, np.integer)) else None
 
 
 def _traced_bound(bound: Any, name: str) -> Any:

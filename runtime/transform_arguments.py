@@ -89,7 +89,7 @@ def match_leaves(tree: TreeSpec, types: Sequence[TensorType], given: Any, what: 
         raise ShapeError(f"{what} has the structure {structure_text(given_tree)}, expected {structure_text(tree)}", find_user_location())
     matched = []
     for path, leaf, type in zip(paths(tree), leaves, types, strict=True):
-        if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) and not isinstance(leaf, np.generic):
+        if isinstance(leaf, (int, float)) and not isinstance(leaf, (bool, np.generic, TracedArray)):
             leaf = np.asarray(leaf, type.dtype)
         if isinstance(leaf, ArrayBox):
             leaf = leaf.traced()

@@ -8,6 +8,7 @@ although the graph itself never overwrites anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +21,10 @@ from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
 from adjit.tracer.box import ArrayBox
-from adjit.tracer.lowering import constant, transpose
+from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
-from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.scope import Scope, active_scope, transposed_from
 from adjit.tracer.source import find_user_location, is_called_by
-
-Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +57,25 @@ class TracedArray:
     `scalar`: NumPy would have a scalar here, so `x += y` makes a new one; one that is not writable is an argument, which may as well be
     an array of no dimension. `alias`: what it is a view of. `steps`: its strides, counted in elements; without `layout_known` NumPy's may
     be others. No name here is one of ndarray's that means something else.
+
+    `__class__` is what NumPy would have, for `isinstance` (see `traced_array`): code of ours asks for `TracedArray` first, or `type(x)`.
     """
 
-    __slots__ = ("_steps", "_value", "_version", "alias", "layout_known", "scalar", "scope", "weak", "writable")
+    __slots__ = ("_steps", "_value", "_version", "alias", "layout_known", "scope", "weak", "writable")
     __hash__ = None     # type: ignore[assignment]  # as for ndarrays
+    scalar = True
 
     if TYPE_CHECKING:       # `methods` gives these, and the methods of ndarray
         def _operator(self, other: Any) -> Any: ...
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __pow__ = __and__ = __or__ = __invert__ = _operator
 
-    def __init__(self, value: Value, scope: Scope, weak: bool = False, writable: bool = True, scalar: bool | None = None,
-                 view: View | None = None, strides: Strides | None = None):
+    def __init__(self, value: Value, scope: Scope, weak: bool = False, writable: bool = True, view: View | None = None,
+                 strides: Strides | None = None):
         self._value = value
         self._version: int = 0 if view is None else view.owner._version
         self.scope = scope
         self.weak = weak
         self.writable = writable
-        self.scalar = not value.type.shape if scalar is None else scalar
         self.alias = view
         self._steps = strides
         self.layout_known: bool = view is None or view.base.layout_known
@@ -212,16 +213,6 @@ class TracedArray:
             raise ValueError("matrix transpose with ndim < 2 is undefined")
         return FUNCTIONS[np.swapaxes](self, -1, -2)
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[TracedArray]:
-        if not self.shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[index] for index in range(self.shape[0]))
-
     def __repr__(self) -> str:
         return f"<traced {self._value.type}{', weak' if self.weak else ''}>"
 
@@ -307,8 +298,7 @@ class TracedArray:
 _STATIC = "pass the number as a static argument (static= of aj.compile)"
 _METHOD_HINTS = {
     "at": "np.ufunc.at is not supported: write x[indices] = ..., or sum one-hot rows with a matmul",
-    "reduceat": "reshape or slice, then reduce",
-    "accumulate": "only np.add.accumulate and np.multiply.accumulate are supported",
+    "reduceat": "reshape or slice, then reduce", "accumulate": "only np.add.accumulate and np.multiply.accumulate are supported",
 }
 
 
@@ -324,22 +314,43 @@ def write_refused(location: Location | None) -> TraceError:
                       hint="make the array inside of the function with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
 
 
-def contiguous_strides(shape: Sequence[int]) -> Strides:
-    """The strides of a C-contiguous array, counted in elements."""
-    strides: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+class TracedNDArray(TracedArray):
+    """One that NumPy has as an array: it has a length, and can be looped over, which scalars do not even offer."""
+
+    __slots__ = ()
+    __class__ = np.ndarray      # type: ignore[assignment]
+    scalar = False
+
+    def __len__(self) -> int:
+        if self.shape:
+            return self.shape[0]
+        raise TypeError("len() of unsized object")
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        if self.shape:
+            return (self[index] for index in range(self.shape[0]))
+        raise TypeError("iteration over a 0-d array")
+
+
+@cache
+def _scalar_class(number: type) -> type[TracedArray]:
+    """The class of those that NumPy, or Python, has as a scalar of the type `number`."""
+    return type("TracedArray", (TracedArray,), {"__slots__": (), "__class__": number})
+
+
+def traced_array(value: Value, scope: Scope, weak: bool = False, scalar: bool | None = None, **properties: Any) -> TracedArray:
+    """A traced array of `scope`, of the class for what it stands for; without `scalar`, what NumPy makes of its shape."""
+    dtype, array = value.type.dtype, bool(value.type.shape) or scalar is False
+    number: type = float if weak and dtype.kind == "f" else dtype.type
+    return (TracedNDArray if array else _scalar_class(number))(value, scope, weak, **properties)
 
 
 def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:
-    """A traced array that holds `value`, in the scope that is active."""
+    """As `traced_array`, in the scope that is active."""
     scope = active_scope()
     if scope is None:
         raise TraceError("a traced array is made outside of a trace", find_user_location())
-    return TracedArray(value, scope, weak, **properties)
+    return traced_array(value, scope, weak, **properties)
 
 
 def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[Value, Value], Value],
@@ -368,7 +379,7 @@ def as_traced(x: Any) -> TracedArray:
         scope = active_scope()
         if scope is None:
             raise TraceError("an array is used in a trace, and there is none", find_user_location())
-        whole = None if scope.evaluates else _transposed_from(x)
+        whole = None if scope.evaluates else transposed_from(x)
         if whole is not None:       # a compiled function then reads the memory of `W` as it is where the user wrote `W.T`
             straight, permutation = whole
             return wrap(transpose(scope.capture(scope.same_memory(straight)), permutation), writable=False,
@@ -382,17 +393,6 @@ def as_traced(x: Any) -> TracedArray:
     if isinstance(x, (list, tuple)) and contains_traced(x):
         return FUNCTIONS[np.stack](x)
     return as_traced(np.asarray(x))
-
-
-def _transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
-    """A C-contiguous array on the same memory, and the permutation that gives `array`; None where `array` is no such permutation."""
-    if array.__class__ is not np.ndarray or array.flags.c_contiguous:
-        return None
-    order = np.argsort([-stride for stride in array.strides], kind="stable")
-    straight = array.transpose(order)
-    if not straight.flags.c_contiguous:
-        return None
-    return straight, tuple(int(axis) for axis in np.argsort(order))
 
 
 def contains_traced(x: Any) -> bool:

@@ -18,7 +18,7 @@ EVERYTHING = "*"
 """Among the names of code that reads attributes by names which it computes."""
 
 _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
-_VARIABLES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLOSURE"})
+_VARIABLES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", "NOP"})

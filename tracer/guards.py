@@ -14,7 +14,8 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.content import Content
-from adjit.tracer.places import MISSING, SCALARS, Source
+from adjit.tracer.inputs import is_ndarray
+from adjit.tracer.places import MISSING, Source, is_scalar
 from adjit.tracer.reach import Reach
 from adjit.tracer.scope import Capture
 
@@ -63,7 +64,7 @@ class Sources:
 
     def may_hold_again(self) -> bool:
         """Whether nothing but numbers and texts differs from what they were, which may change back."""
-        return all(same(now := source.read(), source.value) or (isinstance(now, SCALARS) and isinstance(source.value, SCALARS))
+        return all(same(now := source.read(), source.value) or (is_scalar(now) and is_scalar(source.value))
                    for source in self.fixed) and all(content.holds() for content in self.contents)
 
     def changed(self) -> str:
@@ -87,7 +88,7 @@ def _difference(source: Source, now: Any) -> str:
         return f"{source.path} changed"
     if now is MISSING:
         return f"{source.path} is gone"
-    if source.value is MISSING or (isinstance(now, SCALARS) and isinstance(source.value, SCALARS)):
+    if source.value is MISSING or (is_scalar(now) and is_scalar(source.value)):
         return f"{source.path} changed from {source.value!r} to {now!r}"
     if type(now) is type(source.value) and isinstance(now, (tuple, frozenset)):
         return f"what {source.path.removesuffix('[...]')} holds changed"
@@ -109,7 +110,7 @@ def make_sources(before: Mapping[Any, Source], after: Reach, captures: Sequence[
             continue
         then = before.get(key)
         source = found._replace(value=MISSING) if then is None else then
-        index = numbers.get(id(source.value)) if source.value is found.value and isinstance(found.value, np.ndarray) else None
+        index = numbers.get(id(source.value)) if source.value is found.value and is_ndarray(found.value) else None
         if index is None:
             fixed.append(source)
         else:
@@ -125,6 +126,6 @@ def same(now: Any, then: Any) -> bool:
         return False
     if isinstance(then, tuple):
         return len(now) == len(then) and (all(map(is_, now, then)) or all(map(same, now, then)))
-    if isinstance(then, SCALARS):
-        return bool(now == then) if isinstance(then, (int, str, bytes)) else repr(now) == repr(then)
+    if is_scalar(then):
+        return bool(now == then) if issubclass(type(then), (int, str, bytes)) else repr(now) == repr(then)
     return isinstance(then, frozenset) and now == then

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeGuard
+
 import numpy as np
 
 from adjit.ir.errors import AdjitError, Location, UnsupportedError
 from adjit.ir.types import check_dtype
+
+
+def is_ndarray(x: Any) -> TypeGuard[np.ndarray]:
+    """Whether `x` is an array itself; `isinstance` takes traced ones for what they stand for."""
+    return issubclass(type(x), np.ndarray)
 
 
 def check_array(array: np.ndarray, what: str, location: Location | None = None) -> np.dtype:

@@ -12,6 +12,18 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64, Shape
 from adjit.tracer.source import find_user_location
 
+Strides = tuple[int, ...]
+
+
+def contiguous_strides(shape: Sequence[int]) -> Strides:
+    """The strides of a C-contiguous array, counted in elements."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
 
 def convert(value: Value, dtype: np.dtype) -> Value:
     """`value` with NumPy's `astype` meaning; to bool is `!= 0`."""

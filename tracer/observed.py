@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from adjit.tracer.content import fingerprint
+from adjit.tracer.inputs import is_ndarray
 
 
 def _words(text: str) -> frozenset[str]:
@@ -95,12 +96,12 @@ _INTERNAL = ("adjit.tracer", "adjit.eager", "adjit.ir", "adjit.runtime")
 
 def _plain(array: Any) -> Any:
     """The same memory as an ordinary array."""
-    kind = _OWN_CLASS.get(type(array))
+    kind = OWN_CLASS.get(type(array))
     return array if kind is None else np.ndarray.view(array, kind)
 
 
 def _finalize(self: Any, array: Any) -> None:
-    own = getattr(_OWN_CLASS[type(self)], "__array_finalize__", None)
+    own = getattr(OWN_CLASS[type(self)], "__array_finalize__", None)
     if own is not None:
         own(self, array)
     for observation in list(_observations):
@@ -108,7 +109,7 @@ def _finalize(self: Any, array: Any) -> None:
 
 
 def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any) -> Any:
-    if any(not isinstance(x, (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__") for x in (*inputs, *out)):
+    if any(not issubclass(type(x), (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__") for x in (*inputs, *out)):
         return NotImplemented
     _note_all((inputs, kwargs))
     for x in (*out, *(inputs[:1] if method == "at" else ())):
@@ -132,9 +133,9 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
 
 def _getitem(self: Any, index: Any) -> Any:
     _note_all(index)
-    own: Any = _OWN_CLASS[type(self)]
+    own: Any = OWN_CLASS[type(self)]
     found = own.__getitem__(self, _all_plain(index))
-    if isinstance(found, np.ndarray) and np.may_share_memory(_plain(found), _plain(self)):
+    if is_ndarray(found) and np.may_share_memory(_plain(found), _plain(self)):
         return found
     _note(self)
     return _plain(found)
@@ -147,7 +148,7 @@ def _setitem(self: Any, index: Any, new: Any) -> None:
 
 
 def _note_all(value: Any) -> None:
-    if type(value) in _OWN_CLASS:
+    if type(value) in OWN_CLASS:
         _note(value)
     elif isinstance(value, (list, tuple)):
         for item in value:
@@ -157,7 +158,7 @@ def _note_all(value: Any) -> None:
 
 
 def _all_plain(value: Any) -> Any:
-    if type(value) in _OWN_CLASS:
+    if type(value) in OWN_CLASS:
         return _plain(value)
     if type(value) in (list, tuple):
         return type(value)(map(_all_plain, value))
@@ -182,7 +183,7 @@ def _saying(name: str, own: Any) -> Any:
     return property(read, write)
 
 
-_OWN_CLASS: dict[type, type] = {}
+OWN_CLASS: dict[type, type] = {}
 """For each class of observed arrays the class that they have else."""
 
 _COLLECTED, _BASE_TYPE = 1 << 14, 1 << 10
@@ -203,7 +204,7 @@ def _observed_class(kind: Any) -> type | None:
     attributes["__class__"] = property(lambda self: kind)       # what `isinstance` asks; `setattr` would set the class of the class
     for name, method in methods.items():
         setattr(made, name, method)
-    _OWN_CLASS[made] = kind
+    OWN_CLASS[made] = kind
     return made
 
 
@@ -239,8 +240,8 @@ def observing(arrays: Iterable[np.ndarray]) -> Iterator[Observation]:
             _observations.append(observation)
             for array in known.values():
                 kind = type(array)
-                if kind in _OWN_CLASS:          # in another thread's trace as well
-                    observation.kinds[id(array)] = array, _OWN_CLASS[kind]
+                if kind in OWN_CLASS:          # in another thread's trace as well
+                    observation.kinds[id(array)] = array, OWN_CLASS[kind]
                     continue
                 observed = _observed_class(kind) if kind in (np.ndarray, np.memmap) else None  # type: ignore[arg-type]
                 if observed is None:
@@ -260,8 +261,8 @@ def observing(arrays: Iterable[np.ndarray]) -> Iterator[Observation]:
                     _set_class(array, kind)
             for view in observation.views:
                 left = view()
-                if type(left) in _OWN_CLASS and id(left) not in elsewhere:
-                    _set_class(left, _OWN_CLASS[type(left)])
+                if type(left) in OWN_CLASS and id(left) not in elsewhere:
+                    _set_class(left, OWN_CLASS[type(left)])
             if not _observations:
                 _leave_conversions()
 
@@ -284,10 +285,10 @@ def _leave_conversions() -> None:
 
 def _saying_conversion(own: Callable[..., Any]) -> Callable[..., Any]:
     def convert(*args: Any, **kwargs: Any) -> Any:
-        same = len(args) == 1 and not kwargs and own.__name__.startswith("as") and type(args[0]) in _OWN_CLASS
+        same = len(args) == 1 and not kwargs and own.__name__.startswith("as") and type(args[0]) in OWN_CLASS
         if same and own(args[0]).base is args[0]:
             return args[0]      # as without all this: nothing is converted
-        if not args or type(args[0]) in _OWN_CLASS or isinstance(args[0], (list, tuple)):
+        if not args or type(args[0]) in OWN_CLASS or isinstance(args[0], (list, tuple)):
             _note_all((args, kwargs))
         return own(*args, **kwargs)
     convert.__name__, convert.__doc__, convert.__module__ = own.__name__, own.__doc__, "numpy"

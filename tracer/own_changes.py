@@ -37,7 +37,7 @@ def own_changes(before: Mapping[Key, Source], after: Reach) -> set[Key]:
                 own.add(key)        # a memo, which may get more entries, or what is only filled
         elif _is_traced(source.holder if source.path.startswith("len(") else source.value) or not reads.of(source.path):
             own.add(key)
-        elif isinstance(then, NUMBERS) and isinstance(source.value, NUMBERS) and (
+        elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
             raise TraceError(
                 f"the compiled function changes {source.path} from {then!r} to {source.value!r}, and reads it too: the compiled program "

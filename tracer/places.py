@@ -19,6 +19,13 @@ from adjit.tracer.box import ByReference
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a number, text or the like itself; `isinstance` takes traced arrays for what they stand for."""
+    return issubclass(type(value), SCALARS)
+
+
 MAX_ITEMS = 1000
 """Items of a container that are followed; those of a longer one are compared, but not gone into."""
 
@@ -74,7 +81,7 @@ def items_of(value: Any, path: str) -> Iterator[Source]:
 
 
 def _at_once(items: Collection[Any]) -> bool:
-    return len(items) > MAX_ITEMS or (len(items) > FEW_ITEMS and all(isinstance(item, SCALARS) for item in items))
+    return len(items) > MAX_ITEMS or (len(items) > FEW_ITEMS and all(is_scalar(item) for item in items))
 
 
 CONTAINERS = (dict, list, tuple, set, frozenset, deque, MappingProxyType)
@@ -144,7 +151,7 @@ def pairs_of(table: Mapping[Any, Any]) -> tuple[Any, ...]:
 
 
 def key_text(key: Any) -> str:
-    return repr(key) if isinstance(key, SCALARS) else f"<{type(key).__name__} at {id(key):#x}>" if not isinstance(key, tuple) else \
+    return repr(key) if is_scalar(key) else f"<{type(key).__name__} at {id(key):#x}>" if not isinstance(key, tuple) else \
         f"({', '.join(map(key_text, key))})"
 
 

@@ -148,7 +148,7 @@ def randint(key: Array, shape: Shape, low: int | Array, high: int | Array, dtype
         span = (as_traced(high) - lowest).astype(np.uint64)
         low = lowest.astype(dtype)
     words = _words(key, math.prod(shape))
-    everything = isinstance(span, np.uint64) and span == 0      # all 2**64 integers
+    everything = type(span) is np.uint64 and span == 0      # all 2**64 integers
     offset = (words if everything else words % span).astype(dtype).reshape(shape)
     return offset + low
 

@@ -20,21 +20,21 @@ from threading import local
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
-
+from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox, ByReference
 from adjit.tracer.bytecode import EVERYTHING, globals_of, names_of
+from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.libraries import Home, home_of, home_of_class
 from adjit.tracer.places import (
     CONTAINERS,
     MAX_ITEMS,
     MISSING,
-    SCALARS,
     Source,
     attribute_reader,
     checksum,
     elements_of,
     function_behind,
+    is_scalar,
     items_of,
     key_text,
     own_attributes,
@@ -95,9 +95,9 @@ class _Walk:
 
     def value(self, value: Any, path: str, depth: int) -> None:
         """Follow a value; what it holds is noted."""
-        if isinstance(value, (*SCALARS, ArrayBox)) or id(value) in self._seen or depth > MAX_DEPTH:
+        if is_scalar(value) or isinstance(value, (ArrayBox, TracedArray)) or id(value) in self._seen or depth > MAX_DEPTH:
             return
-        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        if is_ndarray(value) and not value.dtype.hasobject:
             return
         self._seen[id(value)] = value
         for source in self.places(value, path):
@@ -121,7 +121,7 @@ class _Walk:
                 self.value(value.__self__, path, 0)
         elif isinstance(value, ModuleType):
             yield from self.module(value, path)
-        elif isinstance(value, np.ndarray):
+        elif is_ndarray(value):
             yield Source(f"{path}[...]", partial(elements_of, value), elements_of(value), value)
         elif isinstance(value, weakref.ReferenceType):
             yield Source(f"{path}()", value, value(), value)
@@ -177,7 +177,7 @@ class _Walk:
         elif home is Home.LIBRARY:
             for name in self.names & vars(module).keys():
                 item = vars(module)[name]
-                if isinstance(item, SCALARS) and not name.startswith("__"):
+                if is_scalar(item) and not name.startswith("__"):
                     yield Source(f"{path}.{name}", partial(read_item, vars(module), name), item, module)
                 elif isinstance(item, (FunctionType, BuiltinFunctionType, type)):
                     self.calls_libraries = True
@@ -208,7 +208,7 @@ class _Walk:
             self.calls_libraries = True
             for name, item in list(own.items())[:MAX_ITEMS]:
                 yield Source(f"{path}.{name}", partial(read_item, own, name), item, own, False)
-                if isinstance(item, np.ndarray) or home_of_class(type(item)) is Home.USER:
+                if is_ndarray(item) or home_of_class(type(item)) is Home.USER:
                     self.value(item, f"{path}.{name}", 0)
             if "__setitem__" in dir(kind) and kind.__module__.partition(".")[0] not in _IMMUTABLE_LIBRARIES:
                 self.unseen.setdefault(path, value)
@@ -258,7 +258,7 @@ class _Walk:
                 stack += [(f"{place}[{key_text(key)}]", item, key, entry) for key, entry in item.items()]
             elif isinstance(item, (list, tuple)):
                 stack += [(f"{place}[{index}]", item, index, entry) for index, entry in enumerate(item)]
-            elif isinstance(item, np.ndarray):
+            elif is_ndarray(item):
                 read = attribute_reader(holder, name) if holder is value else partial(read_item, holder, name)
                 yield Source(place, read, item, item)
                 self.value(item, place, 0)

@@ -29,6 +29,17 @@ def _memory(array: np.ndarray) -> tuple[Any, ...]:
     return array.ctypes.data, array.shape, array.strides, array.dtype.str
 
 
+def transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
+    """A C-contiguous array on the same memory, and the permutation that gives `array`; None where `array` is no such permutation."""
+    if array.__class__ is not np.ndarray or array.flags.c_contiguous:
+        return None
+    order = np.argsort([-stride for stride in array.strides], kind="stable")
+    straight = array.transpose(order)
+    if not straight.flags.c_contiguous:
+        return None
+    return straight, tuple(int(axis) for axis in np.argsort(order))
+
+
 @dataclass(frozen=True, slots=True)
 class Capture:
     """An array that the function reached by itself; `value` is the parameter that stands for it."""

@@ -20,6 +20,7 @@ from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox, ByReference, held_by
 from adjit.tracer.inputs import check_array
+from adjit.tracer.observed import OWN_CLASS
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
 
@@ -105,7 +106,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     keys: list[tuple[Any, ...]] = []
     boxes: list[ArrayBox] = []
     for index, leaf in enumerate(all_leaves):
-        if leaf.__class__ is np.ndarray and (dtype := leaf.dtype) in _NATIVE:
+        if (type(leaf) is np.ndarray or type(leaf) in OWN_CLASS) and (dtype := leaf.dtype) in _NATIVE:
             arrays.append(leaf)
             keys.append((dtype, leaf.shape))
         elif type(leaf) is float:

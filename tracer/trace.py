@@ -17,6 +17,7 @@ from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refus
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.content import Content, fingerprint
 from adjit.tracer.guards import Sources, make_sources
+from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.observed import Observation, observing
 from adjit.tracer.own_changes import own_changes
 from adjit.tracer.reach import Reach
@@ -147,7 +148,7 @@ def _warn_of_unseen(reach: Reach, fun: Callable[..., Any]) -> None:
 
 
 def _has_numbers(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and not value.dtype.hasobject
+    return is_ndarray(value) and not value.dtype.hasobject
 
 
 def _contents(reach: Reach, observation: Observation, scope: Scope) -> dict[int, Content]:

@@ -247,7 +247,7 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Callable[.
 def _open(leaf: Any) -> Any:
     """The array of a leaf, which may be a tensor."""
     if not isinstance(leaf, Tensor):
-        return np.asarray(leaf) if isinstance(leaf, float) else leaf
+        return np.asarray(leaf) if issubclass(type(leaf), float) else leaf
     scope = active_scope()
     return leaf.payload if scope is None or scope.evaluates else traced(leaf)
 

@@ -141,7 +141,7 @@ class Optimizer(Stateful):
         """A hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
         index = _BETAS.get(name)
         value = hyperparameter(self, group, name) if index is None else hyperparameter(self, group, "betas", index)
-        return float(value) if isinstance(value, (int, float, np.number)) else value
+        return float(value) if issubclass(type(value), (int, float, np.number)) else value
 
     def _new_state(self, group: Group, param: Tensor, name: str) -> Tensor:
         """Make a state of a parameter: real memory also while a function is captured, and taken back if the capture fails; values of the

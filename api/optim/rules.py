@@ -269,5 +269,5 @@ def _at_least_zero(options: Hyperparameters, *names: str) -> None:
         value = options[name]
         if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "dtype")):
             raise TypeError(f"the {_TITLES.get(name, name)} is a number, got {value!r}")
-        if isinstance(value, (int, float)) and not value >= 0.0:
+        if issubclass(type(value), (int, float)) and not value >= 0.0:
             raise ValueError(f"invalid {_TITLES.get(name, name + ' value')}: {value}")

@@ -146,7 +146,7 @@ def _same(now: Any, then: Any) -> bool:
         return True
     if type(now) is not type(then):
         return False
-    if isinstance(now, _SCALARS):
+    if issubclass(type(now), _SCALARS):     # no traced array
         return bool(now == then) or (now != now and then != then)
     if isinstance(now, tuple):
         return len(now) == len(then) and all(map(_same, now, then))
@@ -155,7 +155,7 @@ def _same(now: Any, then: Any) -> bool:
 
 def _alike(now: Any, then: Any) -> bool:
     """Whether two values are the same object, or both plain."""
-    return now is then or (isinstance(now, _PLAIN) and isinstance(then, _PLAIN))
+    return now is then or (issubclass(type(now), _PLAIN) and issubclass(type(then), _PLAIN))
 
 
 def stateful_in(values: Iterable[Any]) -> list[Stateful]:

@@ -12,7 +12,7 @@ from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, contiguous_strides, wrap
+from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.shapes import as_array, moveaxis, normalize_axes
 from adjit.tracer.functions.ufuncs import store
@@ -61,7 +61,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     else:
         product = contract(lowering.broadcast(left, (*batch, rows, inner)), lowering.broadcast(right, (*batch, inner, columns)))
     shape = (*batch, *((rows,) if a.ndim > 1 else ()), *((columns,) if b.ndim > 1 else ()))
-    return store(wrap(lowering.reshape(product, shape), strides=contiguous_strides(shape)), out, casting, "matmul")
+    return store(wrap(lowering.reshape(product, shape), strides=lowering.contiguous_strides(shape)), out, casting, "matmul")
 
 
 if hasattr(np, "vecdot"):
@@ -120,4 +120,4 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     left = lowering.reshape(lowering.transpose(lowering.convert(x.value, loops[0]), (*rest_x, *first)), (math.prod(rows), summed))
     right = lowering.reshape(lowering.transpose(lowering.convert(y.value, loops[1]), (*second, *rest_y)), (summed, math.prod(columns)))
     shape = (*rows, *columns)
-    return wrap(lowering.reshape(contract(left, right), shape), scalar=False, strides=contiguous_strides(shape))
+    return wrap(lowering.reshape(contract(left, right), shape), scalar=False, strides=lowering.contiguous_strides(shape))

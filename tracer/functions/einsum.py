@@ -42,7 +42,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
         terms = [term for i, term in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
         if len(chosen) == len(arrays) == 2 and is_float(target):
-            terms.append(_two(*chosen, needed, sizes))
+            terms.append(_two(chosen[0], chosen[1], needed, sizes))
             continue
         result = _sum_out(chosen[0], needed.union(*(labels for _, labels in chosen[1:])))
         for position, other in enumerate(chosen[1:], start=2):
@@ -168,9 +168,9 @@ def _two(a: Term, b: Term, needed: set[str], sizes: dict[str, int]) -> Term:
         one_sign = [_reduced(ops.reduce_and, (sign(one[0], zero), one[1]), own)[0] for sign in (ops.greater, ops.less)]
         mixed = ops.logical_not(ops.logical_or(*one_sign)), "".join(label for label in one[1] if label in own)
         infinite = _reduced(ops.reduce_or, (ops.isinf(other[0]), other[1]), needed | set(one[1]))
-        flags = [(lowering.convert(flag, kind), names) for flag, names in (mixed, infinite)]
+        flags, others = ((lowering.convert(flag, kind), names) for flag, names in (mixed, infinite))
         within = set(mixed[1]) <= set(infinite[1])      # then no product of matrices is needed
-        count, names = _sum_out(_pair(*flags, needed.union(infinite[1]) if within else needed, sizes), needed)
+        count, names = _sum_out(_pair(flags, others, needed.union(infinite[1]) if within else needed, sizes), needed)
         meets = ops.greater(lowering.transpose(count, [names.index(label) for label in labels]), ops.full_like(value, 0.0))
         value = ops.multiply(value, ops.select(meets, ops.full_like(value, math.nan), ops.full_like(value, 1.0)))
     return value, labels

@@ -12,13 +12,14 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import ArgumentError, IndexingError, IntegerOverflowError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, IntegerOverflowError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, scalar_refused, view_of, wrap
 from adjit.tracer.entry import implements
 from adjit.tracer.functions.ufuncs import store
+from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location, is_within_call
@@ -39,6 +40,8 @@ class _Basic:
 @implements("getitem")
 def getitem(x: TracedArray, index: Any) -> TracedArray:
     """`x[index]`: a view for basic indices, a new array for integer arrays; a new scalar where every axis is given an integer."""
+    if x.scalar and type(index) is int:     # no IndexError: loops over what has no __iter__ end there, without a word
+        raise DTypeError(f"iteration over a 0-d array, or an index into a scalar ({x.dtype})", find_user_location())
     entries = _expand(x, index)
     kept = any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))      # then NumPy makes no scalars
     if not any(_is_array(entry) for entry in entries):
@@ -143,7 +146,7 @@ def _is_array(entry: Any) -> bool:
 def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
     """Whether NumPy copies what a basic index chooses: a scalar, or anything chosen with an array of no dimension."""
     items = index if isinstance(index, tuple) else (index,)
-    return any(isinstance(item, np.ndarray) for item in items) or (not shape and not any(item is Ellipsis for item in items))
+    return any(map(is_ndarray, items)) or (not shape and not any(item is Ellipsis for item in items))
 
 
 def _expand(x: TracedArray, index: Any) -> list[Any]:
@@ -152,18 +155,18 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
     given = [(as_traced(item) if contains_traced(item) else fixed(np.asarray(item, dtype=None if item else np.int64)))
              if isinstance(item, list) else item for item in (index if isinstance(index, tuple) else (index,))]
     for item, axis in zip(given, first_axes(given, x.ndim), strict=True):
-        if isinstance(item, (bool, np.bool_)):
+        if issubclass(type(item), (bool, np.bool_)):
             raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
-        if isinstance(item, np.ndarray) and item.dtype == np.bool_:
+        if is_ndarray(item) and item.dtype == np.bool_:
             items += _mask_indices(x, item, axis)
-        elif isinstance(item, np.ndarray) and not item.shape and item.dtype.kind in "iu":
+        elif is_ndarray(item) and not item.shape and item.dtype.kind in "iu":
             freeze(item)
             items.append(int(item))
         elif isinstance(item, TracedArray) and item.dtype.kind not in "iu":
             hint = _MASK_HINT if item.dtype == BOOL else None
             raise (UnsupportedError("indexing with a traced bool mask", find_user_location(), hint) if item.dtype == BOOL
                    else IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location()))
-        elif isinstance(item, np.ndarray) and item.dtype.kind not in "iu":
+        elif is_ndarray(item) and item.dtype.kind not in "iu":
             raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())
         elif item is None or item is Ellipsis or isinstance(item, (slice, np.ndarray, TracedArray)):
             items.append(item)
@@ -313,7 +316,7 @@ def fixed(indices: np.ndarray) -> np.ndarray:
 
 def as_index(entry: Any, size: int, axis: int) -> Value:
     """An index array as i64 values; plain ones are checked now, as NumPy does."""
-    if isinstance(entry, np.ndarray):
+    if is_ndarray(entry):
         if entry.size:
             check_bounds(int(entry.min()), size, axis)
             check_bounds(int(entry.max()), size, axis)

@@ -214,7 +214,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
 
 
 def _pad_constant(x: TracedArray, pairs: Sequence[tuple[int, int]], values: Any) -> TracedArray:
-    if isinstance(values, (bool, int, float, np.generic)):
+    if issubclass(type(values), (bool, int, float, np.generic)):
         low, high = zip(*pairs, strict=True) if pairs else ((), ())
         number = np.asarray(values).astype(x.dtype).item()
         return wrap(ops.pad(x.value, low=low, high=high, interior=(0,) * x.ndim, value=number), scalar=False)

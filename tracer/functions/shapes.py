@@ -14,8 +14,9 @@ from adjit.ir import ops
 from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.tracer import lowering
-from adjit.tracer.array import Strides, TracedArray, as_traced, contiguous_strides, view_of, wrap
+from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
 from adjit.tracer.entry import implements
+from adjit.tracer.lowering import Strides, contiguous_strides
 from adjit.tracer.source import find_user_location
 
 

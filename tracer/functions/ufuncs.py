@@ -226,9 +226,9 @@ _SIMPLE_POWERS: dict[float, np.ufunc] = {2: np.square, 1: np.positive, 0.5: np.s
 @implements(np.power)
 def power(x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
     """As `numpy.power`; a constant exponent of 2, 1, 0.5 or -1 is a square, a copy, a square root or a reciprocal, as in NumPy."""
-    number = exponent if isinstance(exponent, (int, float)) and not isinstance(exponent, (bool, np.generic)) else None
+    number = exponent if type(exponent) in (int, float) else None
     base = as_operand(x)
-    if isinstance(exponent, (int, np.integer)) and exponent < 0 and isinstance(base, TracedArray) and base.dtype.kind in "biu":
+    if issubclass(type(exponent), (int, np.integer)) and exponent < 0 and isinstance(base, TracedArray) and base.dtype.kind in "biu":
         raise DTypeError(f"integers ({base.dtype}) to a negative integer power", find_user_location(),
                          hint=f"make them floats: x.astype(float) ** {exponent}")
     if number in _SIMPLE_POWERS and isinstance(base, TracedArray) and not args and not (kwargs.keys() - {"out"}):
@@ -287,7 +287,7 @@ def where(condition: Any, *choices: Any) -> TracedArray:
     dtype = common_dtype(operands)
     mask = as_traced(condition)
     shape = broadcast_shapes("where", mask, *operands)
-    wrapping = (np.asarray(x)[()] if type(x) is int else x for x in operands)
+    wrapping: list[Any] = [np.asarray(x)[()] if type(x) is int else x for x in operands]
     chosen = ops.select(broadcast(convert(mask.value, BOOL), shape), *(to_value(x, dtype, shape) for x in wrapping))
     return wrap(chosen, scalar=False)
 

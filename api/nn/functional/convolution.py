@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, parameter, refuse_shape
 from adjit.nn.functional.windows import Windows, attributes, padded, patches, slide
 from adjit.tracer import lowering
-from adjit.tracer.array import as_traced, contiguous_strides, wrap
+from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.entry import entry_point
 from adjit.tracer.promotion import resolve
 
@@ -136,7 +136,7 @@ def convolved(x: Array, kernels: Array, groups: int, **attrs: Sequence[int]) -> 
     loops = resolve(np.matmul, (x, kernels))
     images, weight = (lowering.convert(array.value, dtype) for array, dtype in zip((x, kernels), loops, strict=False))
     result = ops.convolution(images, weight, groups=groups, **{name: tuple(numbers) for name, numbers in attrs.items()})
-    return wrap(result, strides=contiguous_strides(result.type.shape))
+    return wrap(result, strides=lowering.contiguous_strides(result.type.shape))
 
 
 def _windows(lengths: Sequence[int], sizes: Sequence[int], stride: int | Sequence[int], padding: Padding,

@@ -12,8 +12,9 @@ from adjit.ir import ops
 from adjit.ir.graph import Value
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
 from adjit.nn.functional.windows import Windows, attributes, slide
-from adjit.tracer.array import contiguous_strides, wrap
+from adjit.tracer.array import wrap
 from adjit.tracer.entry import entry_point
+from adjit.tracer.lowering import contiguous_strides
 
 
 @entry_point
