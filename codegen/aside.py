@@ -18,13 +18,12 @@ import sys
 import threading
 import time
 import traceback
-import weakref
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
+from adjit.codegen.endings import Kept
 from adjit.codegen.forks import MOMENT, llvmlite_lock, no_fork, no_fork_for
 from adjit.ir.on_demand import import_by
 
@@ -155,24 +154,18 @@ def _finish() -> None:
 
 
 def let_go_aside(owner: object, thing: object) -> None:
-    """Keep `thing` as long as `owner` lives; another thread than the main one is the last to have it.
-
-    No step of Python's is taken when `owner` ends, wherever that is: what is raised in the midst of a destructor is lost. What is
-    kept goes when this thread or another one is through with the next work, or makes it.
-    """
-    reference = weakref.ref(owner, _ended.append)
-    _kept[id(reference)] = reference, thing
+    """Keep `thing` as long as `owner` lives; another thread than the main one is the last to have it: the next that is through with such
+    work, or makes such a thing."""
+    _kept.keep(owner, thing)
 
 
-_kept: dict[int, tuple[weakref.ref[Any], object]] = {}
-_ended: deque[weakref.ref[Any]] = deque()
+_kept: Kept[object] = Kept()
 
 
 def bury() -> None:
     """Let go of what was kept for owners that are gone."""
-    while _ended and is_aside() and not sys.is_finalizing():
-        with suppress(IndexError):      # another thread took it
-            _kept.pop(id(_ended.popleft()), None)
+    if is_aside() and not sys.is_finalizing():
+        _kept.let_go()
 
 
 import_by(aside(import_module))

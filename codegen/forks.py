@@ -16,10 +16,11 @@ import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+
+from adjit.codegen.endings import Kept
 
 PATIENCE = 10.0
 """Seconds that a fork waits: whoever has not come out by then may be waiting for the thread that forks."""
@@ -55,14 +56,13 @@ class _Guard:
     def after_in_child(self) -> None:
         lock = self.locked
         self.renew()
-        for owner, makers in _owners.items():
-            for name, make in makers.items():
-                object.__setattr__(owner, name, make())
+        for owner, (name, make) in _owners.living():
+            object.__setattr__(owner, name, make())
         if lock is not None:
             lock.release()
 
 
-_owners: weakref.WeakKeyDictionary[Any, dict[str, Callable[[], Any]]] = weakref.WeakKeyDictionary()
+_owners: Kept[tuple[str, Callable[[], Any]]] = Kept()
 """Objects with locks that other threads may hold when one forks, and how each is made anew."""
 
 _guard = _Guard()
@@ -96,7 +96,8 @@ def others_inside() -> bool:
 
 def own_in_children(owner: Any, name: str, make: Callable[[], Any]) -> Any:
     """What `make` makes, for `owner` to keep as the attribute `name`. In a forked child it is made anew: who held it is not there."""
-    _owners.setdefault(owner, {})[name] = make
+    _owners.let_go()
+    _owners.keep(owner, (name, make))
     return make()
 
 

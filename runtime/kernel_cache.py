@@ -230,7 +230,21 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
     return CompiledObject(first, fields["symbol"], fields["data"], tuple(more))
 
 
-_loaded: weakref.WeakValueDictionary[str, LoadedKernel] = weakref.WeakValueDictionary()
+_loaded: dict[str, weakref.ref[LoadedKernel]] = {}
+"""By key; without callbacks, in the midst of which Ctrl-C would be lost."""
+
+
+def _loaded_code(key: str) -> LoadedKernel | None:
+    reference = _loaded.get(key)
+    return None if reference is None else reference()
+
+
+def _load(key: str, compiled: CompiledObject) -> LoadedKernel:
+    loaded = load(compiled)
+    for other in [other for other, reference in tuple(_loaded.items()) if reference() is None]:
+        _loaded.pop(other, None)
+    _loaded[key] = weakref.ref(loaded)
+    return loaded
 
 
 def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
@@ -250,19 +264,19 @@ def disk_cache() -> DiskCache:
 
 def find_code(key: str) -> tuple[LoadedKernel, str] | None:
     """The code that `key` names, of this process or from disk, and which of the two, in words; None where it would have to be compiled."""
-    loaded = _loaded.get(key)
+    loaded = _loaded_code(key)
     if loaded is not None:
         return loaded, "already loaded"
     lookup = disk_cache().get(key)
     if lookup.found is None:
         return None
-    loaded = _loaded[key] = load(lookup.found)
+    loaded = _load(key, lookup.found)
     return loaded, lookup.note
 
 
 def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[LoadedKernel, str]:
     """The code that `key` names, loaded, and where it came from, in words; compiled and kept on disk where it is found nowhere."""
-    loaded = _loaded.get(key)
+    loaded = _loaded_code(key)
     if loaded is not None:
         return loaded, "already loaded"
     disk = disk_cache()
@@ -272,5 +286,5 @@ def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[Loaded
         compiled = compile()
         problem = disk.put(key, compiled)
         origin = f"compiled: {origin}" + (f"; not kept: {problem}" if problem and problem != origin else "")
-    loaded = _loaded[key] = load(compiled)
+    loaded = _load(key, compiled)
     return loaded, origin
