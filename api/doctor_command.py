@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import platform
 import shutil
@@ -57,14 +56,8 @@ def _processor() -> Finding:
 
 
 def _settings() -> Finding:
-    for setting in settings.SETTINGS:
-        setting.get()       # raises, naming the variable
-    known = {setting.variable for setting in settings.SETTINGS}
-    given = sorted(name for name in os.environ if name.startswith("ADJIT_") and os.environ[name])
-    for name in given:
-        if name not in known:
-            (near,) = difflib.get_close_matches(name, known, 1, 0.0)
-            return "note", f"{name} is none of adjit's settings: {near}?"
+    settings.check()        # raises, naming the variable
+    given = sorted(name for name in os.environ if name.startswith(settings.PREFIX) and os.environ[name])
     return "ok", f"set: {', '.join(given)}" if given else "all at their defaults"
 
 

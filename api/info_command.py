@@ -8,9 +8,7 @@ import os
 import platform
 from pathlib import Path
 
-from llvmlite import binding
-
-from adjit.codegen.target import host_targets
+from adjit.codegen.target import host_targets, is_installed
 from adjit.runtime import settings
 from adjit.runtime.cores import bounds
 from adjit.runtime.exports.library import SYSTEMS
@@ -39,32 +37,56 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _backends() -> dict[str, str]:
-    default = " (the default)"
     native = native_is_supported()
+    default = "native" if native else "numba" if is_installed("numba") else "interpret"
     targets = f"for {', '.join(target.name for target in host_targets())}" if native else "not on this system"
+    backends = {
+        "native": f"the whole program as machine code, {targets}",
+        "numba": f"fused kernels, compiled by Numba{'' if is_installed('numba') else ', which is not installed'}",
+        "interpret": "NumPy, one op at a time: the reference"}
+    backends[default] += " (the default)"
     return {
-        "native": f"the whole program as machine code, {targets}{default if native else ''}",
-        "numba": f"fused kernels, compiled by Numba{'' if native else default}",
-        "interpret": "NumPy, one op at a time: the reference",
+        **backends,
         "exports": "; ".join(f"{system}: {', '.join(levels)}" for system, levels in SYSTEMS.items()),
     }
 
 
 def _versions() -> dict[str, str]:
-    llvm = ".".join(map(str, binding.llvm_version_info))
-    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in LIBRARIES}, "llvm": llvm}
+    return {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}, **_llvm()}
+
+
+def _llvm() -> dict[str, str]:
+    if not is_installed("llvmlite"):
+        return {}
+    from llvmlite import binding
+
+    return {"llvm": ".".join(map(str, binding.llvm_version_info))}
+
+
+def _processor() -> dict[str, str]:
+    if not is_installed("llvmlite"):
+        return {}
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    vectors = " ".join(name for name in VECTOR_FEATURES if features.get(name))
+    return {"cpu": binding.get_host_cpu_name(), "vectors": vectors or "none known"}
+
+
+def _version(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _machine() -> dict[str, str]:
     found = bounds()
     is_set = os.environ.get(settings.THREADS.variable, "").strip()
     why = f"the setting {settings.THREADS.variable}" if is_set else min(found, key=lambda what: found[what])
-    features = binding.get_host_cpu_features()
-    vectors = " ".join(name for name in VECTOR_FEATURES if features.get(name))
     return {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": binding.get_host_cpu_name(),
-        "vectors": vectors or "none known",
+        **_processor(),
         "cores": ", ".join(f"{count} by {what}" for what, count in found.items()),
         "threads": f"{settings.THREADS.get()} for a program, by {why}",
     }

@@ -7,6 +7,7 @@ A target asks for exactly the features in its list, so its code runs on every pr
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 from typing import Any
 
@@ -65,9 +66,20 @@ NEON = Target("neon", 16, 32, True, ("neon",), "aarch64-unknown-linux-gnu")
 
 
 @cache
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+@cache
 @aside
 def host_targets() -> tuple[Target, ...]:
-    """The targets whose code this process can run, the best first; none where it is no x86-64 process."""
+    """The targets whose code this process can run, the best first; none where it is no x86-64 process, or llvmlite is not installed."""
+    if not is_installed("llvmlite"):
+        return ()
     import llvmlite.binding as llvm
 
     if not llvm.get_process_triple().startswith("x86_64"):

@@ -49,9 +49,14 @@ def unsupported_dtype(dtype: np.dtype) -> DTypeError:
         hint="supported: bool, (u)int8 to (u)int64, float32, float64; convert the array with .astype first")
 
 
+def in_native_order(dtype: np.dtype) -> np.dtype:
+    """The dtype in native byte order; those that have no order, as NumPy's strings of any length, as they are."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
 def check_dtype(dtype: np.dtype) -> np.dtype:
     """`dtype` in native byte order; raises `DTypeError` where the IR has no such dtype."""
-    name = _NAME_OF.get(dtype.newbyteorder("="))
+    name = _NAME_OF.get(in_native_order(dtype))
     if name is None:
         raise unsupported_dtype(dtype)
     return SHORT_NAMES[name]        # NumPy has several dtypes of 64 bits that are equal and yet different objects

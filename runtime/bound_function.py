@@ -89,7 +89,7 @@ class BoundCompiledFunction:
 
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
                params: str | Iterable[str] | None = None,
-               target: str = "x86_64-linux-gnu", levels: Sequence[str] | None = None) -> list[Path]:
+               target: str = "x86_64-linux-gnu", levels: str | Sequence[str] | None = None) -> list[Path]:
         """As `CompiledFunction.export`."""
         fun, args = self._split(args)
         return self.__func__.export_for(fun, path, args, dict(kwargs or {}), params, target, levels)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from adjit.codegen.target import is_installed
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.passes.options import Options
@@ -14,7 +15,6 @@ from adjit.runtime.machine import core_cache_bytes
 from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.box import ByReference
 
-BACKENDS = ("auto", "native", "numba", "interpret")
 DEVICES = ("cpu", "cuda")
 Names = str | int | Iterable[str | int]
 
@@ -40,6 +40,7 @@ class Choices:
 def make_choices(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool) -> Choices:
     """The choices for `fun`; raises `ValueError`, `TypeError` or `UnsupportedError` that says which option is wrong, and why."""
+    settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
     if static_names & donated_names:
         raise ValueError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}")
@@ -83,14 +84,25 @@ def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> froz
 
 
 def _choose_backend(backend: str) -> str:
-    wanted, source = (backend, "backend") if backend != "auto" else (settings.BACKEND.get(), settings.BACKEND.variable)
-    if wanted not in BACKENDS:
-        raise ValueError(f"unknown {source} {wanted!r}; the choices are {', '.join(BACKENDS)}")
+    if backend not in settings.BACKENDS:
+        raise ValueError(f"unknown backend {backend!r}; the choices are {', '.join(settings.BACKENDS)}")
+    wanted = settings.BACKEND.get() if backend == "auto" else backend
+    as_python = settings.DISABLE_JIT.get()
+    missing = [] if as_python else [package for package in ("llvmlite", "numba") if not is_installed(package)]
+    if wanted == "native" and "llvmlite" in missing:
+        raise _not_installed("native", "llvmlite")
     if wanted == "native" and not native_is_supported():
         raise UnsupportedError("the native backend is for CPython on Linux on x86-64", hint="use backend='numba', or 'auto'")
+    if wanted == "numba" and missing:
+        raise _not_installed("numba", missing[-1])
     if wanted == "auto":
-        return "native" if native_is_supported() and not settings.DISABLE_JIT.get() else "numba"
+        return "native" if native_is_supported() and not as_python else "interpret" if missing else "numba"
     return wanted
+
+
+def _not_installed(backend: str, package: str) -> UnsupportedError:
+    return UnsupportedError(f"the {backend} backend needs the package {package}, which is not installed",
+                            hint=f"pip install {package}; or use backend='interpret', or 'auto', which takes what there is")
 
 
 def _check_device(device: str) -> None:

@@ -153,7 +153,7 @@ class CompiledFunction:
 
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
                params: str | Iterable[str] | None = None,
-               target: str = "x86_64-linux-gnu", levels: Sequence[str] | None = None) -> list[Path]:
+               target: str = "x86_64-linux-gnu", levels: str | Sequence[str] | None = None) -> list[Path]:
         """Write the program for these example arguments into a file; the paths of the files written.
 
         The suffix of `path` says what: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with its header beside it;
@@ -161,15 +161,15 @@ class CompiledFunction:
         arrays that it only reads become part of it. What it reaches by itself and changes, such as the parameters of a module, goes into
         the archive, and is an input of a library. `params` names the arguments whose arrays go into the archive too.
 
-        `levels` are those of x86-64 to write code for ("x86-64-v2", "x86-64-v3", "x86-64-v4"; all of them without it); the best one is
-        chosen where the program is used. `target` "aarch64-linux-gnu" writes for that system.
+        `levels` are those of x86-64 to write code for ("x86-64-v2", "x86-64-v3", "x86-64-v4"; one or several of them, and all without it);
+        the best one is chosen where the program is used. `target` "aarch64-linux-gnu" writes for that system.
 
         Raises `ExportError`, with nothing written, where the program or the path are not fit for it.
         """
         return self.export_for(self.fun, path, args, dict(kwargs or {}), params, target, levels)
 
     def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
-                   params: str | Iterable[str] | None, target: str, levels: Sequence[str] | None) -> list[Path]:
+                   params: str | Iterable[str] | None, target: str, levels: str | Sequence[str] | None) -> list[Path]:
         """Export `fun`: the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
         program, captured = self._native(fun, args, kwargs, signature)

@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.ir.errors import DonationError, TraceError
 from adjit.ir.graph import WRITABLE_ROLES, Graph
-from adjit.ir.types import TensorType
+from adjit.ir.types import TensorType, in_native_order
 from adjit.runtime.arena import data_address
 
 
@@ -47,7 +47,7 @@ class Inputs:
             if donated and not (fits and flags.writeable and passed[index] is array):
                 self._check_donated(index, passed[index])
             if not fits:
-                array = np.asarray(array) if donated else np.array(array, array.dtype.newbyteorder("="), order="C")
+                array = np.asarray(array) if donated else np.array(array, in_native_order(array.dtype), order="C")
             if array.shape != shape or array.dtype != dtype:
                 raise TraceError(f"the program was compiled for {TensorType(dtype, shape)}, got {array.dtype} {array.shape}")
             if self._updated[index]:

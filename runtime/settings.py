@@ -17,6 +17,9 @@ from adjit.runtime.cores import usable_cores
 
 T = TypeVar("T")
 
+BACKENDS = ("auto", "native", "numba", "interpret")
+"""The names of backends; "auto" stands for the best one that there is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
@@ -33,8 +36,8 @@ class Setting(Generic[T]):
         >>> THREADS.get() >= 1
         True
         """
-        text = os.environ.get(self.variable)
-        if text is None or not text.strip():
+        text = os.environ.get(self.variable, "")
+        if not text.strip():
             return self.default()
         try:
             return self.read(text.strip())
@@ -65,18 +68,13 @@ def _bytes(text: str) -> int:
     return int(number) * _UNITS[unit]
 
 
-def _matmul(text: str) -> str:
-    words = ("auto", "avx512", "avx2", "sse2", "numpy")
-    if text not in words:
-        raise ValueError(f"expected one of {', '.join(words)}")
-    return text
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"expected one of {', '.join(words)}")
+        return text
 
-
-def _target(text: str) -> str:
-    words = ("auto", "avx512", "avx2", "sse2")
-    if text not in words:
-        raise ValueError(f"expected one of {', '.join(words)}")
-    return text
+    return read
 
 
 def _folder(text: str) -> Path | None:
@@ -94,17 +92,35 @@ def _user_cache() -> Path | None:
 
 DUMP = Setting("ADJIT_DUMP", _folder, lambda: None, "folder that gets every stage of every compiled graph, and every kernel's source")
 VERIFY = Setting("ADJIT_VERIFY", _flag, lambda: False, "1: check the graph's invariants after every pass, and LLVM's of native programs")
-BACKEND = Setting("ADJIT_BACKEND", str, lambda: "auto", "backend for functions compiled with backend='auto': native, numba or interpret")
+BACKEND = Setting("ADJIT_BACKEND", _one_of(*BACKENDS), lambda: "auto",
+                  "backend for functions compiled with backend='auto': native, numba or interpret")
 THREADS = Setting("ADJIT_THREADS", _positive, usable_cores, "threads a program may use; default: the cores this process may use, "
                   "and no more than OMP_NUM_THREADS")
 CACHE_DIR = Setting("ADJIT_CACHE_DIR", _folder, _user_cache, "folder of compiled kernels; default: adjit in the user's cache folder")
 CACHE_SIZE = Setting("ADJIT_CACHE_SIZE", _bytes, lambda: 256 << 20, "bytes the folder of compiled kernels may take; 0: no disk cache")
-MATMUL = Setting("ADJIT_MATMUL", _matmul, lambda: "auto", "machine code for matrix products: avx512, avx2 or sse2; numpy: NumPy's; "
-                 "default, auto: the best that this processor has")
-TARGET = Setting("ADJIT_TARGET", _target, lambda: "auto", "processor that native programs are made for: avx512, avx2 or sse2; default, "
-                 "auto: the best that this processor is")
+MATMUL = Setting("ADJIT_MATMUL", _one_of("auto", "avx512", "avx2", "sse2", "numpy"), lambda: "auto",
+                 "machine code for matrix products: avx512, avx2 or sse2; numpy: NumPy's; default, auto: the best that this processor has")
+TARGET = Setting("ADJIT_TARGET", _one_of("auto", "avx512", "avx2", "sse2"), lambda: "auto",
+                 "processor that native programs are made for: avx512, avx2 or sse2; default, auto: the best that this processor is")
 SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
 DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False,
                       "1: kernels run as plain Python, by the numba backend, to step through them")
 
 SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, DISABLE_JIT)
+
+
+def check() -> None:
+    """Raise `ValueError` where a variable has a value that cannot be read, or begins as ours do and is none of them."""
+    for setting in SETTINGS:
+        if os.environ.get(setting.variable):
+            setting.get()
+    for name in os.environ:
+        if name.startswith(PREFIX) and name not in _OURS and os.environ[name]:
+            import difflib  # only for who has a wrong one
+
+            (near,) = difflib.get_close_matches(name, _OURS, 1, 0.0)
+            raise ValueError(f"environment variable {name} is none of adjit's settings: {near}? They are {', '.join(sorted(_OURS))}")
+
+
+PREFIX = "ADJIT_"
+_OURS = frozenset(setting.variable for setting in SETTINGS if setting.variable.startswith(PREFIX))

@@ -21,6 +21,7 @@ from backends import BACKENDS, COMPILING
 
 from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.parser import parse
+from adjit.runtime import choices
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.portable.threads import POOL
 
@@ -121,7 +122,7 @@ def test_backend_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     function(X, W, B)
     assert "backend interpret" in function.explain()
     monkeypatch.setenv("ADJIT_BACKEND", "fast")
-    with pytest.raises(ValueError, match="unknown ADJIT_BACKEND 'fast'; the choices are auto, native, numba, interpret"):
+    with pytest.raises(ValueError, match="ADJIT_BACKEND='fast': expected one of auto, native, numba, interpret"):
         compile(layer)
 
 
@@ -563,3 +564,17 @@ def test_kernels_run_as_python_where_numbas_compiler_is_off(monkeypatch: pytest.
     for found, wanted in zip(function(x, b), (p, p.sum(axis=0), (p > 0.5).any()), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-15)
     assert "runs as Python" in function.explain()
+
+
+@pytest.mark.parametrize(("native", "installed", "backend"), [
+    (True, {"llvmlite"}, "native"), (False, {"llvmlite", "numba"}, "numba"), (False, {"llvmlite"}, "interpret"),
+    (False, set(), "interpret")])
+def test_the_best_backend_that_is_there(monkeypatch: pytest.MonkeyPatch, native: bool, installed: set[str], backend: str) -> None:
+    monkeypatch.delenv("ADJIT_BACKEND", raising=False)
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+    monkeypatch.setattr(choices, "native_is_supported", lambda: native)
+    monkeypatch.setattr(choices, "is_installed", lambda package: package in installed)
+    assert choices._choose_backend("auto") == backend
+    if "numba" not in installed:
+        with pytest.raises(UnsupportedError, match="the numba backend needs the package numba, which is not installed"):
+            choices._choose_backend("numba")

@@ -21,6 +21,7 @@ import pytest
 import adjit as aj
 from adjit.codegen.native.artifact import Artifact, IndexCheck, Parameter, Result
 from adjit.errors import ExportError
+from adjit.runtime.exports import load as loading
 from adjit.runtime.exports.archive import FORMAT
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.load import LoadedFunction
@@ -219,8 +220,9 @@ def test_every_level_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(aj.load(tmp_path / "one.adjit")(x), f(x), rtol=1e-6)
 
 
-def test_it_needs_numpy_and_llvmlite_only(tmp_path: Path) -> None:
-    """A process without numba, optree and all else goes on with the training, bit by bit."""
+@pytest.mark.parametrize("missing", ["numba", "numba llvmlite"])
+def test_it_needs_numpy_only(tmp_path: Path, missing: str) -> None:
+    """A process without numba, optree and all else goes on with the training, bit by bit; with llvmlite calls are cheaper."""
     params, state, x, y = mlp()
     train.export(tmp_path / "step.adjit", params, state, x, y, params=("params", "state"))
     np.savez(tmp_path / "data.npz", x=x, y=y)
@@ -228,7 +230,7 @@ def test_it_needs_numpy_and_llvmlite_only(tmp_path: Path) -> None:
         import importlib.abc, sys
         class Only(importlib.abc.MetaPathFinder):
             def find_spec(self, name, path=None, target=None):
-                if name.partition(".")[0] in ("numba", "optree", "scipy", "safetensors", "torch", "jax"):
+                if name.partition(".")[0] in (*sys.argv[3].split(), "optree", "scipy", "safetensors", "torch", "jax"):
                     raise ImportError(name)
         sys.meta_path.insert(0, Only())
         import numpy as np, adjit
@@ -243,14 +245,31 @@ def test_it_needs_numpy_and_llvmlite_only(tmp_path: Path) -> None:
             adjit.compile(lambda x: x)(1.0)
         except ImportError as error:
             print(error)
+        for backend in ("native", "numba"):
+            try:
+                adjit.compile(lambda x: x, backend=backend)
+            except adjit.errors.UnsupportedError as error:
+                print(error)
         """
-    done = subprocess.run([sys.executable, "-I", "-c", textwrap.dedent(script), str(tmp_path / "step.adjit"), str(tmp_path / "data.npz")],
+    files = [str(tmp_path / "step.adjit"), str(tmp_path / "data.npz")]
+    done = subprocess.run([sys.executable, "-I", "-c", textwrap.dedent(script), *files, missing],
                           capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     for _ in range(5):
         params, state, loss = train(params, state, x, y)
     assert done.stdout.split("\n")[0] == float(loss).hex()
     assert "optree, which is not installed" in done.stdout
+    assert "the numba backend needs the package numba, which is not installed\n" in done.stdout
+    assert ("the native backend needs the package llvmlite, which is not installed\n" in done.stdout) == ("llvmlite" in missing)
+
+
+def test_code_for_another_processor_takes_llvmlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = aj.compile(lambda x: x * 2)
+    f.export(tmp_path / "one.adjit", 1.0, levels="x86-64-v4")
+    monkeypatch.setenv("ADJIT_TARGET", "sse2")
+    monkeypatch.setattr(loading, "is_installed", lambda package: False)
+    with pytest.raises(ExportError, match="has no code for this processor, and llvmlite"):
+        aj.load(tmp_path / "one.adjit")
 
 
 def test_no_file_refers_to_this_machine(tmp_path: Path) -> None:
@@ -396,7 +415,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ExportError, match="cannot be written: No space left"):
         aj.compile(lambda x: x + 1).export(tmp_path / "x.adjit", np.zeros(2))
     assert list(tmp_path.iterdir()) == []
 

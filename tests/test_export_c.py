@@ -16,6 +16,7 @@ import pytest
 import adjit as aj
 from adjit.codegen.c_library.description import identifiers
 from adjit.runtime.exports import linker
+from adjit.runtime.exports.archive import read_archive
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = [pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64"),
@@ -255,6 +256,21 @@ def test_what_cannot_be_written_is_refused(path: str, options: dict, words: str,
     with pytest.raises(aj.errors.ExportError, match=words):
         descend.export(tmp_path / path, w, x, 0.1, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".adjit", ".so", ".o"])
+@pytest.mark.parametrize("path", ["/proc/x", "/dev/null/x", "x" * 300, "folder"])
+def test_impossible_paths_are_refused(path: str, suffix: str, tmp_path: Path) -> None:
+    w, x = arrays()
+    (tmp_path / f"folder{suffix}").mkdir()
+    with pytest.raises(aj.errors.ExportError):
+        descend.export(tmp_path / f"{path}{suffix}", w, x, 0.1)
+    assert [file.name for file in tmp_path.iterdir()] == [f"folder{suffix}"]
+
+
+def test_one_level_may_be_named_alone(tmp_path: Path) -> None:
+    aj.compile(lambda x: x * 2).export(tmp_path / "x.adjit", 1.0, levels="x86-64-v3")
+    assert read_archive(tmp_path / "x.adjit")[0]["levels"] == ["x86-64-v3"]
 
 
 def test_names_of_c_are_all_different() -> None:

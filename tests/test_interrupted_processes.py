@@ -36,33 +36,35 @@ def compile_one(k):
     function = aj.compile(aj.value_and_grad(lambda x: np.sum(np.sin(x * k) @ np.cos(x.T) * np.exp(-x[:, :1] * k))))
     function(np.ones((5, 5 + int(k) % 7)))
 
-print("ready", flush=True)
-end = time.monotonic() + seconds
 k = caught = 0
-while time.monotonic() < end:
-    try:
-        while time.monotonic() < end:
-            k += 1
-            compile_one(k * 0.25 + seed)
-    except KeyboardInterrupt:
-        caught += 1
+
+def compile_on():
+    global k
+    print("ready", flush=True)
+    while time.monotonic() < end:
+        k += 1
+        compile_one(k * 0.25 + seed)
+
+end = time.monotonic() + seconds
 """
 
 GOES_ON = COMPILING + """
-while True:
-    try:
-        print("enough", flush=True)
-        sys.stdin.readline()
-        break
-    except KeyboardInterrupt:
-        caught += 1
+def again(work, levels=4):
+    global caught
+    while True:
+        try:
+            return again(work, levels - 1) if levels else work()
+        except KeyboardInterrupt:       # one that comes here is for the call around this one
+            caught += 1
+
+again(lambda: compile_on() or print("enough", flush=True) or sys.stdin.readline())
 faulthandler.dump_traceback_later(20, exit=True)
 np.testing.assert_allclose(aj.compile(lambda x: np.sin(x) * 4 + seed)(np.ones(4)), np.sin(np.ones(4)) * 4 + seed, rtol=1e-14)
 assert signal.getsignal(signal.SIGINT) is handler
 print(delivered, caught)
 """
 
-ENDS = COMPILING.replace("caught += 1", "break")
+ENDS = COMPILING + "compile_on()"
 
 
 def pressed(program: str, seed: int, seconds: float) -> tuple[subprocess.Popen[str], int]:

@@ -1,6 +1,6 @@
 """Random programs through the whole compiler: every pass keeps the meaning, every backend computes it, no pass needs more memory.
 
-Programs of ops, derivatives of functions made of ops, and Python functions. ADJIT_RANDOM_EXAMPLES=2000 runs that many of each, others in
+Programs of ops, derivatives of functions made of ops, and Python functions. RANDOM_EXAMPLES=2000 runs that many of each, others in
 each run.
 """
 
@@ -45,7 +45,7 @@ from adjit.runtime.portable import kernel_step
 from adjit.runtime.portable.executable import Executable
 from adjit.runtime.portable.kernels import compile_kernels
 
-MORE = int(os.environ.get("ADJIT_RANDOM_EXAMPLES", "0"))
+MORE = int(os.environ.get("RANDOM_EXAMPLES", "0"))
 
 KEEPS_EVERY_BIT = frozenset({"remove_stop_gradients", "eliminate_dead_code", "choose_saved_values", "fuse_kernels", "schedule"})
 """Passes that change no op; after them, interpreting gives the same bits. `eliminate_common_subexpressions` keeps them but for matmuls:

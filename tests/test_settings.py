@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import adjit as aj
 from adjit.runtime import settings
 from adjit.runtime.settings import SETTINGS, Setting
 
@@ -35,6 +36,24 @@ def test_errors_name_the_variable(monkeypatch: pytest.MonkeyPatch, setting: Sett
     with pytest.raises(ValueError) as info:
         setting.get()
     assert str(info.value) == message
+
+
+@pytest.mark.parametrize(("variable", "text", "message"), [
+    ("ADJIT_THREDS", "2", "environment variable ADJIT_THREDS is none of adjit's settings: ADJIT_THREADS? They are ADJIT_BACKEND, "),
+    ("ADJIT_MATMUL", "x", "environment variable ADJIT_MATMUL='x': expected one of auto, avx512, avx2, sse2, numpy"),
+    ("ADJIT_BACKEND", "foo", "environment variable ADJIT_BACKEND='foo': expected one of auto, native, numba, interpret"),
+    ("ADJIT_THREADS", "-1", "environment variable ADJIT_THREADS='-1': expected a whole number that is at least 1"),
+])
+def test_compile_refuses_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch, variable: str, text: str, message: str) -> None:
+    """Also where it is not asked for: a setting without effect looks like one with it."""
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(ValueError) as info:
+        aj.compile(lambda x: x, backend="interpret", threads=1)
+    assert str(info.value).startswith(message)
+    with pytest.raises(ValueError):
+        aj.load("nothing.adjit")
+    monkeypatch.setenv(variable, "")
+    aj.compile(lambda x: x, backend="interpret")
 
 
 def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

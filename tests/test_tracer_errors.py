@@ -219,6 +219,7 @@ def test_an_escaped_argument_is_named():
         (np.ones(2, np.complex128), DTypeError, "the argument params\\['w'\\]: dtype complex128 is not supported"),
         (np.ones(2, np.float16), DTypeError, "the argument params\\['w'\\]: dtype float16 is not supported"),
         (np.ones(2, np.longdouble), DTypeError, "params\\['w'\\]: dtype"),
+        (np.array(["a"], np.dtypes.StringDType()), DTypeError, "params\\['w'\\]: dtype StringDType\\(\\) is not supported"),
         (np.array([None, 1]), DTypeError, "params\\['w'\\]: an object array is not supported"),
         (np.zeros(2, [("a", int)]), DTypeError, "params\\['w'\\]: a structured array is not supported"),
         (np.array(["a"]), DTypeError, "params\\['w'\\]: dtype <U1 is not supported"),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.ir.errors import DTypeError
-from adjit.ir.types import F64, I64, SHORT_NAMES, check_dtype
+from adjit.ir.types import F64, I64, SHORT_NAMES, check_dtype, in_native_order
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.source import find_user_location
@@ -84,7 +84,7 @@ def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, cas
 
 def is_supported(dtype: np.dtype) -> bool:
     """Whether the IR has this dtype."""
-    return dtype.newbyteorder("=") in _SUPPORTED
+    return in_native_order(dtype) in _SUPPORTED
 
 
 def dtype_argument(dtype: Any) -> np.dtype:

@@ -36,15 +36,25 @@ Names = str | Iterable[str] | None
 
 
 def export_program(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], path: str | os.PathLike[str], params: Names,
-                   target: str, levels: Sequence[str] | None) -> list[Path]:
+                   target: str, levels: str | Sequence[str] | None) -> list[Path]:
     """Write a program, compiled for the call `signature`; `arrays` are all its parameters in that call. The files written.
 
     `params` names the arguments whose arrays go into an archive. Raises `ExportError` where that is not possible, with nothing written.
     """
     place = Path(path)
+    try:
+        return _export(program, signature, arrays, place, params, target, levels)
+    except OSError as error:
+        raise ExportError(f"{place} cannot be written: {error.strerror or error}", hint="name another file") from error
+
+
+def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], place: Path, params: Names, target: str,
+            levels: str | Sequence[str] | None) -> list[Path]:
     if place.suffix not in SUFFIXES:
         raise ExportError(f"{place.name!r} has no suffix that says what to write",
                           hint="end it in .adjit (for adjit.load), .so (a library for C) or .o (the same, not linked)")
+    if place.is_dir():
+        raise ExportError(f"{place} is a folder", hint="name a file within it")
     if not place.parent.is_dir():
         raise ExportError(f"there is no folder {place.parent}", hint="make it first")
     if program.tensors is not None and program.tensors.operation is not None:

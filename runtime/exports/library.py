@@ -26,12 +26,13 @@ SYSTEMS: dict[str, dict[str, Target]] = {
 """For each system that there are exports for, its levels, the best first."""
 
 
-def choose_levels(system: str, wanted: Sequence[str] | None) -> dict[str, Target]:
+def choose_levels(system: str, wanted: str | Sequence[str] | None) -> dict[str, Target]:
     """The levels of a system that the library is to have; raises `ExportError` for ones that there are not."""
     if system not in SYSTEMS:
         raise ExportError(f"there are no exports for target={system!r}", hint=f"the targets are {', '.join(SYSTEMS)}")
     levels = SYSTEMS[system]
-    unknown = [name for name in wanted or () if name not in levels]
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    unknown = [str(name) for name in wanted or () if name not in levels]
     if unknown or (wanted is not None and not wanted):
         raise ExportError(f"{system} has no level {', '.join(unknown) or 'in an empty list'}", hint=f"its levels are {', '.join(levels)}")
     return {name: target for name, target in levels.items() if wanted is None or name in wanted}

@@ -21,11 +21,11 @@ from adjit.codegen.link import load as load_code
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.object_image import link_image
-from adjit.codegen.target import LEVELS, Target
+from adjit.codegen.target import LEVELS, Target, is_installed
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.on_demand import OnDemand
-from adjit.ir.types import SHORT_NAMES, TensorType
+from adjit.ir.types import SHORT_NAMES, TensorType, in_native_order
 from adjit.runtime import settings
 from adjit.runtime.exports.archive import CODE, PROGRAM
 from adjit.runtime.exports.contents import argument_paths, read_program
@@ -92,7 +92,9 @@ class LoadedFunction:
         return f"<loaded {self.__name__}, {self.level}>"
 
     def _count(self) -> None:
-        """From the second call on, calls go to the native entry where it knows the program, once it is there."""
+        """From the second call on, calls go to the native entry where it knows the program, once it is there; llvmlite compiles it."""
+        if not is_installed("llvmlite"):
+            return
         with self._changing:
             self._calls += 1
             record = make_loaded_record(self, self.interface, self._executable, self._own) if self._calls == 2 else None
@@ -121,7 +123,7 @@ class LoadedFunction:
 
     def _check(self, arrays: list[np.ndarray]) -> None:
         for array, param in zip(arrays, self.interface.params, strict=True):
-            if array.shape != param.shape or array.dtype.newbyteorder("=") != SHORT_NAMES[param.dtype]:
+            if array.shape != param.shape or in_native_order(array.dtype) != SHORT_NAMES[param.dtype]:
                 raise TypeError(f"{param.name} has to be {TensorType(SHORT_NAMES[param.dtype], param.shape)}, got {array.dtype} of shape "
                                 f"{array.shape}: an exported program is for the shapes and dtypes of its export")
 
@@ -129,7 +131,8 @@ class LoadedFunction:
 def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFunction:
     """The program in a file that `export` wrote (`.adjit`), as a function.
 
-    Loading needs numpy and llvmlite only; nothing is traced, and nothing compiled where the file has code for this processor. **The file
+    Loading needs NumPy only; nothing is traced, and nothing compiled where the file has code for this processor. Without llvmlite calls
+    run on one thread, and cost some microseconds more. **The file
     holds machine code, which calls run with all the rights of this process: load only what you trust.** `sha256` is the SHA-256 of the
     whole file, 64 hexadecimal digits: a file with another one is refused, before anything of it is used.
 
@@ -143,19 +146,24 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     >>> adjit.load(path)(np.arange(3.0))
     array([0., 2., 4.])
     """
+    settings.check()
     place = Path(path)
     contents = read_program(place, sha256)
     if contents.manifest["system"] != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise ExportError(f"{place} is a program for {contents.manifest['system']}, and this is another system")
     parts, artifact = contents.parts, contents.artifact
     level, code = _code(parts, artifact, place)
-    executable = NativeExecutable(code, lambda: parser.parse(parts[PROGRAM].decode()), settings.THREADS.get())
+    threads = settings.THREADS.get() if is_installed("llvmlite") else 1
+    executable = NativeExecutable(code, lambda: parser.parse(parts[PROGRAM].decode()), threads)
     kind: type[LoadedFunction] = callable_type(LoadedFunction)
     return kind(artifact.name, level, executable, contents.interface, contents.tensors, contents.given)
 
 
 def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
-    """The code for the best level that this processor and the file both have; compiled from the graph where there is none."""
+    """The code for the best level that this processor and the file both have; compiled from the graph where there is none.
+
+    Raises `ExportError` where the code cannot be linked, or has to be compiled without llvmlite.
+    """
     for level, target in LEVELS.items():
         content = parts.get(CODE.format(level))
         if content is not None and _is_allowed(target):
@@ -166,6 +174,9 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
             if ctypes.CFUNCTYPE(ctypes.c_int64)(image.addresses[RUNS])():
                 loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
                 return level, NativeCode(loaded, artifact, f"from {place.name}", "")
+    if not is_installed("llvmlite"):
+        raise ExportError(f"{place} has no code for this processor, and llvmlite, which compiles it from the graph, is not installed",
+                          hint="pip install llvmlite, or export the program with levels= for this processor")
     target = native_target()
     text = native.lower_program(parser.parse(parts[PROGRAM].decode()), target, flush_subnormals=artifact.flush_subnormals).text
     return target.name, NativeCode(load_code(native.compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
