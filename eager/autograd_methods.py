@@ -21,7 +21,7 @@ from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, Trac
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.source import find_user_location, warn_user
 
 
 def _grad_fn(self: Tensor) -> Node | None:
@@ -69,6 +69,9 @@ def _get_grad(self: Tensor) -> Tensor | None:
     capture = current_capture()
     if capture is not None:
         capture.read_gradient(self)
+    if self._grad is None and not self._retains_grad and not _is_leaf(self):
+        warn_user("the .grad of a tensor that was computed is None: backward passes fill that of leaves. Call x.retain_grad() before "
+                  "backward(), or use aj.autograd.grad(loss, x)")
     return self._grad
 
 
@@ -95,7 +98,7 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def _detach(self: Tensor) -> Tensor:
     """A tensor on the same memory that is no part of the graph."""
-    made = new_tensor(_shared(self))
+    made = _sharing(self, _detach)
     made._version = self._version
     return made
 
@@ -110,14 +113,18 @@ def _detach_(self: Tensor) -> Tensor:
 
 def _get_data(self: Tensor) -> Tensor:
     """The content as a tensor that is no part of the graph; writes to it are not seen by the graph. May be set."""
-    return new_tensor(_shared(self))
+    return _sharing(self, _get_data)
 
 
-def _shared(self: Tensor) -> Any:
-    """The memory, for a tensor that is no part of the graph. What is from outside and requires no grad never will within the trace."""
+def _sharing(self: Tensor, again: Callable[[Tensor], Tensor]) -> Tensor:
+    """A tensor on the same memory that is no part of the graph; `again` makes it of a tensor."""
     content, capture = _content(self), current_capture()
-    entry = None if capture is None else capture.entries.get(id(self))
-    return content if entry is not None and not entry.requires_grad else apart(content)
+    if capture is None or not isinstance(content, TracedArray):
+        return new_tensor(content)
+    entry = capture.entries.get(id(self))       # what is from outside and requires no grad never will within the trace
+    made = new_tensor(content if entry is not None and not entry.requires_grad else apart(content))
+    capture.shared[id(made)] = made, self, again
+    return made
 
 
 def _content(self: Tensor) -> Any:

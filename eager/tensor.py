@@ -55,6 +55,10 @@ class Tensor(ArrayBox):
 
     _prefix = "tensor"          # of its repr
 
+    def __init__(self, *given: Any, **named: Any):
+        raise TypeError("aj.Tensor is the class of tensors, which aj.tensor(data) makes: aj.tensor([1.0, 2.0], dtype=..., "
+                        "requires_grad=...); aj.zeros(2, 3) and the like make them of a shape")
+
     __hash__ = object.__hash__
     __array_priority__ = 1000
 

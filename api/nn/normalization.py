@@ -155,7 +155,7 @@ class _BatchNorm(_Scaled):
         if not self.training and self.running_mean is not None:
             return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         normal, mean, variance = functional.batch_norm_with_statistics(x, self.weight, self.bias, self.eps)
-        if self.training and self.running_mean is not None:
+        if self.training and self.track_running_stats and self.running_mean is not None:
             update_in_place(_follow, [self.running_mean, self.running_var, self.num_batches_tracked], [mean, variance],     # type: ignore[list-item]
                             self.momentum)
         return normal

@@ -45,10 +45,10 @@ class CompiledOperation(Operation):
     repeats = frozenset()       # the pipeline chose what is saved
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], seeded: Container[int] | None, choices: Choices,
-                 verify: bool, threads: int, weak: frozenset[int] = frozenset()):
+                 verify: bool, threads: int, weak: frozenset[int] = frozenset(), connected: bool = False):
         self.choices, self.verify, self.threads = choices, verify, threads
         self.joint: PipelineResult | None = None
-        super().__init__(name, region, results, wanted, weak, seeded)
+        super().__init__(name, region, results, wanted, weak, seeded, connected)
 
     @property
     def whole_backward(self) -> Half:

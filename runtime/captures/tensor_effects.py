@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from adjit.eager.capture import Capture, Entry
 from adjit.eager.modes import modes
-from adjit.eager.node import AccumulateGrad, Node
+from adjit.eager.node import AccumulateGrad, Node, edge_of
 from adjit.eager.shared_memory import place_of
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import TensorType
+from adjit.runtime.captures.aliases import Alias, find_alias
 from adjit.runtime.captures.snapshot import Snapshot
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox
@@ -53,7 +55,8 @@ class CapturedFunction:
     """A function as it is traced where tensors are about: it returns a list of arrays, and notes what they are for.
 
     `leaves` says for each leaf of the function's result which of the arrays it is, or where the tensor is that it is. `tensors` are the
-    arrays that become new tensors, and whether they have a gradient. `gradients` are the owners of gradients that were set, and which
+    arrays that become new tensors, and whether they have a gradient; `new_leaves` those of them that require grad and have no history.
+    `gradients` are the owners of gradients that were set, and which
     tensor is theirs, if any. `writes` are the tensors that were written to, and the array that is their new content.
     """
 
@@ -61,13 +64,16 @@ class CapturedFunction:
         self.__wrapped__ = fun
         self.__name__ = function_name(fun)
         self.capture = capture
-        self.leaves: list[int | Place] = []
+        self.leaves: list[int | Place | Alias] = []
         self.tree: TreeSpec | None = None
         self.tensors: dict[int, bool] = {}
+        self.new_leaves: set[int] = set()
         self.gradients: list[tuple[Place, int | None]] = []
         self.writes: list[tuple[Entry, int]] = []
         self._positions = positions     # of the tensors among the leaves of the call
         self._made: dict[int, tuple[int, Tensor]] = {}
+        self.reached: set[int] = set()          # tensors that results were computed from, by identity
+        self._returned: set[int] = set()        # by identity
         self._arrays: list[Any] = []
         self._boxes: list[weakref.ref[ArrayBox]] = []
 
@@ -77,10 +83,11 @@ class CapturedFunction:
         self._boxes = scope.root.boxes
         result, self.tree = flatten(self.__wrapped__(*args, **kwargs))
         entries = self.capture.entries
+        self._returned = {id(leaf) for leaf in result if isinstance(leaf, Tensor)}
         for index, leaf in enumerate(result):
             if isinstance(leaf, Tensor):
                 entry = entries.get(id(leaf))
-                self.leaves.append(self._new(leaf) if entry is None else self.place(entry))
+                self.leaves.append(self._result(leaf) if entry is None else self.place(entry))
             else:
                 check_result(leaf, self.tree, index)
                 self.leaves.append(self._add(leaf))
@@ -117,6 +124,7 @@ class CapturedFunction:
         """Let go of all tensors, when the trace is over and its effects are known; the tensors that it made, those that still live."""
         self._made.clear()
         self.capture.entries.clear()
+        self.capture.shared.clear()
         self.capture.gradients.clear()
         return self._boxes
 
@@ -124,14 +132,52 @@ class CapturedFunction:
         self._arrays.append(array)
         return len(self._arrays) - 1
 
+    def _result(self, tensor: Tensor) -> int | Alias:
+        """A result that is no tensor from outside: a new tensor, or one on memory that is there already."""
+        number = self._new(tensor)
+        found = find_alias(tensor, self.capture, self._returned)
+        if found is None:
+            return number
+        base, steps = found
+        entry = self.capture.entries.get(id(base))
+        return Alias(self._new(base) if entry is None else self.place(entry), steps, number)
+
     def _new(self, tensor: Tensor) -> int:
         """The array of a tensor that the function made; the same one each time."""
         known = self._made.get(id(tensor))
         if known is None:
             number = self._add(tensor.traced())
             known = self._made[id(tensor)] = number, tensor
-            self.tensors[number] = modes.grad and bool(tensor._requires_grad) and _is_alive(tensor)
+            is_leaf = tensor._view is None and tensor._node is None
+            self.tensors[number] = modes.grad and bool(tensor._requires_grad) and not is_leaf and self._is_alive(tensor)
+            if is_leaf and tensor._requires_grad:
+                self.new_leaves.add(number)
         return known[0]
+
+    def _is_alive(self, tensor: Tensor) -> bool:
+        """Whether a backward pass from here would find everything it needs."""
+        stack: list[Node] = [edge_of(tensor)[0]]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, AccumulateGrad):
+                self.reached.add(id(node.variable))
+                if id(node.variable) in self._returned and id(node.variable) not in self.capture.entries:
+                    raise UnsupportedError(
+                        "a compiled function returns a tensor that it made and let require grad, and another one that was computed from "
+                        "it: a backward pass would not reach the first", find_user_location(),
+                        hint="make the first outside of the function and pass it in, or call backward() within the function")
+                continue
+            if node.saved is None:
+                return False
+            if node.result_hooks or node.pre_hooks or node.post_hooks:
+                raise UnsupportedError(f"{node.name()} has a hook, and is part of the result of a compiled function", node.location,
+                                       hint="register hooks on what the compiled function returns, or call backward() within it")
+            stack += [edge[0] for edge in node.edges if edge is not None]
+        return True
 
 
 def _check_leaf(entry: Entry) -> None:
@@ -140,24 +186,6 @@ def _check_leaf(entry: Entry) -> None:
         raise UnsupportedError(
             f"a tensor of shape {tensor.shape} from outside of the compiled function is made part of its graph", find_user_location(),
             hint="write to it under adjit.no_grad(), or return a new tensor instead of writing to this one")
-
-
-def _is_alive(tensor: Tensor) -> bool:
-    """Whether a backward pass from here would find everything it needs."""
-    stack: list[Node] = [tensor._node] if tensor._node is not None else []
-    seen: set[Node] = set()
-    while stack:
-        node = stack.pop()
-        if node in seen or isinstance(node, AccumulateGrad):
-            continue
-        seen.add(node)
-        if node.saved is None:
-            return False
-        if node.result_hooks or node.pre_hooks or node.post_hooks:
-            raise UnsupportedError(f"{node.name()} has a hook, and is part of the result of a compiled function", node.location,
-                                   hint="register hooks on what the compiled function returns, or call backward() within it")
-        stack += [edge[0] for edge in node.edges if edge is not None]
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +221,7 @@ class Effects:
         self.sharing = tuple((function.place(entry), function.place(entry.shares), entry.requires_grad)
                              for entry in capture.entries.values() if entry.shares is not None)
         self.differentiable = frozenset(entry.value for entry in capture.entries.values() if entry.requires_grad)
+        self.reached = frozenset(entry.value for entry in entries if entry.requires_grad and id(entry.tensor) in function.reached)
         self.contents = tuple(
             _Content(number[entry.value], function.place(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
             for entry in capture.entries.values() if entry.value in number)
@@ -213,8 +242,10 @@ class Effects:
         places = [leaf if isinstance(leaf, int) else None for leaf in out_leaves]
         assert function.tree is not None
         self.tree = function.tree
-        self.leaves = tuple(leaf if isinstance(leaf, Place) else out_leaves[leaf] for leaf in function.leaves)
+        self.leaves = tuple(_placed(leaf, places) if isinstance(leaf, Alias) else leaf if isinstance(leaf, Place) else out_leaves[leaf]
+                            for leaf in function.leaves)
         self.tensors: dict[int, bool] = {_number(places[place]): connected for place, connected in function.tensors.items()}
+        self.new_leaves = tuple(_number(places[place]) for place in function.new_leaves)
         self.gradients = tuple((owner, None if place is None else _number(places[place])) for owner, place in function.gradients)
         self.writes = tuple((function.place(entry), entry.value, _number(places[place])) for entry, place in function.writes)
         self.single = self.tree.is_leaf()
@@ -277,12 +308,15 @@ class Effects:
         into the dynamic graph."""
         targets = [place.find(all_leaves) for place, _, _ in self.writes]
         leaves = [leaf.find(all_leaves) if type(leaf) is Place else leaf for leaf in self.leaves]
+        bases = {id(leaf): leaf.base.find(all_leaves) for leaf in self.leaves if type(leaf) is Alias and type(leaf.base) is Place}
         made: dict[int, Tensor] = {}
         for number in self.tensors:
             content = results[number]
             made[number] = new_tensor(content if type(content) is np.ndarray else np.asarray(content))
         if connect is not None:
             connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
+        for number in self.new_leaves:
+            made[number]._requires_grad = True
         for owner, gradient in self.gradients:
             owner.find(all_leaves)._grad = None if gradient is None else made[gradient]
         for target, (_, _, written) in zip(targets, self.writes, strict=True):
@@ -290,6 +324,9 @@ class Effects:
             if content is not target.payload:
                 np.copyto(target.payload, content)
             target._version[0] += 1
+        for leaf in self.leaves:
+            if type(leaf) is Alias:
+                made[leaf.number] = leaf.take(bases[id(leaf)] if type(leaf.base) is Place else made[leaf.base])
         if self.single:
             return self._leaf(leaves[0], made, results)
         return unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
@@ -298,6 +335,8 @@ class Effects:
         if type(leaf) is int:
             tensor = made.get(leaf)
             return results[leaf] if tensor is None else tensor
+        if type(leaf) is Alias:
+            return made[leaf.number]
         return leaf.value if type(leaf) is StaticLeaf else leaf
 
 
@@ -308,6 +347,12 @@ def _grad(requires_grad: bool) -> str:
 def _number(leaf: int | None) -> int:
     assert leaf is not None     # tensors are arrays
     return leaf
+
+
+def _placed(alias: Alias, places: Sequence[int | None]) -> Alias:
+    """With the numbers of results in place of those of arrays."""
+    base = alias.base if isinstance(alias.base, Place) else _number(places[alias.base])
+    return replace(alias, base=base, number=_number(places[alias.number]))
 
 
 def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:

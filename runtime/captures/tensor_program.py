@@ -200,7 +200,10 @@ def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], choice
     if not seeded or not wanted:
         return None
     operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, choices, verify, threads)
-    return operation if operation.wanted else None
+    if operation.wanted or not effects.reached:
+        return operation if operation.wanted else None
+    zeros = tuple(sorted(number[value] for value in effects.reached))       # no result changes with them: eagerly they get gradients of 0
+    return CompiledOperation("CompiledBackward", graph, len(graph.results), zeros, seeded, choices, verify, threads, connected=True)
 
 
 def _with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...] | None]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit.ir.errors import ExportError
 from adjit.ir.types import short_name
+from adjit.runtime.captures.aliases import Alias
 from adjit.runtime.captures.tensor_effects import Place
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import Form, Leaf, describe_tree, leaf_paths
@@ -83,7 +84,8 @@ def _result(program: Program, signature: CallSignature) -> tuple[Form, tuple[tup
                 raise ExportError("the function gives back a tensor whose content it never read", hint="return something computed of it")
             made.append(Leaf(count + at[leaf]))
         else:
-            made.append(leaf.value if isinstance(leaf, StaticLeaf) else Leaf(number(leaf)))
+            place = leaf.number if isinstance(leaf, Alias) else leaf
+            made.append(place.value if isinstance(place, StaticLeaf) else Leaf(number(place)))
     replaced = tuple((params[value], number(place)) for _, value, place in effects.writes
                      if program.param_roles[params[value]] != "updated")
     return describe_tree(unflatten(effects.tree, made), "the result"), replaced
