@@ -46,17 +46,14 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
     if not value and not _is_leaf(self):
         raise NonDifferentiableError("requires_grad of a tensor that was computed cannot be switched off", find_user_location(),
                                      hint="use x.detach()")
-    if self._node is None:
-        if value and not self._requires_grad:
-            _make_leaf(self)
+    if self._node is None and value != self._requires_grad:
+        capture = current_capture()
+        if capture is not None and is_tracing():
+            traced(self)            # what it was before the trace is noted
+            capture.switched[id(self)] = find_user_location()
+            if value and id(self) not in capture.entries:       # derivatives taken of the whole graph later end here
+                self.payload = apart(self.payload)
         self._requires_grad = value
-
-
-def _make_leaf(self: Tensor) -> None:
-    """In a trace, derivatives taken of the whole graph later end here."""
-    capture = current_capture()
-    if capture is None or id(self) not in capture.entries:
-        self.payload = apart(self.payload)
 
 
 def _is_leaf(self: Tensor) -> bool:

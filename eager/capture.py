@@ -101,6 +101,7 @@ class Capture:
         self.attributes_set: dict[tuple[int, str], Location | None] = {}       # by the identity of the object's dict, and the name
         self.made: dict[int, tuple[weakref.ref[Any], Location | None]] = {}        # modules and optimisers, by identity
         self.shared: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}      # by identity: of which it was taken, and how
+        self.switched: dict[int, Location | None] = {}      # by the identity of tensors: where requires_grad was set last
         self.arguments = 0
         self._places: dict[Place | int, Entry] = {}
         self._owners: dict[int, Tensor] = {}        # of gradients that were there before

@@ -82,7 +82,7 @@ def fail(*_: Any) -> None:
     (lambda model, optimizer: setattr(model.linear, "weight", nn.Parameter(model.linear.weight.detach())), TraceError, "weight"),
     (lambda model, optimizer: optimizer.param_groups[0].update(lr=0.5), TraceError, "param_groups"),
     (lambda model, optimizer: optim.lr_scheduler.StepLR(optimizer, 1).step(), TraceError, "param_groups"),
-    (lambda model, optimizer: model.linear.weight.requires_grad_(False), UnsupportedError, "made part of its graph"),
+    (lambda model, optimizer: model.linear.weight.requires_grad_(False), UnsupportedError, "requires_grad of a tensor"),
 ])
 def test_what_fails_changes_nothing(change: Any, error: type[Exception], words: str, trained: bool) -> None:
     model, optimizer, x, y = setting()
@@ -260,3 +260,104 @@ def test_state_is_loaded_within_a_step() -> None:
         assert model.weight.tolist() == [[2.0] * 3] * 2
         with aj.no_grad():
             model.weight.zero_()
+
+
+class Lion(optim.Optimizer):
+    """An optimiser as users write them: its state is made in the first step."""
+
+    def __init__(self, params: Any):
+        super().__init__(params, {"lr": 0.1})
+
+    def step(self, closure: Any = None) -> None:
+        with aj.no_grad():
+            for group in self.param_groups:
+                for param in group["params"]:
+                    state = self.state[param]
+                    if not state:
+                        state["average"] = aj.zeros_like(param)
+                    state["average"].mul_(0.9).add_(param.grad)
+                    param.add_(state["average"].sign(), alpha=-group["lr"])
+
+
+def test_state_that_a_step_makes_is_named() -> None:
+    w = aj.ones(2, requires_grad=True)
+    optimizer = Lion([w])
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = ((w - x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = aj.compile(step, backend="interpret")
+    with pytest.raises(TraceError, match=r"Lion\.state") as caught:
+        compiled(aj.ones(2))
+    assert "one step without compile" in caught.value.hint
+    assert not optimizer.state
+    assert w.tolist() == [1.0, 1.0]
+    step(aj.ones(2) * 3)
+    losses = [compiled(aj.ones(2) * 3).item() for _ in range(3)]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_requires_grad_is_switched_within_a_step() -> None:
+    """Of the discriminator, say, while the generator is trained."""
+    found = []
+    for around in (lambda function: function, lambda function: aj.compile(function, backend="interpret")):
+        aj.manual_seed(0)
+        judge, maker = nn.Linear(2, 1), nn.Linear(2, 2)
+        first, second = optim.SGD(maker.parameters(), 0.1), optim.SGD(judge.parameters(), 0.1)
+
+        def train(z: Any, judge: Any = judge, maker: Any = maker, first: Any = first, second: Any = second) -> Any:
+            judge.requires_grad_(False)
+            first.zero_grad()
+            judge(maker(z)).mean().backward()
+            first.step()
+            judge.requires_grad_(True)
+            second.zero_grad()
+            loss = judge(maker(z).detach()).mean()
+            loss.backward()
+            second.step()
+            return loss
+
+        step = around(train)
+        found.append([step(aj.ones(3, 2)).item() for _ in range(4)] + judge.weight.tolist() + maker.weight.tolist())
+        assert judge.weight.requires_grad
+    np.testing.assert_allclose(found[1][:4], found[0][:4], 1e-6)
+    np.testing.assert_allclose(found[1][4:], found[0][4:], 1e-6)
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_requires_grad_that_is_left_switched_is_refused_at_the_line(used: bool) -> None:
+    model = nn.Linear(2, 1)
+
+    def freeze(x: Any) -> Any:
+        model.weight.requires_grad_(False)      # this line
+        return model(x) if used else x * 1
+
+    with pytest.raises(UnsupportedError, match="requires_grad of a tensor") as caught:
+        aj.compile(freeze)(aj.ones(2))
+    assert "this line" in str(caught.value)
+    assert "switch it on again" in caught.value.hint
+    assert model.weight.requires_grad
+
+    def points(x: Any) -> Any:
+        x.requires_grad_()
+        return aj.autograd.grad((x ** 2).sum(), x)[0]
+
+    with pytest.raises(UnsupportedError, match="requires_grad of a tensor") as caught:
+        aj.compile(points)(aj.ones(2))
+    assert "x.detach().requires_grad_()" in caught.value.hint
+
+
+def test_modes_are_set_before_the_step() -> None:
+    model = nn.Sequential(nn.Dropout(0.5)).eval()
+
+    def step(x: Any) -> Any:
+        model.train()
+        return model(x)
+
+    with pytest.raises(TraceError, match=r"Sequential\.training") as caught:
+        aj.compile(step)(aj.ones(2))
+    assert "before the compiled function" in caught.value.hint

@@ -100,7 +100,7 @@ class CapturedFunction:
             elif now is not None and now is not gradient.before:
                 self.gradients.append((self.owner(gradient.tensor), self._new(now)))
         for entry in list(entries.values()):
-            _check_leaf(entry)
+            _check_leaf(entry, self.capture)
             if entry.content.value is not entry.value and entry.shares is None:
                 self.writes.append((entry, self._add(entry.content)))
         self.capture.check_writes()
@@ -180,8 +180,15 @@ class CapturedFunction:
         return True
 
 
-def _check_leaf(entry: Entry) -> None:
+def _check_leaf(entry: Entry, capture: Capture) -> None:
     tensor = entry.tensor
+    if tensor._node is None and tensor._requires_grad != entry.requires_grad and id(tensor) in capture.switched:
+        now, then = ("on", "off") if tensor._requires_grad else ("off", "on")
+        raise UnsupportedError(
+            f"the compiled function leaves requires_grad of a tensor of shape {tensor.shape} from outside switched {now}, which the "
+            "compiled program would not do again", capture.switched[id(tensor)],
+            hint=f"switch it {then} again before the function ends, or {now} before the call" + (
+                "; y = x.detach().requires_grad_() is a leaf of the function's own" if tensor._requires_grad else ""))
     if tensor._requires_grad != entry.requires_grad or tensor._node is not None:
         raise UnsupportedError(
             f"a tensor of shape {tensor.shape} from outside of the compiled function is made part of its graph", find_user_location(),
@@ -244,6 +251,7 @@ class Effects:
         self.tree = function.tree
         self.leaves = tuple(_placed(leaf, places) if isinstance(leaf, Alias) else leaf if isinstance(leaf, Place) else out_leaves[leaf]
                             for leaf in function.leaves)
+        self.aliases = tuple(leaf for leaf in self.leaves if isinstance(leaf, Alias))
         self.tensors: dict[int, bool] = {_number(places[place]): connected for place, connected in function.tensors.items()}
         self.new_leaves = tuple(_number(places[place]) for place in function.new_leaves)
         self.gradients = tuple((owner, None if place is None else _number(places[place])) for owner, place in function.gradients)
@@ -308,7 +316,7 @@ class Effects:
         into the dynamic graph."""
         targets = [place.find(all_leaves) for place, _, _ in self.writes]
         leaves = [leaf.find(all_leaves) if type(leaf) is Place else leaf for leaf in self.leaves]
-        bases = {id(leaf): leaf.base.find(all_leaves) for leaf in self.leaves if type(leaf) is Alias and type(leaf.base) is Place}
+        bases = [alias.base.find(all_leaves) if type(alias.base) is Place else None for alias in self.aliases]
         made: dict[int, Tensor] = {}
         for number in self.tensors:
             content = results[number]
@@ -324,9 +332,8 @@ class Effects:
             if content is not target.payload:
                 np.copyto(target.payload, content)
             target._version[0] += 1
-        for leaf in self.leaves:
-            if type(leaf) is Alias:
-                made[leaf.number] = leaf.take(bases[id(leaf)] if type(leaf.base) is Place else made[leaf.base])
+        for alias, base in zip(self.aliases, bases, strict=True):
+            made[alias.number] = alias.take(made[alias.base] if base is None else base)
         if self.single:
             return self._leaf(leaves[0], made, results)
         return unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])

@@ -108,7 +108,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
             raise TraceError(f"the compiled function changes {changed}, an attribute or a container of Python, which the compiled program "
                              f"would not do again{'' if written else ' (which line does it is not known: this is the call)'}",
                              written or find_user_location(),
-                             hint="keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
+                             hint="call train() or eval() before the compiled function, not in it" if changed.endswith(".training") else
+                             "keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
     assert function.tree is not None
     trace = replace(trace, signature=signature)
     if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors:
@@ -119,14 +120,15 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     reached = {id(source.value) for source in trace.sources.fixed}
     effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves)
     try:
-        _check_escaped(function)
+        _check_escaped(function, before)
     except TraceError:
         capture.undo()
+        before.restore()
         raise
     return trace, Captured(effects, capture.undo)
 
 
-def _check_escaped(function: CapturedFunction) -> None:
+def _check_escaped(function: CapturedFunction, before: Snapshot) -> None:
     """Refuse a function that leaves tensors, modules or optimisers which it made in a place outside of it: the program makes none."""
     boxes, made = function.forget(), function.capture.made
     if not made and not _escaped(boxes):
@@ -141,11 +143,14 @@ def _check_escaped(function: CapturedFunction) -> None:
                 location or find_user_location(),
                 hint="make what is to be kept before the call; what the function makes and lets go again is made anew in every call")
     if escaped:
+        place = before.changed()        # what an optimiser keeps is filled at its first step; of our own that is real memory
         raise TraceError(
             "the compiled function keeps a tensor that it made in a place outside of it "
-            f"({escaped[0].payload._origin().splitlines()[0]}): a list, a dict or an attribute, "
+            f"({escaped[0].payload._origin().splitlines()[0]}): {place or 'a list, a dict or an attribute'}, "
             "where the compiled program would not put it again", find_user_location(),
-            hint="return the tensor, also what a hook collects; make what is to be kept (a mask in a cache, say) before the call")
+            hint="take one step without compile, so that the state is there, and write to it in place from then on (buffer.mul_(0.9)); "
+                 "counts are tensors, too" if place else
+            "return the tensor, also what a hook collects; make what is to be kept (a mask in a cache, say) before the call")
 
 
 def _escaped(boxes: Sequence[weakref.ref[Any]]) -> list[Tensor]:
