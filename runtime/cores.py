@@ -1,5 +1,5 @@
-"""How many threads programs use where nobody says: one for each core that this process may run on, and no more than the time that its control
-groups give it, nor than `OMP_NUM_THREADS`, which joblib, Dask and Ray set in their workers.
+"""How many threads programs use where nobody says: one for each core that this process may run on, and no more than the time that its
+control groups give it, nor than `OMP_NUM_THREADS`, which joblib, Dask and Ray set in their workers.
 """
 
 from __future__ import annotations
