@@ -63,8 +63,9 @@ class Reach:
     anybody could tell but their library's code. `calls_libraries`: functions of other libraries are named, which may read any array.
     """
 
-    def __init__(self, roots: Sequence[Any]):
-        names: frozenset[str] = frozenset()
+    def __init__(self, roots: Sequence[Any], known: Reach | None = None):
+        """`known`: what was reached from them before, whose names are looked for from the beginning."""
+        names: frozenset[str] = frozenset() if known is None else known.names
         while True:
             walk = _Walk(names)
             for root in roots:
@@ -72,6 +73,7 @@ class Reach:
             if walk.names == names:
                 break
             names = frozenset(walk.names)
+        self.names = names
         self.found = walk.found
         self.codes = walk.codes
         self.unseen = walk.unseen

@@ -83,8 +83,8 @@ class RegionTrace:
 
 
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
-                   static_names: frozenset[str] = frozenset(), name: str | None = None) -> Trace:
-    """Trace `fun(*args, **kwargs)` at top level.
+                   static_names: frozenset[str] = frozenset(), name: str | None = None, reached: Reach | None = None) -> Trace:
+    """Trace `fun(*args, **kwargs)` at top level; `reached` is what it reaches, where that is known.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
     are neither arrays nor trees of arrays.
@@ -98,7 +98,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
     scope = Scope(builder)
     roots = trace_roots(fun, signature)
-    before = Reach(roots).by_key()
+    known = Reach(roots) if reached is None else reached
+    before = known.by_key()
     with entered(scope):
         names = iter(signature.value_names())
         leaves: list[Any] = []
@@ -120,7 +121,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         _check_arguments((traced_args, traced_kwargs), leaves, result)
         values, out_tree, out_leaves = collect_results(result)
         captures = tuple(scope.captures.values())
-        after = Reach(roots)
+        after = Reach(roots, known)
         sources = make_sources(before, after, captures, own_changes(before, after), _contents(after, observation, scope))
         _warn_of_unseen(after, fun)
         for index, source, _ in reversed(sources.captured):

@@ -86,7 +86,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Trace a function; and what it does with tensors, None where it meets none."""
     with capturing() as capture:
         roots = signature.by_reference()
-        sources = Reach(trace_roots(fun, signature)).found
+        reach = Reach(trace_roots(fun, signature))
+        sources = reach.found
         reachable = [source.value for source in sources]
         # what compiled modules hold is held by what they compile
         watched = [getattr(value, "__wrapped__", value) for value in (*roots, *stateful_in([*held_by(fun), *reachable]))]
@@ -94,7 +95,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         before = Snapshot(watched)
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
-            trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__)
+            trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reached=reach)
         except BaseException as error:
             before.restore(filled_later(watched))
             if isinstance(error, TraceError):
