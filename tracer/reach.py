@@ -73,7 +73,7 @@ class Reach:
             if walk.names == names:
                 break
             names = frozenset(walk.names)
-        self.names = names
+        self.names: frozenset[str] = names
         self.found = walk.found
         self.codes = walk.codes
         self.unseen = walk.unseen

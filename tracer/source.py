@@ -17,7 +17,7 @@ def find_user_location() -> Location | None:
     """The place in the user's code that is being run; None where every frame is ours."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not _is_ours(frame.f_globals.get("__name__", "")):
+        if not is_ours(frame.f_globals.get("__name__", "")):
             code = frame.f_code
             return _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
         frame = frame.f_back        # type: ignore[assignment]
@@ -27,7 +27,7 @@ def find_user_location() -> Location | None:
 def warn_user(message: str) -> None:
     """Warn of something at the user's line: once for each line, unless Python's filters say otherwise."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, UserWarning, stacklevel=level)
 
@@ -39,7 +39,7 @@ def is_called_by(library: str) -> bool:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] == library:
             return True
-        if not _is_ours(module):
+        if not is_ours(module):
             return False
         frame = frame.f_back        # type: ignore[assignment]
     return False
@@ -48,13 +48,14 @@ def is_called_by(library: str) -> bool:
 def is_within_call(name: str) -> bool:
     """Whether the user's line is calling a function of this name that has no frame of its own: one written in C."""
     frame = sys._getframe(1)
-    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back        # type: ignore[assignment]
     return frame is not None and name in frame.f_code.co_names and "CALL" in dis.opname[frame.f_code.co_code[frame.f_lasti]]
 
 
 @lru_cache(maxsize=4096)
-def _is_ours(module: str) -> bool:
+def is_ours(module: str) -> bool:
+    """Whether a module is part of adjit, or of a library that calls back for it."""
     return module.partition(".")[0] in _OURS
 
 

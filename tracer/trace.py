@@ -20,6 +20,7 @@ from adjit.tracer.guards import Sources, make_sources
 from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.observed import Observation, observing
 from adjit.tracer.own_changes import own_changes
+from adjit.tracer.random_and_clock import random_and_clock_watched
 from adjit.tracer.reach import Reach
 from adjit.tracer.scope import Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
@@ -116,7 +117,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
-        with observing(source.value for source in before.values() if _has_numbers(source.value)) as observation:
+        with observing(source.value for source in known.found if _has_numbers(source.value)) as observation, \
+                random_and_clock_watched(roots, known.found):
             result = _call(fun, traced_args, traced_kwargs)
         _check_arguments((traced_args, traced_kwargs), leaves, result)
         values, out_tree, out_leaves = collect_results(result)
