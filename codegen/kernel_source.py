@@ -11,12 +11,16 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from adjit.codegen.long_sums import STRETCH
 from adjit.codegen.scalar_code import expression, identity, literal, reduction_step
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.iteration_space import full_map, split_at_rows, split_map
 from adjit.ir.kernel_schedule import EXPENSIVE, KernelSchedule, has_row_work, schedule_kernel
-from adjit.ir.types import short_name
+from adjit.ir.types import is_float, short_name
+
+LOOP_STRETCH = 32 * STRETCH
+"""Elements of a loop over which a sum of floats is taken at once: compilers make some 32 sums of it (`codegen/long_sums.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class _Writer:
         self.stage = 0
         self.in_finish = False
         self.count = 0
+        self.parts: dict[Value, str] = {}                   # what sums over rows go to, where that is a part of them
         self.helpers: dict[str, None] = {}
         self.pointers: dict[Value, str] = {}                # where a parameter, result or scratch value lies
         self.results: dict[Value, str] = {}
@@ -118,9 +123,10 @@ class _Writer:
             if s.scope[value] == "columns":
                 with self.block("for c in range(columns):"):
                     self.put(f"{self.pointers[value]}[block * columns + c] = {identity(s.producer[value])}")
-            else:
-                self.put(f"{self.total(value)} = {identity(s.producer[value])}")
-        with self.block("for r in range(block * rows_per_block, min((block + 1) * rows_per_block, rows)):"), self.scope():
+        totals = {value: self.total(value) for value in s.partials if s.scope[value] != "columns"}
+        first, last = "block * rows_per_block", "min((block + 1) * rows_per_block, rows)"
+        length = LOOP_STRETCH if s.columns == 1 else STRETCH
+        with self.over("r", first, last, s.rows_per_block, totals, length) as self.parts, self.scope():
             for value in self.overwritten:
                 if s.place(value) == "row":
                     self.need(value)        # a later stage may read what an earlier one overwrites
@@ -150,7 +156,7 @@ class _Writer:
         for value in s.partials:
             operand = s.producer[value].operands[0]
             if s.scope[value] == "rows" and s.stage.get(operand, 0) == self.stage:
-                self.step(self.total(value), value, self.need(operand))
+                self.step(self.parts[value], value, self.need(operand))
 
     def write_columns(self) -> None:
         """The loop over the columns of a row for this stage."""
@@ -160,14 +166,12 @@ class _Writer:
             return
         reductions = s.element_reductions(self.stage)
         sums = {op.result: self.fresh("s") for op in reductions if s.scope[op.result] != "columns"}
-        for value, name in sums.items():
-            self.put(f"{name} = {identity(s.producer[value])}")
-        with self.block("for c in range(columns):"), self.scope():
+        with self.over("c", "", "columns", s.columns, sums) as parts, self.scope():
             names = [self.need(sink) for sink in sinks]      # all is read before a store overwrites it
             for sink, name in zip(sinks, names, strict=True):
                 for op in reductions:
                     if op.operands[0] is sink:
-                        target = sums.get(op.result) or f"{self.pointers[op.result]}[block * columns + c]"
+                        target = parts.get(op.result) or f"{self.pointers[op.result]}[block * columns + c]"
                         self.step(target, op.result, name)
                 stored = s.is_stored(sink) and s.place(sink) == "full"
                 if stored and s.stage_of_use(sink) == self.stage:
@@ -178,7 +182,7 @@ class _Writer:
             if s.scope[value] == "inner":
                 self.scopes[-1][value] = name
             else:
-                self.step(self.total(value), value, name)
+                self.step(self.parts[value], value, name)
 
     def write_finish(self) -> None:
         """Combine what the blocks left, then compute what depends on it."""
@@ -191,9 +195,8 @@ class _Writer:
                     self.step(f"{self.pointers[value]}[c]", value, f"{self.pointers[value]}[block * columns + c]")
             else:
                 name = self.scopes[-1][value] = self.fresh("s")
-                self.put(f"{name} = {identity(s.producer[value])}")
-                with self.block("for block in range(blocks):"):
-                    self.step(name, value, f"{self.pointers[value]}[block]")
+                with self.over("block", "", "blocks", s.blocks, {value: name}) as parts:
+                    self.step(parts[value], value, f"{self.pointers[value]}[block]")
         stages = s.late_stages()
         for stage in range(max(stages.values(), default=0) + 1):
             for op in s.region.ops:
@@ -211,14 +214,40 @@ class _Writer:
         if not reductions and not outputs:
             return
         sums = {op.result: self.fresh("s") for op in reductions}
-        for value, name in sums.items():
-            self.put(f"{name} = {identity(s.producer[value])}")
-        with self.block("for c in range(columns):"), self.scope():
+        with self.over("c", "", "columns", s.columns, sums) as parts, self.scope():
             for op in reductions:
-                self.step(sums[op.result], op.result, self.need(op.operands[0]))
+                self.step(parts[op.result], op.result, self.need(op.operands[0]))
             for value in outputs:
                 self.store(f"{self.results[value]}[c]", value, self.need(value))
         self.scopes[-1].update(sums)
+
+    @contextmanager
+    def over(self, counter: str, first: str, last: str, length: int, totals: Mapping[Value, str],
+             stretch: int = LOOP_STRETCH) -> Iterator[dict[Value, str]]:
+        """A loop over at most `length` numbers that takes reductions to these names; yields what the body has to add to. Long sums of
+        floats are made of stretches, as `codegen/long_sums.py` has it."""
+        for value, name in totals.items():
+            self.put(f"{name} = {identity(self.s.producer[value])}")
+        sums = {value: name for value, name in totals.items()
+                if length > stretch and self.s.producer[value].name == "reduce_sum" and is_float(value.type.dtype)}
+        if not sums:
+            with self.block(f"for {counter} in range({f'{first}, ' * bool(first)}{last}):"):
+                yield dict(totals)
+            return
+        start, parts = self.fresh(counter), {value: f"{name}_part" for value, name in sums.items()}
+        for name in sums.values():
+            self.put(f"{name}_rest = {name}")
+        with self.block(f"for {start} in range({first or '0'}, {last}, {stretch}):"):
+            for value, part in parts.items():
+                self.put(f"{part} = {identity(self.s.producer[value])}")
+            with self.block(f"for {counter} in range({start}, min({start} + {stretch}, {last})):"):
+                yield {**totals, **parts}
+            for value, name in sums.items():
+                longer, part = self.assign(f"{name} + {parts[value]}"), parts[value]
+                self.put(f"{name}_rest = {name}_rest + ({part} - ({longer} - {name}))")
+                self.put(f"{name} = {longer}")
+        for name in sums.values():
+            self.put(f"{name} = {name} + {name}_rest if {name} - {name} == 0 else {name}")
 
     # -- values
 

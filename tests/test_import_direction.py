@@ -112,7 +112,7 @@ def test_importing_adjit_is_light() -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-FIRST_CALL = 45
+FIRST_CALL = 46
 """Modules that a first call may import; those for ops that few programs have are imported where an op asks for them."""
 
 LATER = ("codegen.gemm", "codegen.kernel_source", "codegen.native.program", "codegen.numba_compiler", "codegen.vector_math", "nn", "optim",

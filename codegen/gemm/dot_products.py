@@ -9,26 +9,65 @@ from functools import cache
 from adjit.codegen.gemm.kernels import TILE, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
 from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.long_sums import STRETCH, add_part, settled
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DotKind:
+    """What the code of dot products depends on: rows of A and of B; the vectors that a step of k takes of each, one a chain; what is left
+    of k behind whole steps, and whether there are such; whether k goes in stretches (`codegen/long_sums.py`); and whether it goes from
+    tile to tile down C, or `along` C, where A and B have changed places in its parameters.
+    """
+
+    rows: int
+    columns: int
+    chains: int
+    rest: int
+    whole: bool
+    stretched: bool
+    along: bool
+
+    @classmethod
+    def of(cls, rows: int, columns: int, inner: int, lanes: int, along: bool) -> DotKind:
+        """That for a known k."""
+        cells = rows * columns
+        stretch = _stretch(cells)
+        chains = max(CHAINS // cells, 1) if inner > stretch * lanes else 1
+        group = chains * lanes
+        return cls(rows, columns, chains, inner % group, inner >= group, inner > stretch * group, along)
+
+    @property
+    def name(self) -> str:
+        marks = "" if self.whole else "_short"
+        marks += f"_chains{self.chains}" * (self.chains > 1) + f"_rest{self.rest}" * (self.rest > 0)
+        return f"dots_{self.rows}x{self.columns}{marks}{'_stretched' * self.stretched}{'_along' * self.along}"
+
+
+CHAINS = 4
+"""Sums under way at once for a long k: fewer would wait for each other."""
+
+
+def _stretch(cells: int) -> int:
+    """Steps of a stretch: more where there is more to do at its end, of which 4 is as much as one step."""
+    return STRETCH * max(cells // 2, 1)
 
 
 @cache
 def dot_kernel(target: Target, dtype: str, rows: int, columns: int, inner: int, along: bool) -> Kernel:
-    """The kernel for tiles of `rows` rows of A times `columns` rows of B as it lies; of `inner` it knows what is left behind whole vectors,
-    and whether there are such. It goes from tile to tile down C; or `along` C, where A and B have changed places in its parameters.
-    """
-    lanes = VectorText(target, dtype).lanes
-    whole, rest = inner >= lanes, inner % lanes
-    name = f"dots_{rows}x{columns}{'' if whole else '_short'}{f'_rest{rest}' if rest else ''}{'_along' if along else ''}"
-    return write_kernel(target, dtype, name, TILE, lambda text: _write(text, rows, columns, whole, rest, along))
+    """The kernel for tiles of `rows` rows of A times `columns` rows of B as it lies."""
+    kind = DotKind.of(rows, columns, inner, VectorText(target, dtype).lanes, along)
+    return write_kernel(target, dtype, kind.name, TILE, lambda text: _write(text, kind))
 
 
-def _write(text: VectorText, rows: int, columns: int, whole: bool, rest: int, along: bool) -> None:
-    lanes = text.lanes
-    names = ("inner_b", "row_a", "column_c") if along else ("row_a", "inner_b", "row_c")
+def _write(text: VectorText, kind: DotKind) -> None:
+    lanes, rows, columns, cells, chains = text.lanes, kind.rows, kind.columns, kind.rows * kind.columns, kind.chains
+    names = ("inner_b", "row_a", "column_c") if kind.along else ("row_a", "inner_b", "row_c")
     row_a, row_b, row_c = (text.strides(number(text, name), count) for name, count in zip(names, (rows, columns, rows), strict=True))
-    left = text.let(f"sub i64 {rest}, %length")
+    left = text.let(f"sub i64 {kind.rest}, %length")
     places = lanes // rows      # columns of a full tile: lane i * places + j gets the sum of row i and column j
+    group = chains * lanes
 
     def step(sums: Sequence[str], a: str, b: str, count: int) -> list[str]:
         from_a, from_b = row_a.bases(a, rows), row_b.bases(b, columns)
@@ -36,23 +75,44 @@ def _write(text: VectorText, rows: int, columns: int, whole: bool, rest: int, al
         ys = [text.load(row_b.row(from_b, j), count) for j in range(columns)]
         return [text.multiply_add(x, y, c) for (x, y), c in zip(itertools.product(xs, ys), sums, strict=True)]
 
+    def steps(start: str, stop: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
+        """Whole steps of k: where A and B go on, and the sums of all chains."""
+        with text.loop(start, stop, group, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
+            a, b, *now = loop.values
+            found = [x for k in range(chains)
+                     for x in step(now[k * cells:(k + 1) * cells], text.at(a, k * lanes), text.at(b, k * lanes), lanes)]
+            loop.following = [text.at(a, group), text.at(b, group), *found]
+        a, b, *now = loop.following
+        while len(now) > cells:
+            now = [text.add(x, y) for x, y in zip(now[:len(now) // 2], now[len(now) // 2:], strict=True)]
+        return [a, b, *now]
+
+    def stretches(a: str, b: str) -> list[str]:
+        zeros, length = [(text.vector, "zeroinitializer")] * (2 * cells), _stretch(cells) * group
+        with text.loop(left, 0, length, [("ptr", a), ("ptr", b), *zeros]) as loop:
+            a, b, *before = loop.values
+            stop = text.smaller(text.let(f"add i64 {loop.counter}, {length}"), 0)
+            a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (cells * chains))
+            loop.following = [a, b]
+            for cell, part in enumerate(parts):
+                loop.following += add_part(text, text.vector, *before[2 * cell:2 * cell + 2], part)
+        a, b, *last = loop.following
+        return [a, b, *(settled(text, text.vector, *last[2 * cell:2 * cell + 2]) for cell in range(cells))]
+
     with text.loop(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c")]) as tile:
         moving, c = tile.values
-        a, b = ("%b", moving) if along else (moving, "%b")
-        sums = ["zeroinitializer"] * (rows * columns)
-        if whole:
-            with text.loop(left, 0, lanes, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
-                a, b, *sums = loop.values
-                loop.following = [text.at(a, lanes), text.at(b, lanes), *step(sums, a, b, lanes)]
-            a, b, *sums = loop.following
-        if rest:
-            sums = step(sums, a, b, rest)
+        a, b = ("%b", moving) if kind.along else (moving, "%b")
+        sums = ["zeroinitializer"] * cells
+        if kind.whole:
+            a, b, *sums = stretches(a, b) if kind.stretched else steps(left, 0, a, b, sums * chains)
+        for first in range(0, kind.rest, lanes):
+            sums = step(sums, text.at(a, first), text.at(b, first), min(kind.rest - first, lanes))
         padded = [sums[i * columns + j] if j < columns else "zeroinitializer" for i in range(rows) for j in range(places)]
         total = _sum_lanes(text, padded)
         for i in range(rows):
             part = text.shuffle(total, "poison", range(i * places, (i + 1) * places))
             text.store(part, row_c.row([c], i), columns, lanes=places)
-        below = text.at(c, columns) if along else row_c.next(c, rows)
+        below = text.at(c, columns) if kind.along else row_c.next(c, rows)
         tile.following = [text.let(f"getelementptr i8, ptr {moving}, i64 %apart"), below]
 
 

@@ -22,7 +22,7 @@ from adjit.codegen.gemm.panels import copy_kernel, rows_kernel, strips_kernel, t
 from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, table_text
-from adjit.codegen.gemm.tile import Epilogue, Prologue, Tile, TileKind, call_finish, sum_products, tile_kernel
+from adjit.codegen.gemm.tile import TILE_STRETCH, Epilogue, Prologue, Tile, TileKind, call_finish, sum_products, tile_kernel
 from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm_text import LLVMText
@@ -135,7 +135,8 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
 def _tile_kind(plan: Plan, target: Target, rows: int, counts: tuple[int, ...]) -> TileKind:
     added = len(plan.parts) > 1 and not plan.chained
     chains = 1 if _unrolled(plan, rows, counts) else plan.chains
-    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 and target.registers == 16 else None)
+    stretched = plan.few_cells and max(plan.parts) > TILE_STRETCH * chains and not _unrolled(plan, rows, counts)
+    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 and target.registers == 16 else None, stretched)
 
 
 def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:

@@ -40,10 +40,13 @@ from adjit.codegen.gemm.product import Product
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
-PART = 512
-"""Length of the parts of k that are summed on their own; up to `WHOLE` it is one part."""
+PART = 384
+"""Length of the parts of k that are summed on their own, about that of BLAS: errors grow with it. Up to `WHOLE` it is one part."""
 
-WHOLE = 1024
+WHOLE = 768
+
+WHOLE_IN_STRETCHES = 1024
+"""The same where tiles have so few cells that their kernels divide k themselves (`Plan.few_cells`)."""
 
 NARROW = {32: 8, 16: 16}
 """Most vectors of a row of C for tiles of 6 rows by 4 vectors (with 16 registers, for 3 rows by 3), by the number of registers. At 16
@@ -193,6 +196,11 @@ class Plan:
         return chains
 
     @property
+    def few_cells(self) -> bool:
+        """Whether tiles are so small that sums of stretches cost nothing beside them."""
+        return max(self.tiles) * max(map(len, self.panels)) <= LATENCY
+
+    @property
     def together(self) -> int:
         """Tiles that a group of panels passes before the next tiles."""
         tile = max(self.parts) * self.product.element_bytes * self.tiles[0]
@@ -293,7 +301,8 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
             p.row_b * p.element_bytes >= limits.far and panel_bytes >= limits.copy_bytes_far
             and len(tiles) * panel_bytes >= limits.copy_read_far)):
         b = "copied"
-    chained = p.inner <= WHOLE
+    few_cells = max(tiles, default=0) * widest <= LATENCY
+    chained = p.inner <= (WHOLE_IN_STRETCHES if few_cells else WHOLE)
     copies_a = p.inner > 0 < len(tiles) and len(panels) >= A_PANELS
     turns_a = copies_a and p.transpose_a and p.row_a * p.element_bytes >= limits.far_a
     parts = _parts(p.inner, _longest_part(p, len(tiles), widest * target.vector_bytes, limits, turns_a) if chained else PART)
@@ -353,7 +362,7 @@ def _longest_part(p: Product, tiles: int, row_bytes: int, limits: Limits, turns_
     """Most of a part of a chain; `row_bytes` are those of a row of a panel; `turns_a`: A is transposed, and copied. Sums go on in C, so
     this changes no bits."""
     if tiles <= 1:
-        return WHOLE
+        return sys.maxsize
     near = min(limits.chained_turned if p.transpose_a and not turns_a else limits.chained, limits.chained_bytes // row_bytes)
     return near if p.transpose_a or p.rows * p.columns * p.element_bytes <= LARGE else PART
 

@@ -19,15 +19,18 @@ from adjit.codegen.gemm.vectors import Strides, VectorText
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
+TILE_STRETCH = 32
+"""Steps of k after which a tile of few rows adds what it has to its total: BLAS adds up vectors times matrices in as short pieces."""
+
 
 @dataclass(frozen=True, slots=True)
 class TileKind:
     """What the code of a tile depends on: its rows, and the elements of each of its vectors that count.
 
-    `chains` are the sums that each element is made of. `added`: a later part of k is summed from zero and then added to C; otherwise it
-    goes on from what is in C. `row_a`: elements between rows of A, where they have to be known: with 16 registers a single vector is
-    multiplied with elements as they are read, and their addresses are to be simple; with 32 that gains nothing, and products that differ
-    in it share a kernel.
+    `chains` are the sums that each element is made of; `stretched` ones take no more than `TILE_STRETCH` additions at once. `added`: a
+    later part of k is summed from zero and then added to C; otherwise it goes on from what is in C. `row_a`: elements between rows of
+    A, where they have to be known: with 16 registers a single vector is multiplied with elements as they are read, and their addresses
+    are to be simple; with 32 that gains nothing, and products that differ in it share a kernel.
     """
 
     rows: int
@@ -35,10 +38,11 @@ class TileKind:
     chains: int
     added: bool
     row_a: int | None = None
+    stretched: bool = False
 
     @property
     def name(self) -> str:
-        marks = f"_chains{self.chains}" * (self.chains > 1) + "_added" * self.added
+        marks = f"_chains{self.chains}" * (self.chains > 1) + "_added" * self.added + "_stretched" * self.stretched
         marks += "" if self.row_a is None else f"_row{self.row_a}"
         return f"tile_{self.rows}x{'_'.join(map(str, self.counts))}{marks}"
 
@@ -186,15 +190,25 @@ def sum_products(text: VectorText, kind: TileKind, corners: tuple[str, str], row
     n, chains = len(start), kind.chains
     sums = [*start, *["zeroinitializer"] * (n * (chains - 1))]
     left = -length if isinstance(length, int) else text.let(f"sub i64 0, {length}")
-    with text.loop(left, 0, chains, [("ptr", corners[0]), ("ptr", corners[1]), *((text.vector, x) for x in sums)],
-                   exact=True) as loop:
-        a, b, *now = loop.values
-        following = []
-        for k in range(chains):
-            following += step(now[k * n:(k + 1) * n], inner_a.next(a, k), inner_b.next(b, k))
-        loop.following = [inner_a.next(a, chains), inner_b.next(b, chains), *following]
-    sums = list(loop.following[2:])
-    while len(sums) > n:
-        half = len(sums) // 2
-        sums = [text.add(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
-    return sums
+
+    def steps(start: int | str, stop: int | str, a: str, b: str, sums: Sequence[str]) -> list[str]:
+        with text.loop(start, stop, chains, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
+            a, b, *now = loop.values
+            following = []
+            for k in range(chains):
+                following += step(now[k * n:(k + 1) * n], inner_a.next(a, k), inner_b.next(b, k))
+            loop.following = [inner_a.next(a, chains), inner_b.next(b, chains), *following]
+        a, b, *now = loop.following
+        while len(now) > n:
+            half = len(now) // 2
+            now = [text.add(x, y) for x, y in zip(now[:half], now[half:], strict=True)]
+        return [a, b, *now]
+
+    if not kind.stretched:
+        return steps(left, 0, *corners, sums)[2:]
+    with text.loop(left, 0, TILE_STRETCH * chains, [("ptr", corners[0]), ("ptr", corners[1]), *((text.vector, x) for x in start)]) as loop:
+        stop = text.smaller(text.let(f"add i64 {loop.counter}, {TILE_STRETCH * chains}"), 0)
+        a, b, *before = loop.values
+        a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (n * chains))
+        loop.following = [a, b, *(text.add(x, y) for x, y in zip(before, parts, strict=True))]
+    return list(loop.following[2:])

@@ -2,8 +2,8 @@
 
 Dimensions are merged until reduced and kept ones alternate. Vectors lie along the innermost one: along kept elements, each lane a result of
 its own; along reduced ones, whose lanes are combined at the end; or, where a short window is innermost, along the kept elements
-around it, sorted out of their windows in registers. Float sums are made of sums over short stretches: errors grow with the
-number of stretches, and with their length, not with the product. The order depends on the shape and the target alone.
+around it, sorted out of their windows in registers. Float sums are made of sums over short stretches (`codegen/long_sums.py`). The order
+depends on the shape and the target alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from adjit.codegen.long_sums import STRETCH, add_part, settled
 from adjit.codegen.native.arrays.movement import copy_of
 from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
 from adjit.codegen.native.combining import Combination
@@ -19,9 +20,6 @@ from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
-
-STRETCH = 128
-"""Additions one after the other before a float sum starts a new stretch."""
 
 UNROLLED = 4
 """The longest dimension that is written out instead of as a loop, and the most vectors that are combined side by side."""
@@ -188,7 +186,6 @@ class _Reduction:
         if not dimensions:
             return inner(pointer, sums)
         text, c, (first, *rest) = self.text, self.c, dimensions
-        neutral = [(c.type(lanes), c.neutrals(lanes))] * len(sums)
 
         def deeper(number: str | int, sums: Values) -> Values:
             at = text.at(pointer, c.size, number * first.stride if isinstance(number, int) else (number, first.stride))
@@ -198,16 +195,22 @@ class _Reduction:
             for number in range(first.size):
                 sums = deeper(number, sums)
             return sums
-        carried = [(c.type(lanes), total) for total in sums]
-        additions = each * math.prod(dimension.size for dimension in rest)
-        step = max(STRETCH // additions, 1)
-        if not c.rounds or first.size < 2 * step:
-            with text.loop(0, first.size, carried=carried) as loop:
+        type = c.type(lanes)
+        below = each * math.prod(dimension.size for dimension in rest)
+        step = max(STRETCH // (below if below <= STRETCH else 1), 1)
+        if not c.rounds or first.size <= step:
+            with text.loop(0, first.size, carried=[(type, total) for total in sums]) as loop:
                 loop.following = deeper(loop.counter, list(loop.values))
             return list(loop.following)
-        with text.loop(0, first.size, step, carried=carried) as stretches:
+        neutral = [(type, c.neutrals(lanes))] * len(sums)
+        parts = 1 if self.along_row else len(sums)
+        with text.loop(0, first.size, step, carried=neutral[:1] * (2 * parts)) as stretches:
             end = text.smaller(text.plus(stretches.counter, step), first.size)
             with text.loop(stretches.counter, end, carried=neutral) as loop:
                 loop.following = deeper(loop.counter, list(loop.values))
-            stretches.following = [c.combine(text, lanes, a, b) for a, b in zip(stretches.values, loop.following, strict=True)]
-        return list(stretches.following)
+            found = [c.together(text, lanes, loop.following)] if self.along_row else list(loop.following)
+            stretches.following = [name for number, part in enumerate(found)
+                                   for name in add_part(text, type, *stretches.values[2 * number:2 * number + 2], part)]
+        last = stretches.following
+        totals = [settled(text, type, *last[2 * number:2 * number + 2]) for number in range(parts)]
+        return [c.combine(text, lanes, a, b) for a, b in zip(sums, totals, strict=False)] + sums[parts:]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
+from adjit.codegen.long_sums import STRETCH
+from adjit.codegen.native.kernels.loops import Iteration, LoopWriter
 from adjit.codegen.native.kernels.plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, LoopPlan, pattern_copies
-from adjit.codegen.native.kernels.writer import Accumulators, KernelWriter, Position
+from adjit.codegen.native.kernels.text import Index
+from adjit.codegen.native.kernels.writer import Accumulators, Position
 from adjit.codegen.target import Target
 from adjit.ir.graph import Value
 from adjit.ir.kernel_schedule import KernelSchedule
@@ -21,7 +24,7 @@ Body = Callable[[Position, int, Accumulators], None]
 """What is done for one vector: its position, the number of the accumulators to use, the accumulators."""
 
 
-class BlockWriter(KernelWriter):
+class BlockWriter(LoopWriter):
     """Writes the blocks `%low` <= block < `%high`."""
 
     def __init__(self, schedule: KernelSchedule, shared: Mapping[int, int], target: Target, lanes: int):
@@ -67,17 +70,19 @@ class BlockWriter(KernelWriter):
         chunk = self.lanes * copies
         done = length // chunk * chunk if length >= 2 * chunk else 0
         if done:
-            with self.text.loop(0, done, chunk, self.carried(accumulators)) as loop, self.scope():
-                accumulators = self.renamed(accumulators, loop.values)
-                for copy in range(copies):
-                    with self.scope():
-                        body(Position(loop.counter, copy * self.lanes), copy, accumulators)
-                loop.following = [name for names in accumulators.values() for name in names]
-            accumulators = self.renamed(accumulators, loop.values)
+            accumulators = self.repeat(0, done, chunk, accumulators, self.vectors_of(body, copies), done // chunk)
         for number, position in enumerate(self.vectors(length - done, done)):
             with self.scope():
                 body(position, number % copies, accumulators)
         return accumulators
+
+    def vectors_of(self, body: Body, copies: int) -> Iteration:
+        """The body for so many vectors, each with accumulators of its own."""
+        def iteration(counter: Index, accumulators: Accumulators) -> None:
+            for copy in range(copies):
+                with self.scope():
+                    body(Position(counter, copy * self.lanes), copy, accumulators)
+        return iteration
 
     def store_totals(self, accumulators: Accumulators) -> None:
         for value, names in accumulators.items():
@@ -124,13 +129,8 @@ class BlockWriter(KernelWriter):
             self.block = tasks.counter
             start = text.multiply(self.block, self.rows_per_block)
             stop = text.smaller(str(text.add(start, self.rows_per_block)), whole)
-            with text.loop(start, stop, chunk, self.carried(accumulators), empty=True) as loop, self.scope():
-                inside = self.renamed(accumulators, loop.values)
-                for copy in range(copies):
-                    with self.scope():
-                        body(Position(loop.counter, copy * self.lanes), copy, inside)
-                loop.following = [name for names in inside.values() for name in names]
-            accumulators = self.renamed(accumulators, loop.values)
+            times = self.rows_per_block // chunk
+            accumulators = self.repeat(start, stop, chunk, accumulators, self.vectors_of(body, copies), times, empty=True)
             if rest:
                 is_last = text.let(f"icmp eq i64 {self.block}, {self.blocks - 1}")
                 with text.branch(is_last, self.carried(accumulators)) as last, self.scope():
@@ -254,12 +254,14 @@ class BlockWriter(KernelWriter):
         else:
             start = text.multiply(self.block, s.rows_per_block)
             stop = s.rows if s.blocks == 1 else text.smaller(str(text.add(start, s.rows_per_block)), s.rows)
-            with text.loop(start, stop, 1, self.carried(accumulators, widths)) as loop, self.scope():
-                self.row = loop.counter
-                inside = self.renamed(accumulators, loop.values)
-                self.write_row(inside)
-                loop.following = [name for names in inside.values() for name in names]
-            accumulators = self.renamed(accumulators, loop.values)
+
+            def iteration(counter: Index, accumulators: Accumulators) -> None:
+                self.row = counter
+                self.write_row(accumulators)
+            each = max((-(-len(self.positions) // len(names)) for value, names in accumulators.items() if s.scope[value] == "all"),
+                       default=1)
+            each = each if each <= STRETCH else 1       # longer rows leave one sum each
+            accumulators = self.repeat(start, stop, 1, accumulators, iteration, s.rows_per_block, each=each, widths=widths)
         self.store_totals(accumulators)
 
     def filling(self, value: Value) -> Body:

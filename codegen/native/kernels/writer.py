@@ -300,14 +300,8 @@ class KernelWriter:
     # -- reductions
 
     def neutral(self, op: Op) -> bool | int | float:
-        """What changes no element it is combined with: for float sums -0.0, which keeps the sign of zeros.
-
-        For sums of products with cotangents, which are left out where they are zero, it is 0.0.
-        """
+        """What a reduction begins with. That of a sum is 0.0, so that no sum is -0.0, as NumPy has it."""
         dtype = op.result.type.dtype
-        if op.name == "reduce_sum" and dtype.kind == "f":
-            maker = self.s.producer.get(op.operands[0])
-            return -0.0 if maker is None or maker.name != "strong_multiply" else 0.0
         assert op.definition.identity is not None
         number: bool | int | float = dtype.type(op.definition.identity(dtype)).item()
         return number
@@ -332,11 +326,15 @@ class KernelWriter:
 
     def total(self, op: Op, accumulators: Sequence[str]) -> str:
         """All lanes of all accumulators in one, as a tree."""
+        return self.text.combine_lanes(op, self.together(op, accumulators))
+
+    def together(self, op: Op, accumulators: Sequence[str]) -> str:
+        """All accumulators in one, as a tree."""
         names = list(accumulators)
         while len(names) > 1:
             pairs = [self.text.apply(op, pair, self.lanes) for pair in zip(names[::2], names[1::2], strict=False)]
             names = pairs + names[2 * len(pairs):]
-        return self.text.combine_lanes(op, names[0])
+        return names[0]
 
     def carried(self, accumulators: Accumulators, widths: Mapping[Value, int] | None = None) -> list[Typed]:
         width = widths or {}

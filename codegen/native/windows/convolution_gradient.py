@@ -33,7 +33,7 @@ from adjit.ir.graph import Op
 from adjit.ir.ops.convolution import sum_parts
 
 NANOSECONDS_A_VECTOR = 0.18
-WINDOWS = 1024
+WINDOWS = 384
 """The most windows of a block: so many products are summed in one chain."""
 
 TURNED_BYTES = 96 << 10

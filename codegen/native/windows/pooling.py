@@ -70,7 +70,7 @@ def _write_of(name: str, writer: WindowWriter) -> tuple[Callable[[list[str]], No
 def _sum(w: WindowWriter, places: list[str]) -> None:
     for at in w.windows(w.sliding.counts):
         (total,) = w.sweep(places[0], at, [(w.text.vector, "zeroinitializer")],
-                           lambda state, number, element: [w.text.add(state[0], element.load("zeroinitializer"))])
+                           lambda state, number, element: [w.text.add(state[0], element.load("zeroinitializer"))], w.text.add)
         w.store(total, places[1], at)
 
 

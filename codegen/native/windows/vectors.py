@@ -17,6 +17,7 @@ UNROLLED = 16
 
 Number = int | str
 Step = Callable[[list[str], Number, "Element"], list[str]]
+Add = Callable[[str, str], str]
 
 
 @dataclass(slots=True)
@@ -51,8 +52,9 @@ class WindowWriter:
                 self.text.loop(0, bounds[2], self.text.lanes) as column:
             yield Place(depth.counter, row.counter, column.counter)
 
-    def sweep(self, source: str, at: Place, state: Sequence[tuple[str, str]], step: Step) -> list[str]:
-        """The state after `step` for every element of the windows, in C order."""
+    def sweep(self, source: str, at: Place, state: Sequence[tuple[str, str]], step: Step, add: Add | None = None) -> list[str]:
+        """The state after `step` for every element of the windows, in C order. With `add`, rows of large windows each begin anew, and
+        are added up: sums round less often."""
         text, (deep, high, wide) = self.text, self.sliding.sizes
         if deep * high * wide <= UNROLLED:
             now = [value for _, value in state]
@@ -63,11 +65,11 @@ class WindowWriter:
             return now
         with text.loop(0, deep * high, 1, state) as outer:
             row = self.row(source, at, *text.split(outer.counter, high))
-            carried = [(kind, value) for (kind, _), value in zip(state, outer.values, strict=True)]
+            carried = list(state) if add else [(kind, value) for (kind, _), value in zip(state, outer.values, strict=True)]
             with text.loop(0, wide, 1, carried) as inner:
                 number = text.linear((outer.counter, wide), inner.counter)
                 inner.following = step(list(inner.values), number, Element(self, row, at, inner.counter))
-            outer.following = inner.following
+            outer.following = [add(a, b) for a, b in zip(outer.values, inner.following, strict=True)] if add else inner.following
         return list(outer.following)
 
     def row(self, source: str, at: Place, deep: Number, down: Number) -> _Row:
