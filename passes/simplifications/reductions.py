@@ -1,9 +1,8 @@
 """Reductions of less.
 
 The order in which a sum adds is not part of its meaning, so a sum may be taken over fewer, or other, elements as long as it stays the
-sum. Exceptions to "every bit": the sum of n equal numbers becomes one product, which is the nearest number to the exact sum; the
-sum of one element is that element (NumPy's sum of -0.0 is 0.0); and what all parts of a sum of gradients share is multiplied once, with
-the sum.
+sum. Exceptions to "every bit": the sum of n equal numbers becomes one product, which is the nearest number to the exact sum; what all
+parts of a sum of gradients share is multiplied once, with the sum; and a sum of gradients may be -0.0.
 """
 
 from __future__ import annotations
@@ -25,11 +24,18 @@ ALL = ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "r
 
 @REDUCTIONS.rule(*ALL)
 def reduce_nothing(op: Op, graph: Rewriter) -> Value | None:
-    """A reduction over axes of size 1 is a reshape."""
+    """A reduction over axes of size 1 is a reshape; a sum begins with 0.0, so that of -0.0 is 0.0."""
     operand = op.operands[0]
     if operand.type.dtype != op.result.type.dtype or any(operand.type.shape[axis] != 1 for axis in op.attrs["axes"]):
         return None
-    return ops.reshape(operand, shape=op.result.type.shape)
+    return _begun_with_zero(ops.reshape(operand, shape=op.result.type.shape), op)
+
+
+def _begun_with_zero(total: Value, op: Op) -> Value:
+    """What stands for a sum that the user wrote: 0.0 where it is -0.0."""
+    if op.name != "reduce_sum" or op.role is not Role.PRIMAL or not is_float(total.type.dtype):
+        return total
+    return ops.add(total, ops.constant(value=0.0, dtype=total.type.dtype, shape=total.type.shape))
 
 
 @REDUCTIONS.rule(*ALL, some=("reshape",))
@@ -70,6 +76,7 @@ def reduce_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
     value = op.definition(small, axes=axes) if axes else small
     if op.name == "reduce_sum" and count > 1:
         value = ops.multiply(value, ops.constant(value=count, dtype=value.type.dtype, shape=value.type.shape))
+        value = value if axes else _begun_with_zero(value, op)
     left = [axis for axis in range(len(shape)) if axis not in op.attrs["axes"]]
     kept = tuple(left.index(place) for place in inner.attrs["axes"] if place in left)
     return ops.broadcast(value, shape=op.result.type.shape, axes=kept)

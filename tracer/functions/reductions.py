@@ -29,9 +29,9 @@ def given(argument: Any) -> bool:
 
 
 def reduce(op: Reduce, x: TracedArray, value: Value, axis: Any, keepdims: Any, out: Any, name: str) -> Any:
-    """`op` over the axes of `value`, which has the shape of `x`."""
+    """`op` over the axes of `value`, which has the shape of `x`. A sum over none still is one: of -0.0 it is 0.0."""
     axes = tuple(sorted(normalize_reduced(axis, x.ndim)))
-    result = op(value, axes=axes) if axes else value
+    result = op(value, axes=axes) if axes or op is ops.reduce_sum else value
     if keepdims is True or (given(keepdims) and keepdims):
         result = lowering.reshape(result, [1 if i in axes else size for i, size in enumerate(x.shape)])
     return store(wrap(result), out, name=name)
