@@ -48,19 +48,20 @@ Lines = Sequence[tuple[str, str]]
 def _program(contents: Contents, digest: str) -> Lines:
     manifest, artifact = contents.manifest, contents.artifact
     return [
-        ("name", artifact.name), ("made by", f"adjit {manifest['adjit']}, {', '.join(manifest['compiler'])}"),
-        ("system", str(manifest["system"])), ("signature", _signature(contents)),
+        ("name", artifact.name), ("made by", f"adjit {manifest.adjit}, {', '.join(manifest.compiler)}"),
+        ("system", manifest.system), ("signature", _signature(contents)),
         ("memory", f"{artifact.arena_bytes} bytes to work in, {_bytes(contents, 'argument')} of arguments, "
                    f"{_bytes(contents, 'state')} of state, {_bytes(contents, 'constant')} of constants"),
-        ("source", f"sha256 {manifest['source'] or 'not known'}"), ("file", f"sha256 {digest}")]
+        ("source", f"sha256 {manifest.source or 'not known'}"), ("file", f"sha256 {digest}")]
 
 
 def _bytes(contents: Contents, source: str) -> int:
-    return sum(TensorType(SHORT_NAMES[param.dtype], param.shape).nbytes for param in contents.interface.params if param.source == source)
+    params = contents.manifest.interface.params
+    return sum(TensorType(SHORT_NAMES[param.dtype], param.shape).nbytes for param in params if param.source == source)
 
 
 def _signature(contents: Contents) -> str:
-    interface = contents.interface
+    interface = contents.manifest.interface
     arguments = [f"{name}: {_form(form)}" for name, form in zip(interface.names, interface.arguments["tuple"], strict=True)]
     keywords = [f"{name}: {_form(form)}" for name, form in interface.keywords["dict"]]
     return f"({', '.join([*arguments, *(['*', *keywords] if keywords else [])])}) -> {_form(interface.result)}"
@@ -87,23 +88,23 @@ def _form(form: Form) -> str:
 
 def _arguments(contents: Contents) -> Lines:
     return [(param.name, _type(param.dtype, param.shape) + (", overwritten" if param.written else "")
-             + (", stored in the file" if param.name in contents.given else ""))
-            for param in contents.interface.params if param.source == "argument"]
+             + (", stored in the file" if param.name in contents.manifest.given else ""))
+            for param in contents.manifest.interface.params if param.source == "argument"]
 
 
 def _own(contents: Contents) -> Lines:
     return [(param.name, f"{_type(param.dtype, param.shape)}, {param.source}")
-            for param in contents.interface.params if param.source != "argument"]
+            for param in contents.manifest.interface.params if param.source != "argument"]
 
 
 def _results(contents: Contents) -> Lines:
-    params = contents.interface.params
+    params = contents.manifest.interface.params
     return [(name, _type(result.dtype, result.shape) + (f", in the memory of {params[result.param].name}" if result.param >= 0 else ""))
-            for name, result in zip(contents.interface.results, contents.artifact.results, strict=True)]
+            for name, result in zip(contents.manifest.interface.results, contents.artifact.results, strict=True)]
 
 
 def _code(contents: Contents) -> Lines:
-    levels = [(str(level), contents.parts[CODE.format(level)]) for level in contents.manifest["levels"]]
+    levels = [(level, contents.parts[CODE.format(level)]) for level in contents.manifest.levels]
     return [(level, f"{len(code)} bytes, sha256 {hashlib.sha256(code).hexdigest()}") for level, code in levels]
 
 

@@ -29,7 +29,7 @@ def add(folder: Path, nbytes: int) -> int | None:
         with os.fdopen(handle, "r+b", buffering=0) as file:
             file.write(_NUMBER.pack(nbytes))
             file.seek(0)
-            content = file.read()
+            content = file.read((WRITES + 1) * _NUMBER.size)
     except OSError:
         return None
     count, rest = divmod(len(content), _NUMBER.size)

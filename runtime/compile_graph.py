@@ -94,7 +94,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     if backend == "native" and not verify and on_pass is None:
         target = native_target()
         key = program_key(graph, [step.name for step in passes], options, target)
-        code = find_program(key)
+        code = find_program(key, graph)
         PREPARATION.tell(wanted=code is None)
         if code is not None:
             pipeline = DeferredPipeline(run_passes)

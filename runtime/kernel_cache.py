@@ -28,6 +28,7 @@ from adjit.codegen.aside import aside
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.ir.dataclass import dataclass
 from adjit.ir.on_demand import OnDemand
+from adjit.ir.plain_data import from_plain
 from adjit.ir.version import VERSION
 from adjit.runtime import cache_tally, settings
 
@@ -222,12 +223,25 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
     if not content.startswith(_MAGIC) or sha256(body).encode() != digest:
         return None
     header, _, rest = body.partition(b"\n")
-    fields = json.loads(header)
-    if fields["key"] != key:
+    try:
+        fields = from_plain(_Header, json.loads(header))
+    except (ValueError, RecursionError):
         return None
-    ends = list(accumulate(fields["sizes"]))
+    ends = list(accumulate(fields.sizes))
+    if fields.key != key or not ends or min(fields.sizes) < 0 or ends[-1] != len(rest):
+        return None
     first, *more = (rest[start:end] for start, end in zip([0, *ends], ends, strict=False))
-    return CompiledObject(first, fields["symbol"], fields["data"], tuple(more))
+    return CompiledObject(first, fields.symbol, fields.data, tuple(more))
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What stands before the object code in a file; bytes of each object."""
+
+    key: str
+    symbol: str
+    data: str
+    sizes: tuple[int, ...]
 
 
 _loaded: dict[str, weakref.ref[LoadedKernel]] = {}
@@ -237,6 +251,14 @@ _loaded: dict[str, weakref.ref[LoadedKernel]] = {}
 def _loaded_code(key: str) -> LoadedKernel | None:
     reference = _loaded.get(key)
     return None if reference is None else reference()
+
+
+def _try_to_load(key: str, found: CompiledObject | None) -> LoadedKernel | None:
+    """What was found on disk, loaded; None where nothing was, or LLVM does not understand it."""
+    try:
+        return None if found is None else _load(key, found)
+    except (RuntimeError, ValueError):
+        return None
 
 
 def _load(key: str, compiled: CompiledObject) -> LoadedKernel:
@@ -268,10 +290,8 @@ def find_code(key: str) -> tuple[LoadedKernel, str] | None:
     if loaded is not None:
         return loaded, "already loaded"
     lookup = disk_cache().get(key)
-    if lookup.found is None:
-        return None
-    loaded = _load(key, lookup.found)
-    return loaded, lookup.note
+    loaded = _try_to_load(key, lookup.found)
+    return None if loaded is None else (loaded, lookup.note)
 
 
 def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[LoadedKernel, str]:
@@ -281,10 +301,10 @@ def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[Loaded
         return loaded, "already loaded"
     disk = disk_cache()
     lookup = disk.get(key)
-    compiled, origin = lookup.found, lookup.note
-    if compiled is None:
-        compiled = compile()
-        problem = disk.put(key, compiled)
-        origin = f"compiled: {origin}" + (f"; not kept: {problem}" if problem and problem != origin else "")
-    loaded = _load(key, compiled)
-    return loaded, origin
+    loaded = _try_to_load(key, lookup.found)
+    if loaded is not None:
+        return loaded, lookup.note
+    why = lookup.note if lookup.found is None else "its file in the disk cache has code that cannot be linked"
+    compiled = compile()
+    problem = disk.put(key, compiled)
+    return _load(key, compiled), f"compiled: {why}" + (f"; not kept: {problem}" if problem and problem != why else "")

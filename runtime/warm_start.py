@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
 from adjit import codegen, ir, passes
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.native.artifact import artifact_of_json
+from adjit.codegen.native.artifact import Artifact, artifact_of_json
 from adjit.codegen.target import Target
+from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
+from adjit.ir.plain_data import from_plain
 from adjit.ir.printer import print_graph
+from adjit.ir.types import short_name
 from adjit.passes.options import Options
 from adjit.runtime.kernel_cache import compiler, disk_cache, find_code, sha256
 from adjit.runtime.native.code import NativeCode
@@ -35,21 +39,39 @@ def program_key(graph: Graph, pass_names: Sequence[str], options: Options, targe
     return sha256("\n".join([*compiler(), compiler_source(), target.name, repr(options), *pass_names, print_graph(graph)]).encode())
 
 
-def find_program(key: str) -> NativeCode | None:
-    """The program kept under `key`, loaded; None where it is not there any more, or never was."""
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept of a program: the key of its object code, and its data."""
+
+    code: str
+    artifact: str
+
+
+def find_program(key: str, graph: Graph) -> NativeCode | None:
+    """The program of a graph kept under `key`, loaded; None where it is not there any more, or never was, or is another one's."""
     found = disk_cache().get(key).found
     if found is None:
         return None
-    fields = json.loads(found.data)
-    code = find_code(fields["code"])
-    if code is None:
+    try:
+        kept = from_plain(_Kept, json.loads(found.data))
+        artifact = artifact_of_json(kept.artifact)
+    except (ValueError, RecursionError):
         return None
-    return NativeCode(code[0], artifact_of_json(fields["artifact"]), f"{code[1]}, found by the traced graph", fields["code"])
+    if not _is_of(artifact, graph):
+        return None
+    code = find_code(kept.code)
+    return None if code is None else NativeCode(code[0], artifact, f"{code[1]}, found by the traced graph", kept.code)
 
 
 def keep_program(key: str, code: NativeCode) -> None:
     """Keep a program under `key`; its object code is in the cache already."""
-    disk_cache().put(key, CompiledObject(b"", "", json.dumps({"code": code.key, "artifact": code.artifact.as_json()})))
+    disk_cache().put(key, CompiledObject(b"", "", json.dumps(asdict(_Kept(code.key, code.artifact.as_json())))))
+
+
+def _is_of(artifact: Artifact, graph: Graph) -> bool:
+    """Whether a program takes and gives what a graph does."""
+    return artifact.arrays == [(short_name(value.type.dtype), value.type.shape) for value in (*graph.params, *graph.results)] \
+        and tuple(param.role for param in artifact.params) == graph.param_roles
 
 
 def _sources(folder: str) -> list[tuple[str, int, int]]:

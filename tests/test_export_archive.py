@@ -6,6 +6,8 @@ import hashlib
 import io
 import json
 import os
+import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -22,7 +24,7 @@ import adjit as aj
 from adjit.codegen.native.artifact import Artifact, IndexCheck, Parameter, Result
 from adjit.errors import ExportError
 from adjit.runtime.exports import load as loading
-from adjit.runtime.exports.archive import FORMAT
+from adjit.runtime.exports.archive import FORMAT, description
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.load import LoadedFunction
 from adjit.runtime.exports.tensors_file import read_tensors, write_tensors
@@ -322,6 +324,25 @@ def with_manifest(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[st
     return apply
 
 
+def described_anew(parts: dict[str, bytes]) -> None:
+    """Have the code say that it was compiled for what the other parts say now, and the manifest that these are the parts."""
+    manifest = json.loads(parts["manifest.json"])
+    codes = [name for name in parts if name.startswith("code/")]
+    for name in codes:
+        parts[name] = re.sub(rb"[0-9a-f]{64}", description(manifest, {n: p for n, p in parts.items() if n != "manifest.json"}).encode(),
+                             parts[name])
+    manifest["digests"] = {name: hashlib.sha256(part).hexdigest() for name, part in parts.items() if name != "manifest.json"}
+    parts["manifest.json"] = json.dumps(manifest).encode()
+
+
+def test_code_is_for_one_description(good: bytes, tmp_path: Path) -> None:
+    """A manifest that says something else about the same code would have it write where nothing is."""
+    changed = with_manifest(lambda m: m.update(source="0" * 64))
+    refused(rebuilt(good, changed), tmp_path, "its code was compiled for another description")
+    (tmp_path / "bad.adjit").write_bytes(rebuilt(good, lambda parts: changed(parts) or described_anew(parts)))
+    np.testing.assert_allclose(aj.load(tmp_path / "bad.adjit")(np.ones((2, 3))), np.full((2, 3), 3 * np.tanh(1.0)), rtol=1e-15)
+
+
 def test_cut_off_anywhere(good: bytes, tmp_path: Path) -> None:
     for length in {0, 1, 30, len(good) // 3, len(good) // 2, len(good) - 1}:
         refused(good[:length], tmp_path)
@@ -352,12 +373,19 @@ def test_what_is_written_down_changes_with_the_number_of_the_format() -> None:
     """Files of before are said to be of another format, not to be damaged: a new field takes a new number, and a new digest here."""
     described = [(kind.__name__, [(field.name, str(field.type)) for field in fields(kind)])
                  for kind in (Artifact, Parameter, Result, IndexCheck, Interface, ExportedParameter)]
-    assert (FORMAT, hashlib.sha256(repr(described).encode()).hexdigest()[:8]) == (2, "e5db44ce")
+    assert (FORMAT, hashlib.sha256(repr(described).encode()).hexdigest()[:8]) == (3, "e5db44ce")
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "another format": (with_manifest(lambda m: m.update(format=1)), "is of format 1"),
-    "another system": (with_manifest(lambda m: m.update(system="aarch64-linux-gnu")), "is a program for aarch64-linux-gnu"),
+    "another system": (
+        lambda parts: with_manifest(lambda m: m.update(system="aarch64-linux-gnu"))(parts) or described_anew(parts),
+        "is a program for aarch64-linux-gnu"),
+    "no code": (lambda parts: [with_manifest(lambda m: m.update(levels=[]))(parts), described_anew(parts)], "all code is missing"),
+    "brackets in the arrays' header": (
+        lambda parts: [parts.update({"tensors.safetensors": (200_000).to_bytes(8, "little") + b"[" * 200_000}), described_anew(parts)],
+        "damaged"),
+    "brackets": (with_manifest(lambda m: m.update(artifact="[" * 200_000)), "damaged"),
     "no manifest": (lambda parts: parts.pop("manifest.json"), "'manifest.json' is missing"),
     "no graph": (lambda parts: parts.pop("program.ir"), "not those that its manifest lists"),
     "other code": (lambda parts: parts.update({"code/x86-64-v3.o": b"\x7fELF"}), "not those that its manifest lists"),
@@ -389,7 +417,7 @@ def test_code_that_is_no_code(good: bytes, tmp_path: Path) -> None:
     def change(parts: dict[str, bytes]) -> None:
         manifest = json.loads(parts["manifest.json"])
         for name in [name for name in parts if name.startswith("code/")]:
-            parts[name] = b"\x7fELF" + bytes(60)
+            parts[name] = b"\x7fELF" + bytes(60) + re.search(rb"[0-9a-f]{64}", parts[name])[0]
             manifest["digests"][name] = hashlib.sha256(parts[name]).hexdigest()
         parts["manifest.json"] = json.dumps(manifest).encode()
 
@@ -406,8 +434,43 @@ def test_a_digest_is_compared_first(good: bytes, tmp_path: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="cannot be read"):
-        aj.load(tmp_path / "none.adjit")
+    for path in (tmp_path / "none.adjit", tmp_path / ("x" * 300), "a\0b"):
+        with pytest.raises(ExportError, match="cannot be read"):
+            aj.load(path)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero", "/dev/stdin"):
+        with pytest.raises(ExportError, match=r"is no regular file|cannot be read"):
+            aj.load(path)
+
+
+def test_weights_are_no_programs(tmp_path: Path) -> None:
+    """Other libraries read them with a function of this name."""
+    function = aj.compile(lambda x: x * 2)
+    function.export(tmp_path / "library.o", 1.0)
+    np.save(tmp_path / "array.npy", np.ones(3))
+    np.savez(tmp_path / "arrays.npz", w=np.ones(3), b=np.ones(2))
+    np.savez_compressed(tmp_path / "small.npz", w=np.ones(3))
+    (tmp_path / "tensors.safetensors").write_bytes(write_tensors({"w": np.ones((3, 2))}))
+    (tmp_path / "pickle.pt").write_bytes(pickle.dumps({"w": np.ones(3)}))
+    with zipfile.ZipFile(tmp_path / "net.pt", "w") as archive:      # as torch.save writes it
+        for name in ("net/data.pkl", "net/byteorder", "net/data/0", "net/version"):
+            archive.writestr(name, b"\x80\x02.")
+    for name, what, remedy in (
+            ("library.o", "a library or an object file", "ctypes.CDLL"), ("array.npy", "an array of NumPy's", "numpy.load"),
+            ("arrays.npz", "NumPy's arrays", "dict(numpy.load(path)): load_state_dict(...)"), ("small.npz", "NumPy's arrays", "numpy.load"),
+            ("tensors.safetensors", "a file of tensors (safetensors)", "adjit.nn.load_state(path): load_state_dict(...)"),
+            ("pickle.pt", "a pickle", "torch.load"), ("net.pt", "a checkpoint of PyTorch's", "torch.load(path)")):
+        with pytest.raises(ExportError) as info:
+            aj.load(tmp_path / name)
+        assert f"{name} is no exported program, but {what}" in str(info.value)
+        assert remedy in str(info.value)
+    assert all(hasattr(owner, name) for owner, name in ((aj.nn, "load_state"), (aj.nn.Module, "load_state_dict")))
+    other = aj.nn.Linear(3, 2)
+    np.savez(tmp_path / "linear.npz", **{name: value.numpy() for name, value in aj.nn.Linear(3, 2).state_dict().items()})
+    other.load_state_dict(dict(np.load(tmp_path / "linear.npz")))       # the remedy
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from llvmlite import binding
 from adjit.codegen.link import CompiledObject
 from adjit.runtime import cache_tally, kernel_cache
 from adjit.runtime.compiled import CompiledFunction, compile
-from adjit.runtime.kernel_cache import DiskCache
+from adjit.runtime.kernel_cache import DiskCache, Lookup
 
 KEY, OTHER = "a" * 64, "b" * 64
 COMPILED = CompiledObject(bytes(range(256)) * 4, "entry")
@@ -105,6 +105,49 @@ def test_a_damaged_file_is_replaced(cache: DiskCache) -> None:
 
 
 @needs_posix
+@pytest.mark.parametrize("header", [
+    b"", b"nonsense", b"[]", b"{}", b"null", b"[" * 100_000, b'{"key": 1, "symbol": "entry", "data": "", "sizes": [4]}',
+    *(b'{"key": "%s", "symbol": %s, "data": %s, "sizes": %s}' % (KEY.encode(), *rest) for rest in (
+        (b"null", b'""', b"[4]"), (b'"entry"', b"1", b"[4]"), (b'"entry"', b'""', b"4"), (b'"entry"', b'""', b"[]"),
+        (b'"entry"', b'""', b"[-1, 5]"), (b'"entry"', b'""', b"[5]"), (b'"entry"', b'""', b'["4"]')))])
+def test_nonsense_with_its_right_digest_is_not_understood(header: bytes, cache: DiskCache) -> None:
+    """Whoever may write the folder may have code run; but what is not understood is compiled anew, without a word of Python's."""
+    cache.put(KEY, COMPILED)
+    body = header + b"\ncode"
+    only_file(cache).write_bytes(kernel_cache._MAGIC + kernel_cache.sha256(body).encode() + b"\n" + body)
+    assert cache.get(KEY) == Lookup(None, "its file in the disk cache is damaged")
+
+
+@pytest.mark.parametrize("found", [
+    CompiledObject(b"", "entry"), CompiledObject(b"nonsense", "entry"), CompiledObject(b"\x7fELF" + bytes(60), "entry")])
+def test_code_that_cannot_be_linked_is_compiled_anew(found: CompiledObject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path / "adjit"))
+    kernel_cache._loaded.clear()
+    compile(cube)(np.ones(3))
+    gc.collect()
+    for file in (tmp_path / "adjit").glob("*.kernel"):
+        kernel_cache.disk_cache().put(file.stem, found)
+    kernel_cache._loaded.clear()
+    third = compile(cube)
+    assert third(np.full(3, 2.0)).tolist() == [8, 8, 8]
+    assert origins(third) == ["compiled: its file in the disk cache has code that cannot be linked"]
+    kernel_cache._loaded.clear()
+    fourth = compile(cube)
+    fourth(np.ones(3))
+    assert origins(fourth) == ["from the disk cache"]       # what was there is replaced
+
+
+def test_a_tally_of_gigabytes_is_not_read(cache: DiskCache) -> None:
+    cache.put(KEY, COMPILED)
+    assert cache.folder is not None
+    with open(cache.folder / cache_tally.NAME, "r+b") as file:
+        file.truncate(1 << 31)
+    begin = time.monotonic()
+    cache.put(OTHER, COMPILED)
+    assert time.monotonic() - begin < 1
+    assert (cache.folder / cache_tally.NAME).stat().st_size == 8
+
+
 def test_a_file_that_others_may_write_is_not_trusted(cache: DiskCache) -> None:
     cache.put(KEY, COMPILED)
     only_file(cache).chmod(0o620)
@@ -210,7 +253,7 @@ LOOK = """
 import sys
 from pathlib import Path
 from adjit.codegen.link import CompiledObject
-from adjit.runtime.kernel_cache import DiskCache
+from adjit.runtime.kernel_cache import DiskCache, Lookup
 looks = []
 LISTINGS = ("os.scandir", "os.listdir")
 sys.addaudithook(lambda event, given: looks.append(event) if event in LISTINGS and str(given[0]) == sys.argv[1] else None)

@@ -6,17 +6,20 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.codegen.link import CompiledObject
 from adjit.codegen.native import compile_program
 from adjit.codegen.native.early_code import EarlyCode
 from adjit.ir.parser import parse
 from adjit.passes.options import Options
 from adjit.runtime import compile_graph, warm_start
+from adjit.runtime.kernel_cache import disk_cache
 from adjit.runtime.native.code import native_is_supported, native_target
 from adjit.runtime.warm_start import program_key
 
@@ -84,6 +87,28 @@ def test_what_is_damaged_is_made_anew(harm: str, folder: Path, work: list[str]) 
     assert again(X, W).tobytes() == wanted.tobytes()
     assert work == ["passes", "LLVM"] * 2
     assert ("damaged" if harm == "damage" else "not in the disk cache") in again.explain()
+
+
+@pytest.mark.parametrize("change", [
+    lambda data: "", lambda data: "[]", lambda data: "[" * 100_000, lambda data: "{}", lambda data: '{"code": 1, "artifact": ""}',
+    lambda data: data.replace('\\"shape\\":[2]', '\\"shape\\":[3]'), lambda data: data.replace("f64", "zz"),
+    lambda data: data.replace("f64", "f32"),
+    lambda data: data.replace('\\"stack_bytes\\":', '\\"stack_bytes\\":null,\\"more\\":'),
+    lambda data: data.replace('"code": "', '"code": "../')])
+def test_what_is_not_understood_is_made_anew(change: Callable[[str], str], folder: Path, work: list[str]) -> None:
+    """With its right digest, as a program of another form would have."""
+    wanted = function()(X, W)
+    gc.collect()
+    cache = disk_cache()
+    keys = [path.stem for path in folder.glob("*.kernel")]
+    found = {key: entry for key in keys if (entry := cache.get(key).found) is not None and entry.data}
+    assert len(found) == 1
+    for key, entry in found.items():
+        assert change(entry.data) != entry.data
+        cache.put(key, CompiledObject(b"", "", change(entry.data)))
+    again = function()
+    assert again(X, W).tobytes() == wanted.tobytes()
+    assert work == ["passes", "LLVM", "passes"]         # its object code is there
 
 
 def test_checked_passes_run_always(work: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

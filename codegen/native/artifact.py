@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from adjit.codegen.native.program_code import OP_SHIFT
+from adjit.codegen.target import LEVELS, TARGETS
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location
+from adjit.ir.plain_data import from_plain
+from adjit.ir.types import SHORT_NAMES
 from adjit.ir.version import VERSION
 
 
@@ -80,20 +82,29 @@ class Artifact:
     flush_subnormals: bool = False
     version: str = VERSION
 
+    @property
+    def arrays(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Dtype and shape of each parameter, then of each result."""
+        return [*((param.dtype, param.shape) for param in self.params), *((result.dtype, result.shape) for result in self.results)]
+
     def as_json(self) -> str:
         """The data as text; `artifact_of_json` reads it."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
 def artifact_of_json(text: str) -> Artifact:
-    """The inverse of `Artifact.as_json`."""
-    fields: dict[str, Any] = json.loads(text)
-    fields["params"] = tuple(Parameter(**{**param, "shape": tuple(param["shape"])}) for param in fields["params"])
-    fields["results"] = tuple(Result(**{**result, "shape": tuple(result["shape"])}) for result in fields["results"])
-    fields["checks"] = {
-        int(number): IndexCheck(**{**check, "shape": tuple(check["shape"]), "place": check["place"] and tuple(check["place"])})
-        for number, check in fields["checks"].items()}
-    return Artifact(**fields)
+    """The inverse of `Artifact.as_json`; raises `ValueError` where the text is not of that form, or says what cannot be."""
+    artifact = from_plain(Artifact, json.loads(text))
+    if any(dtype not in SHORT_NAMES or min(shape, default=0) < 0 for dtype, shape in artifact.arrays):
+        raise ValueError("an array is of a kind that there is not")
+    if min(artifact.arena_bytes, artifact.stack_bytes) < 0 or artifact.target not in _TARGETS:
+        raise ValueError("a size or the target is none")
+    if any(not -1 <= result.param < len(artifact.params) for result in artifact.results):
+        raise ValueError("a result lies in a parameter that is not there")
+    return artifact
+
+
+_TARGETS = {target.name for target in (*TARGETS.values(), *LEVELS.values())}
 
 
 def nested_check(number: int, position: int) -> int:

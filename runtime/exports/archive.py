@@ -5,7 +5,8 @@
     code/x86-64-v3.o        object code, one file a level
     tensors.safetensors     constants, state and initial arguments
 
-Parts are stored as they are, so that what a file claims to hold cannot be more than it does.
+Parts are stored as they are, so that what a file claims to hold cannot be more than it does. Object code holds the digest of all that is no
+code: a description that it was not compiled for, of larger results say, is refused before anything of it runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import io
 import json
 import os
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -22,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from adjit.ir.errors import ExportError
+from adjit.runtime.exports.other_files import describe_file
 
-FORMAT = 2
+FORMAT = 3
 """Of the archive, and of what is written down in its manifest; a file of another one is refused."""
 
 MANIFEST = "manifest.json"
@@ -32,6 +35,13 @@ TENSORS = "tensors.safetensors"
 CODE = "code/{}.o"
 MOST_BYTES = 1 << 34
 _CODE_NAME = re.compile(r"code/[\w-]+\.o", re.ASCII)
+
+
+def description(manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> str:
+    """The SHA-256 of everything but code, 64 hexadecimal digits."""
+    said = {name: value for name, value in manifest.items() if name not in ("digests", "format")}
+    others = {name: hashlib.sha256(content).hexdigest() for name, content in parts.items() if not _CODE_NAME.fullmatch(name)}
+    return hashlib.sha256(json.dumps([FORMAT, said, others], sort_keys=True).encode()).hexdigest()
 
 
 def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
@@ -60,12 +70,7 @@ def read_archive(path: Path, sha256: str | None = None) -> tuple[dict[str, Any],
 
     `sha256` is the digest that the whole file has to have.
     """
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise _broken(path, "is too large")
-        content = path.read_bytes()
-    except OSError as error:
-        raise ExportError(f"{path} cannot be read: {error.strerror or error}") from None
+    content = _content(path)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256.lower():
         raise ExportError(f"{path} is not the file that was asked for: its SHA-256 is {hashlib.sha256(content).hexdigest()}",
                           hint="do not load it, unless you know who changed it; sha256= takes the 64 hexadecimal digits of the whole file")
@@ -79,11 +84,29 @@ def read_archive(path: Path, sha256: str | None = None) -> tuple[dict[str, Any],
         found = {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()}
         if found != manifest["digests"]:
             raise ValueError("its parts are not those that its manifest lists")
-    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, EOFError, AttributeError, RuntimeError) as error:
         if isinstance(error, ExportError):
             raise
+        other = describe_file(content)
+        if other is not None:
+            raise ExportError(f"{path} is no exported program, but {other.what}", hint=other.remedy) from None
         raise _broken(path, f"is damaged, or no exported program: {_words(error)}") from None
     return manifest, parts
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file, and nothing else than a file: a pipe would be waited for, and some devices have no end."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ExportError(f"{path} is no regular file", hint="name the file that export wrote")
+            if status.st_size > MOST_BYTES:
+                raise _broken(path, "is too large")
+            return file.read(status.st_size)
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _part(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:

@@ -4,48 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, artifact_of_json
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ExportError
+from adjit.ir.graph import PARAM_ROLES
+from adjit.ir.plain_data import from_plain
 from adjit.ir.types import SHORT_NAMES
-from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, read_archive
-from adjit.runtime.exports.interface_data import Interface, interface_of_data
+from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, read_archive
+from adjit.runtime.exports.interface_data import SOURCES, Interface
 from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths
+
+MOST_LEAVES = 1 << 20
+"""Of the arguments of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a file says of itself. `given` are the parameters whose arrays were stored with `export(..., params=...)`."""
+
+    adjit: str
+    compiler: tuple[str, ...]
+    system: str
+    levels: tuple[str, ...]
+    source: str
+    artifact: str
+    interface: Interface
+    given: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The parts of a file, and what they say. `given` are the parameters whose arrays were stored with `export(..., params=...)`."""
+    """The parts of a file, and what they say."""
 
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     parts: Mapping[str, bytes]
     artifact: Artifact
-    interface: Interface
     tensors: Mapping[str, np.ndarray]
-    given: tuple[str, ...]
 
 
 def read_program(place: Path, sha256: str | None = None) -> Contents:
     """The contents of a file; raises `ExportError` where it cannot be read, is damaged, or is not the one with this SHA-256."""
     manifest, parts = read_archive(place, sha256)
     try:
-        artifact = artifact_of_json(manifest["artifact"])
-        interface = interface_of_data(manifest["interface"])
+        said = from_plain(Manifest, {name: value for name, value in manifest.items() if name not in ("format", "digests")})
+        codes = [CODE.format(level) for level in said.levels]
+        missing = [name for name in (PROGRAM, TENSORS, *codes) if name not in parts]
+        if missing or not codes:
+            raise ValueError(f"{', '.join(missing) or 'all code'} is missing")
+        digest = description(manifest, parts).encode()
+        if not all(digest in parts[name] for name in codes):
+            raise ValueError("its code was compiled for another description")
+        artifact = artifact_of_json(said.artifact)
         tensors = read_tensors(parts[TENSORS])
-        given = tuple(manifest["given"])
-        _check_interface(interface, artifact, tensors, given)
-        missing = [name for name in ("adjit", "compiler", "system", "source") if name not in manifest]
-        missing += [name for name in (PROGRAM, *map(CODE.format, manifest["levels"])) if name not in parts]
-        if missing:
-            raise ValueError(f"{', '.join(missing)} is missing")
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ExportError(f"{place} is damaged: {type(error).__name__}: {error}", hint="export the program again") from None
-    return Contents(manifest, parts, artifact, interface, tensors, given)
+        _check_interface(said.interface, artifact, tensors, said.given)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+        what = f"{type(error).__name__}: " if type(error) is not ValueError else ""
+        raise ExportError(f"{place} is damaged: {what}{error}", hint="export the program again") from None
+    return Contents(said, parts, artifact, tensors)
 
 
 def argument_paths(interface: Interface) -> dict[int, str]:
@@ -66,6 +85,16 @@ def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[
         needed = param.source != "argument" or param.name in given
         if needed and (tensors[param.name].shape, tensors[param.name].dtype) != (param.shape, SHORT_NAMES[param.dtype]):
             raise ValueError(f"the array {param.name} is not as the program takes it")
+        if param.source not in SOURCES or param.role not in PARAM_ROLES or (param.weak and (param.dtype, param.shape) != ("f64", ())):
+            raise ValueError(f"the parameter {param.name} is of a kind that there is not")
+        if not 0 <= param.leaf < MOST_LEAVES if param.source == "argument" else param.leaf != -1:
+            raise ValueError(f"the parameter {param.name} is no leaf of the arguments")
+    names = [param.name for param in interface.params]
+    taken = [param.leaf for param in interface.params if param.source == "argument"]
+    if len(set(names)) < len(names) or len(set(taken)) < len(taken):
+        raise ValueError("two parameters are not told apart")
+    if set(interface.arguments) != {"tuple"} or set(interface.keywords) != {"dict"}:
+        raise ValueError("the arguments are not described")
     leaves = 1 + max([param.leaf for param in interface.params] + [-1])
     check_form(interface.arguments, leaves)
     check_form(interface.keywords, leaves)
@@ -77,3 +106,5 @@ def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[
         raise ValueError("the arguments and their trees differ")
     if any(not (0 <= param < len(interface.params) and 0 <= result < len(interface.results)) for param, result in interface.replaced):
         raise ValueError("a result replaces a parameter that is not there")
+    if any(artifact.arrays[param] != artifact.arrays[len(artifact.params) + result] for param, result in interface.replaced):
+        raise ValueError("a result replaces a parameter of another kind")

@@ -22,7 +22,7 @@ from adjit.codegen.target import Target
 from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
-from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, write_archive
+from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, write_archive
 from adjit.runtime.exports.interface import Interface, array_of, describe_program
 from adjit.runtime.exports.library import c_program, choose_levels, write_library
 from adjit.runtime.exports.tensors_file import write_tensors
@@ -78,24 +78,25 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     tensors = {name: by_name[name] for name in (*constants, *(param.name for param in interface.params if param.source == "state"))}
     given = _arguments(interface, params)
     tensors |= {name: by_name[name] for name in given}
-    parts = {PROGRAM: print_graph(program.planned).encode()}
-    for level, level_target in chosen.items():
-        parts[CODE.format(level)] = _code(program.planned, level_target, artifact.flush_subnormals)
-    parts[TENSORS] = write_tensors(tensors)
     first = next(iter(chosen.values()))
     described = make_artifact(program.planned, lower_program(program.planned, first, flush_subnormals=artifact.flush_subnormals), first)
-    write_archive(place, _manifest(program, described, interface, given, list(chosen)), parts)
+    manifest = _manifest(program, described, interface, given, list(chosen))
+    parts = {PROGRAM: print_graph(program.planned).encode(), TENSORS: write_tensors(tensors)}
+    digest = description(manifest, parts)
+    codes = {CODE.format(level): _code(program.planned, at, artifact.flush_subnormals, digest) for level, at in chosen.items()}
+    write_archive(place, manifest, {PROGRAM: parts[PROGRAM], **codes, TENSORS: parts[TENSORS]})
     return [place]
 
 
 @aside
-def _code(planned: Graph, target: Target, flush_subnormals: bool) -> bytes:
-    """The object code for one level, which says itself whether a processor runs it."""
+def _code(planned: Graph, target: Target, flush_subnormals: bool, digest: str) -> bytes:
+    """The object code for one level, which says itself whether a processor runs it, and holds the digest of what describes it."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_asmparser()      # for the instruction that asks the processor
     text = lower_program(planned, target, flush_subnormals=flush_subnormals).text
-    code = compile_program_text(f"{text}\n{runs_text(target)}", target).object_code
+    text += f'\n{runs_text(target)}\n@adjit_description = constant [{len(digest)} x i8] c"{digest}"'
+    code = compile_program_text(text, target).object_code
     link_image(code, (ENTRY, RUNS))         # as `load` will do
     return code
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from adjit.ir.dataclass import dataclass
 from adjit.runtime.exports.trees import Form
+
+SOURCES = ("argument", "state", "constant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,3 @@ class Interface:
     result: Form
     results: tuple[str, ...]
     replaced: tuple[tuple[int, int], ...] = ()
-
-
-def interface_of_data(data: Mapping[str, Any]) -> Interface:
-    """The interface that `dataclasses.asdict` made plain data of; raises `TypeError` or `KeyError` where it did not."""
-    params = tuple(ExportedParameter(**{**param, "shape": tuple(param["shape"])}) for param in data["params"])
-    replaced = tuple((int(param), int(result)) for param, result in data["replaced"])
-    return Interface(params, tuple(data["names"]), data["arguments"], data["keywords"], data["result"], tuple(data["results"]), replaced)

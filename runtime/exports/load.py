@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.codegen.aside import aside
 from adjit.codegen.c_library.processor import RUNS
 from adjit.codegen.forks import own_in_children
 from adjit.codegen.link import LoadedKernel
@@ -149,14 +150,15 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     settings.check()
     place = Path(path)
     contents = read_program(place, sha256)
-    if contents.manifest["system"] != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        raise ExportError(f"{place} is a program for {contents.manifest['system']}, and this is another system")
+    said = contents.manifest
+    if said.system != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        raise ExportError(f"{place} is a program for {said.system}, and this is another system")
     parts, artifact = contents.parts, contents.artifact
     level, code = _code(parts, artifact, place)
     threads = settings.THREADS.get() if is_installed("llvmlite") else 1
     executable = NativeExecutable(code, lambda: parser.parse(parts[PROGRAM].decode()), threads)
     kind: type[LoadedFunction] = callable_type(LoadedFunction)
-    return kind(artifact.name, level, executable, contents.interface, contents.tensors, contents.given)
+    return kind(artifact.name, level, executable, said.interface, contents.tensors, said.given)
 
 
 def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
@@ -177,9 +179,23 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
     if not is_installed("llvmlite"):
         raise ExportError(f"{place} has no code for this processor, and llvmlite, which compiles it from the graph, is not installed",
                           hint="pip install llvmlite, or export the program with levels= for this processor")
+    return _compiled(parts[PROGRAM], artifact, place)
+
+
+@aside
+def _compiled(graph: bytes, artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
+    """Code made of the graph in the file, for this processor."""
     target = native_target()
-    text = native.lower_program(parser.parse(parts[PROGRAM].decode()), target, flush_subnormals=artifact.flush_subnormals).text
-    return target.name, NativeCode(load_code(native.compile_program_text(text, target)), artifact, f"compiled for {target.name}", "")
+    try:
+        planned = parser.parse(graph.decode())
+        code = native.lower_program(planned, target, flush_subnormals=artifact.flush_subnormals)
+        made = native.make_artifact(planned, code, target)
+        fits = (made.params, made.results, made.arena_bytes) == (artifact.params, artifact.results, artifact.arena_bytes)
+    except Exception as error:      # a graph that nobody has planned
+        raise ExportError(f"{place} has a graph that cannot be compiled: {error}", hint="export the program again") from error
+    if not fits:
+        raise ExportError(f"{place} has a graph of another program", hint="export the program again")
+    return target.name, NativeCode(load_code(native.compile_program_text(code.text, target)), made, f"compiled for {target.name}", "")
 
 
 def _is_allowed(target: Target) -> bool:
