@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -208,6 +209,29 @@ def test_two_threads_observe_the_same_array() -> None:
     for thread in threads:
         thread.join()
     assert not errors
+    assert type(y) is np.ndarray
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_is_forked_during_a_trace_has_ordinary_arrays() -> None:
+    y = data()
+    inside, done = threading.Event(), threading.Event()
+
+    def fun(w: Any) -> Any:
+        inside.set()
+        done.wait(20)
+        return np.sum(w * y)
+
+    thread = threading.Thread(target=aj.compile(fun), args=(W,))
+    thread.start()
+    inside.wait(20)
+    assert type(y) is not np.ndarray
+    child = os.fork()
+    if not child:
+        os._exit(0 if type(y) is np.ndarray and y.sum() == 7.0 else 1)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert type(y) is np.ndarray
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 import threading
 import weakref
@@ -58,6 +59,7 @@ class Observation:
         self.checksums: dict[int, int] = {}
         self.kinds: dict[int, tuple[Any, type]] = {}
         self.views: list[weakref.ref[Any]] = []
+        self.thread = threading.get_ident()
 
     def note(self, array: Any, written: bool) -> None:
         """An array, or a view of one, is about to hand out content, or to be written to."""
@@ -240,7 +242,7 @@ def observing(arrays: Iterable[np.ndarray]) -> Iterator[Observation]:
             _observations.append(observation)
             for array in known.values():
                 kind = type(array)
-                if kind in OWN_CLASS:          # in another thread's trace as well
+                if kind in OWN_CLASS:           # in another thread's trace as well
                     observation.kinds[id(array)] = array, OWN_CLASS[kind]
                     continue
                 observed = _observed_class(kind) if kind in (np.ndarray, np.memmap) else None  # type: ignore[arg-type]
@@ -253,18 +255,40 @@ def observing(arrays: Iterable[np.ndarray]) -> Iterator[Observation]:
                 _watch_conversions()
         yield observation
     finally:
-        with _changing:
+        try:
+            _end(observation)
+        finally:
+            _end(observation)       # Ctrl-C may have come into the first one
+
+
+def _end(observation: Observation) -> None:
+    """Give all arrays their own classes again, but for those that another thread observes."""
+    with _changing:
+        if observation in _observations:
             _observations.remove(observation)
-            elsewhere = {place for other in _observations for place in other.kinds}
-            for place, (array, kind) in observation.kinds.items():
-                if place not in elsewhere:
-                    _set_class(array, kind)
-            for view in observation.views:
-                left = view()
-                if type(left) in OWN_CLASS and id(left) not in elsewhere:
-                    _set_class(left, OWN_CLASS[type(left)])
-            if not _observations:
-                _leave_conversions()
+        elsewhere = {place for other in _observations for place in other.kinds}
+        for place, (array, kind) in observation.kinds.items():
+            if place not in elsewhere:
+                _set_class(array, kind)
+        for view in observation.views:
+            left = view()
+            if type(left) in OWN_CLASS and id(left) not in elsewhere:
+                _set_class(left, OWN_CLASS[type(left)])
+        if not _observations:
+            _leave_conversions()
+
+
+def _end_elsewhere() -> None:
+    """In a forked child, which has not the other threads that were tracing."""
+    global _changing
+    _changing = threading.Lock()
+    for observation in list(_observations):
+        if observation.thread != threading.get_ident():
+            _end(observation)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_end_elsewhere)
 
 
 _own_conversions: dict[str, Callable[..., Any]] = {}
