@@ -17,7 +17,7 @@ from adjit.codegen.numpy_source import NumpyFunction, compile_graph
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import Role
+from adjit.ir.errors import Role, VerificationError
 from adjit.ir.graph import Graph, Value, walk
 from adjit.ir.types import is_float
 from adjit.passes.derivatives.differentiate import CALLS, differentiate, expand_vjps
@@ -121,11 +121,18 @@ class Operation:
     def _split_backward(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
         """The backward half for these cotangents, and its slots."""
         joint, slots = _join(self.graph, self.wanted, given, self.connected)
-        return split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved).backward, slots
+        try:
+            return split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved).backward, slots
+        except VerificationError:       # simplified for fewer cotangents, it takes an operand where its broadcast is kept
+            graph, places = self._backward_by_rule(given)
+        found = [None if slot is None else place for slot, place in zip(slots, places, strict=True)]
+        known = [place for place in found if place is not None]
+        graph = _clean(graph.with_ops(graph.ops, [graph.results[place] for place in known]))
+        return graph, tuple(None if place is None else known.index(place) for place in found)
 
     def _backward_by_rule(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
-        """The same where a function brings its own rule, which is for cotangents of all its results, and of which the forward half no
-        longer tells: the half for all results, given zeros for those that are missing, and the half for the hidden results, added up."""
+        """The same by the half for all results, as where a function brings its own rule, which is for cotangents of all its results and of
+        which the forward half no longer tells: given zeros for those that are missing, and with the half for the hidden results added."""
         rule = self._by_rule
         assert rule is not None
         builder = GraphBuilder(self.graph.name)

@@ -219,3 +219,30 @@ def test_batch_statistics_that_are_no_longer_tracked(around: Around) -> None:
     norm.train().track_running_stats = True
     call(x)
     assert norm.num_batches_tracked.item() == 1
+
+
+def test_the_gradient_of_one_result_where_a_broadcast_of_an_operand_is_another() -> None:
+    """What is kept is chosen for gradients of all results: here the broadcast, where that of one result alone would take the number."""
+    def function(w: Any, number: Any) -> Any:
+        filled = w * 1.0
+        filled[...] = number
+        product = filled * w
+        return (product * 0.5).sum(), filled, product
+
+    found = []
+    for run in (function, aj.compile(function, backend="interpret")):
+        w = aj.tensor(np.ones((1, 3)), requires_grad=True)
+        run(w, aj.tensor(np.array(3.0)))[0].backward()
+        found.append(w.grad.tolist())
+    assert found[0] == found[1] == [[1.5] * 3]
+
+
+def test_views_of_copies_share_the_copy() -> None:
+    def function(a: Any) -> Any:
+        repeated = (a * 2).expand(2, 2, 3)
+        flat = repeated.reshape(-1)
+        return repeated, flat, flat.view(3, 4)
+
+    _, flat, square = aj.compile(function)(matrix())
+    square.zero_()
+    assert flat.tolist() == [0.0] * 12

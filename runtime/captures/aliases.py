@@ -3,7 +3,7 @@ done, of the tensor itself, so that writes are seen both ways, as eagerly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -36,16 +36,15 @@ class Alias:
 
 
 def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tuple[Tensor, tuple[Step, ...]] | None:
-    """The tensor from outside, or else among those that are returned, by identity, on whose memory a result lies, and how to get there.
+    """The next tensor, from outside or among those that are returned, by identity, on whose memory a result lies, and how to get there.
 
     Raises `UnsupportedError` where the result, or what it was taken of, was computed in another way since.
     """
-    found = None
     steps: list[Step] = []
     current = tensor
     while True:
-        if current is not tensor and (id(current) in returned or id(current) in capture.entries):
-            found = current, tuple(reversed(steps))
+        if id(current) in capture.entries or (id(current) in returned and current is not tensor and _is_certain(tensor)):
+            return current, tuple(reversed(steps))
         view = current._view
         if view is not None:
             steps.append(partial(_view_again, view.name, view.graph, view.index, bool(current.requires_grad)))      # type: ignore[attr-defined]
@@ -59,7 +58,23 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
             steps += [_require_grad, again] if current._requires_grad else [again]
             current = source
         else:
-            return found
+            return None
+
+
+def in_order(aliases: Iterable[Alias]) -> tuple[Alias, ...]:
+    """Aliases of results that are aliases themselves after these."""
+    waiting = {alias.number: alias for alias in aliases}
+    found: dict[int, Alias] = {}
+    while waiting:
+        ready = {number: alias for number, alias in waiting.items() if not isinstance(alias.base, int) or alias.base not in waiting}
+        found.update(ready)
+        waiting = {number: alias for number, alias in waiting.items() if number not in ready}
+    return tuple(found.values())
+
+
+def _is_certain(tensor: Tensor) -> bool:
+    """Whether NumPy has a view here whatever the layout of what the function made; of tensors from outside the layout is there to see."""
+    return tensor.payload.alias is None or bool(tensor.payload.alias.certain)
 
 
 def _view_again(name: str, graph: Graph, index: int, recorded: bool, base: Tensor) -> Tensor:

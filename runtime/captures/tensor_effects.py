@@ -18,7 +18,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import TensorType
-from adjit.runtime.captures.aliases import Alias, find_alias
+from adjit.runtime.captures.aliases import Alias, find_alias, in_order
 from adjit.runtime.captures.snapshot import Snapshot
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox
@@ -251,7 +251,7 @@ class Effects:
         self.tree = function.tree
         self.leaves = tuple(_placed(leaf, places) if isinstance(leaf, Alias) else leaf if isinstance(leaf, Place) else out_leaves[leaf]
                             for leaf in function.leaves)
-        self.aliases = tuple(leaf for leaf in self.leaves if isinstance(leaf, Alias))
+        self.aliases = in_order(leaf for leaf in self.leaves if isinstance(leaf, Alias))
         self.tensors: dict[int, bool] = {_number(places[place]): connected for place, connected in function.tensors.items()}
         self.new_leaves = tuple(_number(places[place]) for place in function.new_leaves)
         self.gradients = tuple((owner, None if place is None else _number(places[place])) for owner, place in function.gradients)
