@@ -20,6 +20,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType, is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.functions.composites import stop_gradient
+from adjit.tracer.guests import apart_from_handlers
 from adjit.tracer.inputs import check_array
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, entered
@@ -153,6 +154,7 @@ def at_users_line() -> Iterator[None]:
         raise kind(str(error), find_user_location()) from error
 
 
+@apart_from_handlers
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
            wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool) -> Call:
     builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=find_user_location)

@@ -6,7 +6,6 @@ wrote is kept as *effects*: sources that are looked up at each call, and places 
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import InPlaceError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.surroundings import here
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced, traced_array
 from adjit.tracer.inputs import check_array
@@ -238,36 +238,30 @@ def _new_parameter(root: Scope, type: TensorType, name: str | None = None) -> Va
     return root.builder.param(type, name, "captured")
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.captures: list[Capture] = []
-
-
-_stack = _Stack()
-
-
 def current_capture() -> Capture | None:
     """The capture under way in this thread."""
-    return _stack.captures[-1] if _stack.captures else None
+    captures: list[Capture] = here.now.captures
+    return captures[-1] if captures else None
 
 
 def made_in_trace(value: Any) -> bool:
     """Whether a module or an optimiser was made while what is traced now was: it is no state of the outside."""
-    return any(id(value) in capture.made and capture.made[id(value)][0]() is value for capture in _stack.captures)
+    return any(id(value) in capture.made and capture.made[id(value)][0]() is value for capture in here.now.captures)
 
 
 @contextmanager
 def capturing() -> Iterator[Capture]:
     """Note the tensors that the trace within the block meets; at its end they are what they were."""
     capture = Capture()
-    _stack.captures.append(capture)
+    captures = here.now.captures
+    captures.append(capture)
     try:
         yield capture
     except BaseException:
         capture.undo()
         raise
     finally:
-        _stack.captures.pop()
+        captures.pop()
         capture.restore()
 
 

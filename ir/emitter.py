@@ -6,13 +6,13 @@ emitter in force: a `GraphBuilder` appends to a graph, an `Evaluator` runs the o
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Attributes, Graph, Value
+from adjit.ir.surroundings import here
 
 if TYPE_CHECKING:
     from adjit.ir.definition import OpDefinition
@@ -24,30 +24,23 @@ class Emitter(Protocol):
         """Do the op; its results."""
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.emitters: list[Emitter] = []
-
-
-_stack = _Stack()
-
-
 def current_emitter() -> Emitter:
     """The innermost emitter of this thread; raises `TraceError` where there is none."""
-    if not _stack.emitters:
+    emitters: list[Emitter] = here.now.emitters
+    if not emitters:
         raise TraceError("an op was called outside of a trace")
-    return _stack.emitters[-1]
+    return emitters[-1]
 
 
 def emitters() -> list[Emitter]:
     """The emitters of this thread, outermost first."""
-    return _stack.emitters
+    return here.now.emitters
 
 
 @contextmanager
 def emitting(emitter: Emitter) -> Iterator[Emitter]:
     """Make `emitter` the current one within the block."""
-    emitters = _stack.emitters
+    emitters = here.now.emitters
     depth = len(emitters)
     try:        # from before the change on: Ctrl-C may come between any two lines
         emitters.append(emitter)

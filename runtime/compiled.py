@@ -18,6 +18,7 @@ from adjit.codegen.forks import no_fork, own_in_children
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
 from adjit.ir.on_demand import OnDemand
+from adjit.ir.surroundings import outside
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
@@ -28,6 +29,7 @@ from adjit.runtime.preparation import PREPARATION
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
 from adjit.tracer.box import ByReference
+from adjit.tracer.guests import is_guest
 from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
@@ -83,7 +85,7 @@ class CompiledFunction:
     def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun`: the function, or its bound method of an instance."""
         if is_tracing():
-            return fun(*args, **kwargs)
+            return outside(functools.partial(self.call, fun, args, kwargs)) if is_guest(*args) else fun(*args, **kwargs)
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
         found = self._cache.find(signature, count=True)
         if found is None:

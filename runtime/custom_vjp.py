@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.graph import Graph, Value
+from adjit.ir.surroundings import here
 from adjit.ir.types import is_float
 from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, as_traced
@@ -29,9 +29,6 @@ Function = Callable[..., Any]
 ORDERS = 3
 """All derivatives up to this order use the rule: calls in a rule within a rule within a rule are calls of the function's own code. Each
 order is traced, and rules call themselves."""
-
-_order: ContextVar[int] = ContextVar("_order", default=0)
-_traced: ContextVar[dict[Any, _Call] | None] = ContextVar("_traced", default=None)
 
 
 class custom_vjp:
@@ -79,11 +76,11 @@ class custom_vjp:
         if self.rule is None:
             raise TraceError(f"{describe(self)} is a custom_vjp without a rule", find_user_location(),
                              hint="call .defvjp(forward, backward) on it first")
-        if _order.get() >= ORDERS:
+        if here.now.order >= ORDERS:
             return self.fun(*args, **kwargs)
         given = _positional(self.fun, args, kwargs)
         with _shared_traces() as known:
-            key = self, _order.get(), *_signature(given)
+            key = self, here.now.order, *_signature(given)
             call = known.get(key)
             if call is None:
                 call = _Call(self.fun, *self.rule, given)
@@ -95,25 +92,28 @@ class custom_vjp:
 @contextmanager
 def _shared_traces() -> Iterator[dict[Any, _Call]]:
     """The calls that were traced within the outermost one: rules that call themselves and each other trace much again and again."""
-    known = _traced.get()
-    if known is not None:
-        yield known
+    around = here.now
+    if around.calls is not None:
+        yield around.calls
         return
-    token = _traced.set(known := {})
+    known: dict[Any, Any] = {}
     try:
+        around.calls = known
         yield known
     finally:
-        _traced.reset(token)
+        around.calls = None
 
 
 @contextmanager
 def _next_order() -> Iterator[None]:
     """What is called within the block is part of a derivative."""
-    token = _order.set(_order.get() + 1)
+    around = here.now
+    before = around.order
     try:
+        around.order = before + 1
         yield
     finally:
-        _order.reset(token)
+        around.order = before
 
 
 def _signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -182,7 +182,7 @@ class _Call:
 
     def check_cotangents(self, returned: Any) -> list[Value]:
         if not isinstance(returned, tuple) or len(returned) != len(self.args):
-            given = f"{len(returned)} items" if isinstance(returned, tuple) else type(returned).__name__
+            given = f"{len(returned)} items" if isinstance(returned, tuple) else returned.__class__.__name__
             raise ShapeError(f"the backward rule of {self.name} has to return a tuple with one cotangent for each of its {len(self.args)} "
                              f"arguments, got {given}", find_user_location(), hint="None stands for a zero cotangent")
         found: list[Any] = []

@@ -26,6 +26,7 @@ from adjit.runtime.transform_cache import kept
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.functions import composites
+from adjit.tracer.guests import is_guest
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing, trace_region
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
@@ -208,7 +209,9 @@ def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Functi
 
     def make() -> Function:
         def transformed(*args: Any, **kwargs: Any) -> Any:
-            return on_boxes(*args, **kwargs) if is_tracing() else program(*args, **kwargs)
+            if is_tracing() and not is_guest(*args):
+                return on_boxes(*args, **kwargs)
+            return program(*args, **kwargs)
 
         on_boxes = _on_boxes(_named(fun, name, body, like_fun))
         program = _compiled(fun, name, on_boxes, like_fun)

@@ -162,7 +162,7 @@ def error_of(kind: type[AdjitError], call: Callable[[], Any]) -> AdjitError:
     (lambda x: np.sin(x), lambda x, ct: (ct,), TraceError, "has to return a pair"),
     (lambda x: ((np.sin(x),), x), lambda x, ct: (ct,), TraceError, "the function itself"),
     (lambda x: (np.sum(x), x), lambda x, ct: (ct,), TraceError, "f64[], the function itself * of f64[3]"),
-    (lambda x: (np.sin(x), x), lambda x, ct: ct, ShapeError, "a tuple with one cotangent for each of its 1 arguments, got TracedArray"),
+    (lambda x: (np.sin(x), x), lambda x, ct: ct, ShapeError, "a tuple with one cotangent for each of its 1 arguments, got ndarray"),
     (lambda x: (np.sin(x), x), lambda x, ct: (ct, ct), ShapeError, "got 2 items"),
     (lambda x: (np.sin(x), x), lambda x, ct: (np.sum(ct),), ShapeError, "has shape (), expected (3,)"),
     (lambda x: (np.sin(x), x), lambda x, ct: (ct.astype(np.float32),), DTypeError, "has dtype float32, expected float64"),

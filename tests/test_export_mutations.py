@@ -93,7 +93,7 @@ for path in places(good):
         try:
             for _ in range(3):
                 assert np.array_equal(loaded(x, {"s": 2.0})["y"], wanted["y"])
-        except (TypeError, ValueError, KeyError) as error:      # its arguments, or results, have other names: code of the same file
+        except Exception as error:      # it is another program, whose arguments and results have other names and places
             assert consistent, (path, new, error)
         unharmed += 1
 print(number, refused, unharmed)

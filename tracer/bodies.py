@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
+from adjit.ir.surroundings import here
 from adjit.ir.types import TensorType, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.box import ArrayBox
@@ -33,18 +33,17 @@ class BoxReturned(Exception):
         self.box = box
 
 
-_boxing: ContextVar[ArrayBox | None] = ContextVar("_boxing", default=None)
-
-
 @contextmanager
 def boxing(box: ArrayBox | None) -> Iterator[None]:
     """Give the bodies that are traced within the block boxes like this one for all floats: else what they compute of these would be
     constants beside boxed arrays. With None a body that returns a boxed array raises `BoxReturned`."""
-    token = _boxing.set(box)
+    around = here.now
+    before = around.boxing
     try:
+        around.boxing = box
         yield
     finally:
-        _boxing.reset(token)
+        around.boxing = before
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
     if outer is None or not isinstance(outer.builder, GraphBuilder):
         raise TraceError("a loop or a branch is traced outside of a trace", find_user_location())
     builder = GraphBuilder(name, parent=outer.builder)
-    outer_box = _boxing.get()
+    outer_box = here.now.boxing
     with entered(Scope(builder, parent=outer)):
         leaves: list[Any] = []
         for parameter in parameters:

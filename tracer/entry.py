@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from adjit.ir.surroundings import outside
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import find_box
+from adjit.tracer.guests import is_from_outside, is_guest
 from adjit.tracer.registry import FUNCTIONS, Function
 from adjit.tracer.scope import active_scope, entered, evaluating
 
@@ -25,6 +27,8 @@ def entry_point(function: Function) -> Function:
             return box.apply_boxed(function, args, kwargs)
         scope = active_scope()
         if scope is not None:
+            if is_from_outside(*args) if scope.evaluates else is_guest(*args):
+                return outside(functools.partial(call, *args, **kwargs))
             result = function(*args, **kwargs)
             return result if scope.evaluates else _with_layout(result, args)
         with entered(evaluating()):

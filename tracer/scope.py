@@ -18,6 +18,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location
 from adjit.ir.evaluator import ArrayValue, Evaluator
 from adjit.ir.graph import Value
+from adjit.ir.surroundings import here
 from adjit.ir.types import TensorType
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.content import fingerprint
@@ -105,22 +106,16 @@ class Scope:
         self.root.frozen.setdefault(id(array), (array, fingerprint(array)))
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.scopes: list[Scope] = []
-
-
-_stack = _Stack()
-
-
 def active_scope() -> Scope | None:
     """The innermost scope of this thread."""
-    return _stack.scopes[-1] if _stack.scopes else None
+    scopes: list[Scope] = here.now.scopes
+    return scopes[-1] if scopes else None
 
 
 def is_tracing() -> bool:
     """Whether a trace is under way in this thread."""
-    return bool(_stack.scopes) and not _stack.scopes[-1].evaluates
+    scopes: list[Scope] = here.now.scopes
+    return bool(scopes) and not scopes[-1].evaluates
 
 
 open_traces = ctypes.c_int64(0)
@@ -136,19 +131,21 @@ def entered(scope: Scope) -> Iterator[Scope]:
 
     Ctrl-C may come after any call: what is to be undone is done within `try`, and undone before anything is called.
     """
-    scopes, is_trace = _stack.scopes, _is_trace(scope)
+    scopes, is_trace = here.now.scopes, _is_trace(scope)
     depth = len(scopes)
     try:
-        scopes.append(scope)
         if is_trace:
             with _counting:
                 open_traces.value += 1
                 scope.counted = True
         with emitting(scope.builder):
-            yield scope
+            try:
+                scopes.append(scope)        # never without its emitter: handlers of signals look, too
+                yield scope
+            finally:
+                del scopes[depth:]
     finally:
         scope.open = False
-        del scopes[depth:]
         if scope.counted:
             with _counting:
                 open_traces.value -= 1
@@ -163,7 +160,7 @@ def _recount() -> None:
     """In a forked child, where the traces of other threads are gone."""
     global _counting
     _counting = threading.Lock()
-    open_traces.value = sum(map(_is_trace, _stack.scopes))
+    open_traces.value = sum(map(_is_trace, here.now.scopes))
 
 
 if hasattr(os, "register_at_fork"):

@@ -17,6 +17,7 @@ from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refus
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.content import Content, fingerprint
 from adjit.tracer.guards import Sources, make_sources
+from adjit.tracer.guests import apart_from_handlers
 from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.observed import Observation, observing
 from adjit.tracer.own_changes import own_changes
@@ -83,6 +84,7 @@ class RegionTrace:
         return unflatten(self.out_tree, (wrap(values[leaf]) if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
 
 
+@apart_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
                    static_names: frozenset[str] = frozenset(), name: str | None = None, reached: Reach | None = None) -> Trace:
     """Trace `fun(*args, **kwargs)` at top level; `reached` is what it reaches, where that is known.

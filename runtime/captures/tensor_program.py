@@ -29,6 +29,7 @@ from adjit.runtime.choices import Choices
 from adjit.runtime.compile_graph import CompiledGraph, DeferredPipeline, compile_graph
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import held_by
+from adjit.tracer.guests import apart_from_handlers
 from adjit.tracer.reach import Reach
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.source import find_user_location
@@ -81,6 +82,7 @@ class Captured:
     undo: Callable[[], None]
 
 
+@apart_from_handlers
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
                        signature: CallSignature) -> tuple[Trace, Captured | None]:
     """Trace a function; and what it does with tensors, None where it meets none."""
