@@ -118,6 +118,9 @@ def _rdivmod(self: TracedArray, other: Any) -> Any:
 
 
 def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
+    """The operator squares arrays, so bools become int8 as by `np.square`; `np.power`, and a scalar, have them become int64."""
+    if type(other) is int and other == 2 and self.dtype == np.bool_ and self.ndim and modulus is None:
+        return FUNCTIONS[np.square](self)
     return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
 
 

@@ -233,8 +233,7 @@ def _solved(name: str, a: TracedArray, b: TracedArray, solver: Callable[[Any, An
     except ValueError:
         raise ShapeError(f"{name}: the stacks of {a.shape} and {b.shape} cannot be broadcast together", find_user_location()) from None
     right = np.broadcast_to(right, (*stack, *right.shape[-2:]))
-    if right.size:
-        right = solver(np.broadcast_to(a, (*stack, *a.shape[-2:])), right)
+    right = solver(np.broadcast_to(a, (*stack, *a.shape[-2:])), right) if right.size else np.copy(right)
     return right[..., 0] if vector else right
 
 

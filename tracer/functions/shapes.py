@@ -204,8 +204,9 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> TracedArray:
 def expand_dims(a: Any, axis: Any) -> TracedArray:
     """As `numpy.expand_dims`."""
     x = as_traced(a)
-    count = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
-    axes = normalize_axes(axis, count)
+    added = axis if isinstance(axis, (tuple, list)) else (axis,)
+    count = x.ndim + len(added)
+    axes = normalize_axes(added, count)
     sizes = iter(x.shape)
     return reshape_to(as_array(x), [1 if position in axes else next(sizes) for position in range(count)])
 

@@ -1,0 +1,61 @@
+"""What random programs found, as the smallest program that shows it, against NumPy: results, dtypes, errors, and nothing stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.codegen.target import host_targets
+from adjit.errors import AdjitError
+
+BACKENDS = ("interpret", *["native"] * bool(host_targets()))
+
+
+def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return [np.asarray(result) for result in function(*arguments)]
+    except (AdjitError, ValueError, TypeError, IndexError) as error:
+        return error
+
+
+def written(array: Any) -> Any:
+    array += 1
+    return array
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("function", "argument"), [
+    (lambda x: (x ** 2, np.power(x, 2), x ** 3), np.array([True, False])),
+    (lambda x: (written(np.linalg.solve(np.eye(0), x)),), np.zeros((0, 4))),
+    (lambda x: (written(np.linalg.solve(np.eye(4), x.T)),), np.zeros((0, 4))),
+    (lambda x: (np.expand_dims(x, None),), np.ones(1)),
+    (lambda x: (np.copyto(x * 1, x + 1, where=np.ones((1, 1), bool) & (x > 0)),), np.ones(1)),
+    (lambda x: (np.add(x, 1, out=x * 1, where=np.ones((1, 1), bool)),), np.ones(1)),
+], ids=["bool squared", "solve of nothing", "solve for nothing", "expand_dims without axis", "copyto where", "add where"])
+def test_programs(function: Callable[..., Any], argument: Any, backend: str) -> None:
+    found, wanted = outcome(aj.compile(function, backend=backend), argument), outcome(function, argument)
+    assert isinstance(found, Exception) == isinstance(wanted, Exception)
+    if not isinstance(wanted, Exception):
+        assert [(array.dtype, array.shape) for array in found] == [(array.dtype, array.shape) for array in wanted]
+        for array, expected in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize("index", [[0, 1], np.array([True, False, True]), np.array([[1, 0], [2, 2]]), (slice(None), [0, 1])],
+                         ids=["list", "mask", "array", "slice and list"])
+@pytest.mark.parametrize("used", [True, False])
+def test_elements_that_python_takes_of_an_outer_array_are_not_stale(index: Any, used: bool) -> None:
+    outer = np.arange(6.0).reshape(3, 2)
+
+    def function(x: Any) -> Any:
+        return x + 1, outer[index], x * outer if used else x
+
+    compiled = aj.compile(function, backend="interpret")
+    for _ in range(3):
+        for array, expected in zip(compiled(1.0), function(1.0), strict=True):
+            np.testing.assert_array_equal(array, expected)
+        outer += 1
