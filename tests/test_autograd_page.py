@@ -1,8 +1,7 @@
-"""Every example on the page about tensors and their graph gives what the page says, and every picture on it can be drawn."""
+"""The page about tensors and their graph: all of its examples are run, by `test_readme.py`, and every picture on it can be drawn."""
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
 import re
 from typing import Any
@@ -20,15 +19,6 @@ def pictures() -> Any:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
-
-
-def test_examples() -> None:
-    blocks = re.findall(r"^```pycon\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) > 15
-    example = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "docs/autograd.md", "docs/autograd.md", 0)
-    report: list[str] = []
-    outcome = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=report.append)
-    assert outcome.failed == 0, "".join(report)
 
 
 def test_all_blocks_are_run() -> None:

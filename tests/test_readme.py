@@ -1,10 +1,12 @@
-"""What the README says is so: its example runs, its commands exist, its links lead somewhere."""
+"""What the README and the other pages say is so: examples run, and print what is shown; commands exist; links lead somewhere."""
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,24 @@ def test_python_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
         assert len(blocks) >= 1
     done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+CONSOLES = [page for page in PAGES if "```pycon\n" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", CONSOLES, ids=lambda page: page.name)
+def test_console_examples_of_a_page_print_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, as one session; a block behind the line `<!-- pending -->` is not run."""
+    blocks = re.findall(r"(?<!<!-- pending -->\n)^```pycon\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    session = doctest.DocTestParser().get_doctest("\n".join(blocks), {"__name__": "__main__"}, page.name, page.name, 0)
+    report: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        monkeypatch.setattr(warnings, "showwarning", lambda message, kind, *_: print(f"{kind.__name__}: {message}"))
+        options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        outcome = doctest.DocTestRunner(optionflags=options).run(session, out=report.append)
+    assert outcome.attempted > 50
+    assert outcome.failed == 0, "".join(report)
 
 
 def test_readme_example_learns(tmp_path: Path) -> None:
