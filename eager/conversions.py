@@ -375,7 +375,7 @@ def _reduce(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
 
 def _rebuilt(kind: type[Tensor], content: Any, requires_grad: bool, gradient: Tensor | None, own: dict[str, Any]) -> Tensor:
     made = kind.__new__(kind)
-    vars(made).update(vars(own_tensor(np.array(content)) if isinstance(content, np.ndarray) else new_tensor(content)))
+    vars(made).update(vars(own_tensor(np.array(content)) if is_ndarray(content) else new_tensor(content)))
     made._requires_grad, made._grad = requires_grad, gradient
     vars(made).update(own)
     if isinstance(made.payload, TracedArray):

@@ -30,8 +30,8 @@ CONSOLES = [page for page in PAGES if "```pycon\n" in page.read_text()]
 
 @pytest.mark.parametrize("page", CONSOLES, ids=lambda page: page.name)
 def test_console_examples_of_a_page_print_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other, as one session; a block behind the line `<!-- pending -->` is not run."""
-    blocks = re.findall(r"(?<!<!-- pending -->\n)^```pycon\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    """One after the other, as one session."""
+    blocks = re.findall(r"^```pycon\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     session = doctest.DocTestParser().get_doctest("\n".join(blocks), {"__name__": "__main__"}, page.name, page.name, 0)
     report: list[str] = []
     with warnings.catch_warnings():
