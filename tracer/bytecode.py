@@ -17,6 +17,9 @@ Reads = Counter[tuple[str, str]]
 EVERYTHING = "*"
 """Among the names of code that reads attributes by names which it computes."""
 
+FILLS = "fills"
+"""The kind of what counts how often a container with this name is filled."""
+
 _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
 _VARIABLES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
@@ -24,6 +27,10 @@ _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", "NOP"})
 _WHOLE = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "eval", "exec"})
 _BY_TEXT = frozenset({"eval", "exec", "globals"})       # what looks names up that stand in a string
+_ASKING = frozenset({"hasattr", "getattr", "delattr"})
+_ENDING = frozenset({
+    "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "STORE_SUBSCR", "STORE_ATTR", "POP_TOP", "FOR_ITER", "RETURN_VALUE"})
+_MAKING = frozenset({"BINARY_OP", "CALL", "COMPARE_OP"})
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -36,13 +43,72 @@ def names_of(code: CodeType) -> frozenset[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names |= names_of(constant)
-        elif isinstance(constant, str) and constant.isidentifier():
-            names.add(constant)
+        else:
+            names |= {text for text in _texts(constant) if text.isidentifier()}
     if not _BY_TEXT.isdisjoint(code.co_names):
         names |= globals_of(code)
-    if not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
+    by_position = any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code))
+    if by_position or not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
         names.add(EVERYTHING)
     return frozenset(names)
+
+
+def _texts(constant: object) -> Iterator[str]:
+    """The strings in a constant; those of a tuple are names that `match` looks for, or that are imported."""
+    if isinstance(constant, str):
+        yield constant
+    elif isinstance(constant, tuple):
+        for item in constant:
+            yield from _texts(item)
+
+
+@lru_cache(maxsize=4096)
+def texts_of(code: CodeType) -> frozenset[str]:
+    """The strings in a code object and in those nested in it."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return frozenset(_texts(code.co_consts)).union(*map(texts_of, inner))
+
+
+@lru_cache(maxsize=4096)
+def asked_for(code: CodeType) -> frozenset[str]:
+    """The names of attributes that code asks for where there may be none: with `hasattr`, `getattr`, or where it catches the error."""
+    found: set[str] = set()
+    if not _ASKING.isdisjoint(code.co_names):
+        found |= {text for text in _texts(code.co_consts) if text.isidentifier()}
+    if "AttributeError" in code.co_names or "Exception" in code.co_names:
+        found |= set(code.co_names)
+    return frozenset(found).union(*(asked_for(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
+
+
+@lru_cache(maxsize=4096)
+def imports_of(code: CodeType) -> frozenset[str]:
+    """The modules that a code object, or one nested in it, imports."""
+    found = {step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME"}
+    return frozenset(found).union(*(imports_of(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
+
+
+@lru_cache(maxsize=4096)
+def stored_by(code: CodeType) -> frozenset[str]:
+    """The names in statements that store into items (`out[:] = y`), where NumPy copies without a word; `EVERYTHING` where a local
+    variable, or a part of one, is stored as it is.
+    """
+    found: set[str] = set()
+    steps = _steps(code)
+    for end, step in enumerate(steps):
+        if step.opname != "STORE_SUBSCR":
+            continue
+        start = next((place + 1 for place in range(end - 1, -1, -1) if steps[place].opname in _ENDING), 0)
+        depth, value_end, known = 0, end, True
+        for place in range(start, end):
+            effect = _effect(steps[place])
+            known = known and effect is not None
+            depth += effect[1] - effect[0] if effect is not None else 0
+            value_end = place + 1 if depth == 1 else value_end
+        value = steps[start:value_end if known else end]
+        found |= {name for _, _, name in _loads(value)}
+        if any(step.opname.startswith("LOAD_FAST") for step in value) and not (known and any(step.opname in _MAKING for step in value)):
+            found.add(EVERYTHING)
+    return frozenset(found).union(*(stored_by(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
 
 
 def _computes_names(code: CodeType) -> bool:
@@ -82,6 +148,7 @@ def reads_of(code: CodeType) -> Reads:
         item = user is not None and (user.opname == "CONTAINS_OP" if above == 0 else above == 1 and _is_subscript(user))
         kind = ("attribute" if is_attribute else "variable" if step.opname in _VARIABLES else "local") + (" item" if item else "")
         found[kind, name] += not (filled or item_changed or changed)
+        found[FILLS, name] += filled or item_changed
     for place, step in enumerate(steps):
         if step.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_NAME") and place and names[place - 1] == "BINARY_OP" \
                 and steps[place - 1].argrepr.endswith("="):

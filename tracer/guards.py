@@ -30,6 +30,7 @@ class Sources:
     captured: tuple[tuple[int, Source, Content | None], ...]    # number of the captured array, a place where it is bound, and its content
     fixed: tuple[Source, ...]                                   # must stay what they were
     contents: tuple[Content, ...]                               # arrays that must keep their content
+    forms: tuple[tuple[tuple[int, ...], np.dtype], ...]         # of `arrays`, when they were captured
 
     def current(self) -> tuple[np.ndarray, ...] | None:
         """The arrays to pass for the captured parameters now; None where the trace no longer holds."""
@@ -44,12 +45,12 @@ class Sources:
             bound = source.read()
             if bound is not arrays[index]:
                 old = self.arrays[index]
-                if type(bound) is not type(old) or bound.dtype != old.dtype or bound.shape != old.shape:
+                if type(bound) is not type(old):
                     return None
                 if arrays[index] is not old:        # two places that held one array now hold two
                     return None
                 arrays = (*arrays[:index], bound, *arrays[index + 1:])
-            if content is not None and not content.holds(bound):
+            if (bound.shape, bound.dtype) != self.forms[index] or (content is not None and not content.holds(bound)):
                 return None
         if len(self.captured) > 1 and arrays is not self.arrays and not self._consistent(arrays):
             return None
@@ -79,13 +80,15 @@ class Sources:
                 return f"the content of {content.path} changed"
         if self.current() is None:
             names = ", ".join(dict.fromkeys(source.path for index, source, _ in self.captured if source.read() is not self.arrays[index]))
-            return f"{names} was bound to an array of another shape or dtype"
+            return f"{names} was bound to an array of another shape or dtype" if names else "an array has another shape or dtype"
         return ""
 
 
 def _difference(source: Source, now: Any) -> str:
     if source.path.startswith(("the code of", "the position of", "the content of")):
         return f"{source.path} changed"
+    if source.path.startswith("keys("):
+        return f"the keys of {source.path[len('keys('):-1]} changed"
     if now is MISSING:
         return f"{source.path} is gone"
     if source.value is MISSING or (is_scalar(now) and is_scalar(source.value)):
@@ -115,7 +118,8 @@ def make_sources(before: Mapping[Any, Source], after: Reach, captures: Sequence[
             fixed.append(source)
         else:
             captured.append((index, source, read.pop(id(found.value), None)))
-    return Sources(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(read.values()))
+    return Sources(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(read.values()),
+                   tuple((capture.value.type.shape, capture.array.dtype) for capture in captures))
 
 
 def same(now: Any, then: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import os
 import sys
 import types
 from enum import Enum
@@ -32,15 +34,16 @@ def home_of(module: str) -> Home:
     top = module.partition(".")[0]
     if top == "adjit":
         return Home.OURS
-    if top in _KNOWN:
-        return Home.KNOWN
     found = sys.modules.get(top)
+    if top in _KNOWN and not (found is not None and top in sys.stdlib_module_names and _is_elsewhere(found)):
+        return Home.KNOWN
     return Home.LIBRARY if top != "__main__" and found is not None and _is_installed(found) else Home.USER
 
 
 def home_of_class(kind: type) -> Home:
     """The home of a class; of one that the standard library made for the user, the user's."""
-    made = kind.__module__ == "types" and vars(types).get(kind.__name__) is not kind
+    maker = {"types": types, "builtins": builtins}.get(kind.__module__)
+    made = maker is not None and vars(maker).get(kind.__name__) is not kind and bool(kind.__flags__ & _OF_PYTHON)
     return Home.USER if made else home_of(kind.__module__)
 
 
@@ -50,4 +53,12 @@ def _is_installed(module: ModuleType) -> bool:
     return any(not _FOLDERS.isdisjoint(PurePath(place).parts) for place in places)
 
 
+def _is_elsewhere(module: ModuleType) -> bool:
+    """Whether a module with a name of the standard library is not that one: `test.py`, `profile.py` beside the user's program."""
+    file = vars(module).get("__file__")
+    return isinstance(file, str) and not os.path.realpath(file).startswith(_STANDARD)
+
+
+_OF_PYTHON = 1 << 9      # of a type: made by a `class` statement or the like
+_STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")
 _FOLDERS = frozenset({"site-packages", "dist-packages"})

@@ -31,7 +31,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _VIEWING = _words("""
-    T mT reshape ravel transpose swapaxes squeeze diagonal view real shape ndim size dtype strides nbytes itemsize flags base
+    T mT reshape ravel transpose swapaxes squeeze diagonal real shape ndim size dtype strides nbytes itemsize flags base
     expand_dims moveaxis rollaxis atleast_1d atleast_2d atleast_3d flip flipud fliplr rot90 split array_split hsplit vsplit dsplit
     zeros_like ones_like empty_like full_like may_share_memory shares_memory result_type can_cast min_scalar_type broadcast_shapes
     iscomplexobj isrealobj matrix_transpose permute_dims unstack""")
@@ -39,7 +39,7 @@ _VIEWING = _words("""
 
 _KEPT = _words("""
     __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__ __hash__
-    __init__ __init_subclass__ __len__ __new__ __setattr__ __sizeof__ __str__ __repr__ __subclasshook__ __array_namespace__ __setstate__
+    __init__ __init_subclass__ __len__ __new__ __setattr__ __sizeof__ __subclasshook__ __array_namespace__ __setstate__
     __dlpack_device__ setflags __module__""")
 _OPERATORS = {f"__{prefix}{name}__" for prefix in ("", "r", "i") for name in _words(
     "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod eq ne lt le gt ge neg pos abs invert")}

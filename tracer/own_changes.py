@@ -11,14 +11,14 @@ from typing import Any
 from adjit.ir.errors import TraceError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox
-from adjit.tracer.bytecode import Reads, reads_of
+from adjit.tracer.bytecode import FILLS, Reads, reads_of
 from adjit.tracer.guards import NUMBERS, same
 from adjit.tracer.places import MISSING, Source
 from adjit.tracer.reach import Reach
 from adjit.tracer.source import find_user_location
 
 Key = tuple[str, int]
-_COUNT = re.compile(r"(len|set)\((.*)\)")
+_COUNT = re.compile(r"(len|set|keys)\((.*)\)")
 
 
 def own_changes(before: Mapping[Key, Source], after: Reach) -> set[Key]:
@@ -33,9 +33,9 @@ def own_changes(before: Mapping[Key, Source], after: Reach) -> set[Key]:
     for key, source in after.by_key().items():
         then = before[key].value if key in before else MISSING
         if same(source.value, then):
-            if _COUNT.fullmatch(source.path) and not reads.of(source.path, whole=True):
+            if _COUNT.fullmatch(source.path) and reads.fills(source.path) and not reads.of(source.path, whole=True):
                 own.add(key)        # a memo, which may get more entries, or what is only filled
-        elif _is_traced(source.holder if source.path.startswith("len(") else source.value) or not reads.of(source.path):
+        elif _is_traced(_added(source, then)) or not reads.of(source.path):
             own.add(key)
         elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
@@ -67,13 +67,30 @@ class _Reads:
         default = re.fullmatch(r"\w+\((\w+)=\)", base)
         kind = "local" if default else "attribute" if "." in base else "variable"
         base = default[1] if default else base.rpartition(".")[2].removesuffix("()")
+        counts = self._counted()
+        found = [counts.get((kind, base)), None if whole or counted else counts.get((f"{kind} item", base))]
+        items = (f"{kind} item", base) in counts
+        return any(count is not None and count > 0 for count in found) or not (items or found[0] is not None)
+
+
+    def fills(self, path: str) -> bool:
+        """Whether the code fills the container that this is the length, or are the keys or members, of."""
+        name = re.sub(r"\W", " ", path[path.index("(") + 1:-1]).split()
+        return bool(name) and self._counted().get((FILLS, name[-1]), 0) > 0
+
+    def _counted(self) -> Reads:
         if self._counts is None:
             self._counts = Counter()
             for code in self._codes:
                 self._counts.update(reads_of(code))
-        found = [self._counts.get((kind, base)), None if whole or counted else self._counts.get((f"{kind} item", base))]
-        items = (f"{kind} item", base) in self._counts
-        return any(count is not None and count > 0 for count in found) or not (items or found[0] is not None)
+        return self._counts
+
+
+def _added(source: Source, then: Any) -> Any:
+    """What a place holds that it did not hold before: of the length of a list, the items that are there now."""
+    if source.path.startswith("len(") and isinstance(source.holder, (list, deque)):
+        return list(source.holder)[then:] if isinstance(then, int) else []
+    return source.value
 
 
 def _is_traced(value: Any) -> bool:

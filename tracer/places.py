@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 import weakref
 import zlib
 from collections import deque
@@ -26,7 +27,12 @@ def is_scalar(value: Any) -> bool:
     return issubclass(type(value), SCALARS)
 
 
-MAX_ITEMS = 1000
+def has_attributes(value: Any) -> bool:
+    """Whether it is one of a class that may have given it more: of the user's, made of `float` or `str`."""
+    return hasattr(type(value), "__dict__") and type(value).__module__ not in ("builtins", "numpy") and bool(own_attributes(value))
+
+
+MAX_ITEMS = 100_000
 """Items of a container that are followed; those of a longer one are compared, but not gone into."""
 
 FEW_ITEMS = 32
@@ -61,11 +67,10 @@ class Source(NamedTuple):
 def items_of(value: Any, path: str) -> Iterator[Source]:
     """What a container holds: how many items, and each of them; all at once where there are many that need not be followed."""
     if isinstance(value, (dict, MappingProxyType)):
-        if not isinstance(value, MappingProxyType):
-            yield Source(f"len({path})", partial(len, value), len(value), value)
         if _at_once(value.values()):
             yield Source(f"{path}[...]", partial(pairs_of, value), pairs_of(value), value, False)
             return
+        yield Source(f"keys({path})", partial(tuple, value), tuple(value), value, False)
         for key, item in list(value.items()):
             yield Source(f"{path}[{key_text(key)}]", partial(read_item, value, key), item, value)
     elif isinstance(value, (list, tuple, deque)):
@@ -85,6 +90,11 @@ def _at_once(items: Collection[Any]) -> bool:
 
 
 CONTAINERS = (dict, list, tuple, set, frozenset, deque, MappingProxyType)
+
+
+def names_in(path: str) -> set[str]:
+    """The names in a path."""
+    return set(re.findall(r"[A-Za-z_]\w*", path))
 
 
 def own_attributes(value: Any) -> Mapping[str, Any]:
@@ -141,9 +151,9 @@ def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
         return MISSING
 
 
-def elements_of(array: np.ndarray) -> tuple[Any, ...]:
-    """The objects in an array of them."""
-    return tuple(array.ravel().tolist())
+def read_element(array: np.ndarray, index: int) -> Any:
+    """An object in an array of them."""
+    return array.flat[index] if index < array.size else MISSING
 
 
 def pairs_of(table: Mapping[Any, Any]) -> tuple[Any, ...]:

@@ -6,78 +6,103 @@ nor its functions are gone into, and no code of its objects is run.
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import mmap
 import os
+import sys
 import weakref
 from array import array as MachineArray
-from collections import ChainMap, UserDict, UserList, UserString
+from collections import ChainMap, UserDict, UserList, UserString, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from io import IOBase
-from threading import local
-from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
+from operator import attrgetter, methodcaller
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox, ByReference
-from adjit.tracer.bytecode import EVERYTHING, globals_of, names_of
+from adjit.tracer.bytecode import EVERYTHING, asked_for, globals_of, imports_of, names_of, stored_by, texts_of
 from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.libraries import Home, home_of, home_of_class
 from adjit.tracer.places import (
     CONTAINERS,
+    FEW_ITEMS,
     MAX_ITEMS,
     MISSING,
     Source,
     attribute_reader,
     checksum,
-    elements_of,
     function_behind,
+    has_attributes,
     is_scalar,
     items_of,
     key_text,
     own_attributes,
     position_of,
     read_cell,
+    read_element,
     read_item,
     read_slot,
 )
 
-MAX_DEPTH = 64
+MAX_PLACES = 200_000
+"""Places that are looked at; of an object with more, it is said that it is not seen."""
+
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 _BUFFERS = (bytearray, memoryview, MachineArray, ctypes.Array, ctypes.Structure, ctypes._SimpleCData, mmap.mmap)
-_NAMESPACES = (SimpleNamespace, local)
-_DATA = (UserDict, UserList, UserString, ChainMap)      # their own code, which is not followed, reads all that they hold
-_READERS = frozenset({"memoryview", "bytes", "bytearray", "pickle", "hashlib", "struct", "zlib", "ctypes"})
+_DATA = (       # their own code, which is not followed, reads all that they hold
+    UserDict, UserList, UserString, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+_DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes", "adjit.optim.lr_scheduler"})
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_READERS = _words("""
+    memoryview bytes bytearray pickle hashlib struct zlib ctypes put place putmask copyto fill vectorize frompyfunc nditer ndenumerate
+    broadcast frombuffer asmatrix matrix bmat recarray rec ndarray fromiter full random default_rng""")
+"""Names of what reads arrays in C without a word."""
+
+_SEEING = frozenset({"__getitem__", "__setitem__"})
+_ENVIRONMENT = frozenset({"environ", "getenv"})
 _IMMUTABLE_LIBRARIES = frozenset({"jax", "jaxlib"})
-_NOT_CALLED = frozenset({       # by operators and built-in functions that matter to a trace
-    "__init__", "__new__", "__post_init__", "__del__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__getstate__",
-    "__setstate__", "__init_subclass__", "__class_getitem__", "__set_name__", "__dir__", "__sizeof__", "__annotate__", "__annotate_func__"})
+_MAKING = frozenset({"__init__", "__new__", "__post_init__", "__class_getitem__", "__init_subclass__"})     # where the class is named
+_NOT_CALLED = _MAKING | {       # by operators and built-in functions that matter to a trace
+    "__del__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__set_name__",
+    "__dir__", "__sizeof__", "__annotate__", "__annotate_func__"}
 
 
 class Reach:
     """What is reached from some functions and objects.
 
     `found` are the places, `codes` the code of the user's functions. `unseen` are objects, with their paths, that may change without that
-    anybody could tell but their library's code. `calls_libraries`: functions of other libraries are named, which may read any array.
+    anybody could tell but their library's code. `calls_libraries`: functions are named that nobody follows, which may read any array.
+    `stored`: names of what is stored into items, see `stored_by`.
     """
 
     def __init__(self, roots: Sequence[Any], known: Reach | None = None):
         """`known`: what was reached from them before, whose names are looked for from the beginning."""
         names: frozenset[str] = frozenset() if known is None else known.names
+        asked: frozenset[str] = frozenset() if known is None else known.asked
         while True:
-            walk = _Walk(names)
-            for root in roots:
-                walk.value(root, "", 0)
-            if walk.names == names:
+            walk = _Walk(names, asked)
+            walk.run(roots)
+            if walk.names == names and walk.asked == asked:
                 break
-            names = frozenset(walk.names)
+            names, asked = frozenset(walk.names), frozenset(walk.asked)
         self.names: frozenset[str] = names
+        self.asked: frozenset[str] = asked
         self.found = walk.found
         self.codes = walk.codes
         self.unseen = walk.unseen
         self.calls_libraries = walk.calls_libraries or not names.isdisjoint(_READERS)
+        self.stored = frozenset[str]().union(*map(stored_by, walk.codes))
 
     def by_key(self) -> dict[tuple[str, int], Source]:
         """The places by their keys."""
@@ -85,56 +110,98 @@ class Reach:
 
 
 class _Walk:
-    """Follows values by the names that occur in code."""
+    """Follows values by the names that occur in code, those that are near first."""
 
-    def __init__(self, names: Iterable[str]):
+    def __init__(self, names: Iterable[str], asked: Iterable[str]):
         self.names = set(names)
+        self.asked = set(asked)
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
         self.unseen: dict[str, Any] = {}
         self.calls_libraries = False
         self._seen: dict[int, Any] = {}
+        self._waiting: deque[tuple[Any, str]] = deque()
 
-    def value(self, value: Any, path: str, depth: int) -> None:
-        """Follow a value; what it holds is noted."""
-        if is_scalar(value) or isinstance(value, (ArrayBox, TracedArray)) or id(value) in self._seen or depth > MAX_DEPTH:
+    def run(self, roots: Iterable[Any]) -> None:
+        for root in roots:
+            self.follow(root, "")
+        while self._waiting:
+            value, path = self._waiting.popleft()
+            if len(self.found) > MAX_PLACES:
+                self.unseen.setdefault(path, value)
+                return
+            for source in self.places(value, path):
+                self.found.append(source)
+                if source.followed:
+                    self.follow(source.value, source.path)
+
+    def follow(self, value: Any, path: str) -> None:
+        """Note a value whose places are to be looked at."""
+        if isinstance(value, ArrayBox):
+            if id(value) not in self._seen:
+                self._seen[id(value)] = value
+                self.tensor(value, path)
             return
-        if is_ndarray(value) and not value.dtype.hasobject:
+        if isinstance(value, TracedArray) or id(value) in self._seen or (is_scalar(value) and not has_attributes(value)):
+            return
+        if type(value) is np.ndarray and not value.dtype.hasobject:
             return
         self._seen[id(value)] = value
-        for source in self.places(value, path):
-            self.found.append(source)
-            if source.followed:
-                self.value(source.value, source.path, depth + 1)
+        self._waiting.append((value, path))
+
+    def tensor(self, value: Any, path: str) -> None:
+        """What of a tensor is not looked after elsewhere: the code of its hooks, and whether it requires grad, where code asks for that."""
+        for hook in getattr(value, "_hooks", None) or ():
+            self.follow(hook, path)
+        if "requires_grad" in self.names:
+            reference = weakref.ref(value)
+            read = partial(_requires_grad, reference)
+            self.found.append(Source(f"{path}.requires_grad", read, read(), reference, False))
 
     def places(self, value: Any, path: str) -> Iterator[Source]:
         """The places that a value has, or leads to in one step."""
         if isinstance(value, FunctionType):
             yield from self.function(value)
         elif isinstance(value, MethodType):
-            self.value(value.__self__, path or "self", 0)
-            self.value(value.__func__, path, 0)
+            self.follow(value.__self__, path or "self")
+            self.follow(value.__func__, path)
         elif isinstance(value, partial):
-            self.value(value.func, path, 0)
+            self.follow(value.func, path)
             for holder in (value.args, value.keywords):
                 yield from items_of(holder, path)
         elif isinstance(value, BuiltinFunctionType):
-            if not isinstance(value.__self__, (ModuleType, type)):
-                self.value(value.__self__, path, 0)
+            if value in (getattr, vars, eval, exec):
+                self.names.add(EVERYTHING)
+            elif is_ndarray(value.__self__):        # bound: it does not ask what is observed
+                self.calls_libraries = True
+                yield Source(f"{path}.__self__", partial(getattr, value, "__self__"), value.__self__, value)
+            elif not isinstance(value.__self__, (ModuleType, type)):
+                self.follow(value.__self__, path)
+        elif isinstance(value, (attrgetter, methodcaller)):
+            self.names |= {name for text in value.__reduce__()[1] if isinstance(text, str) for name in text.split(".")}
         elif isinstance(value, ModuleType):
             yield from self.module(value, path)
         elif is_ndarray(value):
-            yield Source(f"{path}[...]", partial(elements_of, value), elements_of(value), value)
+            for index, item in enumerate(value.flat if value.dtype.hasobject else ()):
+                yield Source(f"{path}.flat[{index}]", partial(read_element, value, index), item, value)
+            if value.__class__ not in (np.ndarray, np.memmap):      # a mask, say
+                yield from self.attributes(value, own_attributes(value), path, all_names=True)
         elif isinstance(value, weakref.ReferenceType):
             yield Source(f"{path}()", value, value(), value)
         elif isinstance(value, ContextVar):
             yield Source(f"{path}.get()", partial(value.get, MISSING), value.get(MISSING), value)
         elif isinstance(value, _BUFFERS):
             yield Source(f"the content of {path}", partial(checksum, value), checksum(value), value)
+        elif isinstance(value, _VIEWS):
+            self.follow(getattr(value, "mapping"), path)  # noqa: B009
         elif isinstance(value, Iterator) and home_of_class(type(value)) is Home.KNOWN and not isinstance(value, IOBase):
             yield Source(f"the position of {path}", partial(position_of, value), position_of(value), value)
         else:
             yield from items_of(value, path)
+            if isinstance(value, (dict, set, frozenset)):
+                for item in list(value):
+                    self.follow(item, f"{path}{{...}}")
+            self.follow(getattr(value, "default_factory", None) if isinstance(value, defaultdict) else None, path)
             if type(value) not in CONTAINERS:
                 yield from self.object(value, path)
 
@@ -142,7 +209,10 @@ class _Walk:
         home = home_of(function.__module__ or "")
         wrapped = vars(function).get("__wrapped__")
         if wrapped is not None:
-            self.value(wrapped, "", 0)
+            self.follow(wrapped, "")
+        registry = vars(function).get("registry")       # of functools.singledispatch
+        if isinstance(registry, MappingProxyType):
+            yield from items_of(registry, f"{function.__name__}.registry")
         self.calls_libraries = self.calls_libraries or home is Home.LIBRARY
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             content = read_cell(cell)
@@ -150,12 +220,18 @@ class _Walk:
                 if content is not MISSING:
                     yield Source(name, partial(read_cell, cell), content, cell)
             elif isinstance(content, (FunctionType, MethodType, partial)):     # of a library's decorator: what it decorates
-                self.value(content, name, 0)
+                self.follow(content, name)
         if home is not Home.USER:
             return
         code = function.__code__
         self.names |= names_of(code)
+        self.asked |= asked_for(code)
         self.codes.append(code)
+        for imported in imports_of(code):
+            self.follow(sys.modules.get(imported), imported)
+        if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
+            for text in texts_of(code):
+                yield Source(f"os.environ[{text!r}]", partial(os.environ.get, text, MISSING), os.environ.get(text, MISSING), os)
         name = function.__name__
         yield Source(f"the code of {name}", partial(getattr, function, "__code__"), code, function, False)
         if function.__defaults__:
@@ -168,8 +244,8 @@ class _Walk:
             keywords = function.__kwdefaults__
             yield Source(f"the keyword defaults of {name}", partial(getattr, function, "__kwdefaults__"), keywords, function)
         scope = function.__globals__
-        for variable in sorted(globals_of(code) & scope.keys()):
-            yield Source(variable, partial(read_item, scope, variable), scope[variable], scope)
+        for variable in sorted(globals_of(code) - vars(builtins).keys() | (globals_of(code) & scope.keys())):
+            yield Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
         yield from self.attributes(function, vars(function), name)
 
     def module(self, module: ModuleType, path: str) -> Iterator[Source]:
@@ -184,35 +260,37 @@ class _Walk:
                 elif isinstance(item, (FunctionType, BuiltinFunctionType, type)):
                     self.calls_libraries = True
                 elif isinstance(item, ModuleType):
-                    self.value(item, f"{path}.{name}", 0)
-        elif module is os and not self.names.isdisjoint(("environ", "getenv")):
-            for name in sorted(self.names & os.environ.keys()):
-                yield Source(f"os.environ[{name!r}]", partial(os.environ.get, name, MISSING), os.environ[name], module)
+                    self.follow(item, f"{path}.{name}")
+                elif type(item) in (dict, list) and len(item) <= FEW_ITEMS:
+                    yield from items_of(item, f"{path}.{name}")
 
     def object(self, value: Any, path: str) -> Iterator[Source]:
         """The attributes whose names occur in code: those of an object and of its class, methods included."""
         own = own_attributes(value)
-        self.value(own.get("__wrapped__"), path, 0)
+        self.follow(own.get("__wrapped__"), path)
         besides: Any = own.get("__adjit_functions__", ())     # what an object of ours calls
         for function in besides:
-            self.value(function, path, 0)
+            self.follow(function, path)
         if isinstance(value, ByReference):
             yield from self.by_reference(value, path)
         kind = value if isinstance(value, type) else type(value)
         home = home_of_class(kind)
         if home is Home.USER:
             yield from self.instance(value, kind, own, path)
-        elif isinstance(value, _NAMESPACES) or kind.__module__ == "argparse":
-            yield from self.attributes(value, own, path)
-        elif isinstance(value, _DATA) or kind.__module__ == "configparser":
+        elif isinstance(value, _DATA) or kind.__module__ in _DATA_MODULES or kind.__module__.startswith("adjit.optim.lr_scheduler"):
             yield from self.attributes(value, own, path, all_names=True)
+        elif home is Home.KNOWN and not isinstance(value, type):
+            yield from self.attributes(value, own, path)
+            yield from self.absent(value, kind.__mro__, own, path)
         elif home is Home.LIBRARY and not isinstance(value, type):
             self.calls_libraries = True
             for name, item in list(own.items())[:MAX_ITEMS]:
                 yield Source(f"{path}.{name}", partial(read_item, own, name), item, own, False)
                 if is_ndarray(item) or home_of_class(type(item)) is Home.USER:
-                    self.value(item, f"{path}.{name}", 0)
-            if "__setitem__" in dir(kind) and kind.__module__.partition(".")[0] not in _IMMUTABLE_LIBRARIES:
+                    self.follow(item, f"{path}.{name}")
+            deep = any(not (is_scalar(item) or is_ndarray(item) or callable(item)) for item in own.values())
+            deep = deep or not _SEEING.isdisjoint(dir(kind)) or (not own and "__call__" in dir(kind))
+            if deep and kind.__module__.partition(".")[0] not in _IMMUTABLE_LIBRARIES:
                 self.unseen.setdefault(path, value)
 
     def instance(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:
@@ -222,7 +300,16 @@ class _Walk:
             kinds += type.mro(type(kind))
         users = [base for base in kinds if home_of_class(base) is Home.USER]
         inherits = any(home_of_class(base) is Home.LIBRARY or base in _DATA for base in kinds)
-        if not isinstance(value, (type, ByReference)):
+        if any(home_of_class(base) is Home.OURS for base in kinds):
+            self.names |= {"forward", "backward", "setup_context"}      # which ours call
+        yield from self.absent(value, kinds, own, path)
+        if isinstance(value, type):
+            for field in getattr(value, "__dataclass_fields__", {}).values():
+                self.follow(field.default_factory, path)
+        elif not isinstance(value, ByReference):
+            yield Source(f"type({path})", partial(type, value), type(value), value, False)
+            if EVERYTHING in self.names and own:
+                yield Source(f"keys({path}.__dict__)", partial(tuple, own), tuple(own), own, False)
             yield from self.attributes(value, own, path, all_names=inherits)
             for base in users:
                 for name in sorted(self._named(vars(base))):
@@ -230,23 +317,37 @@ class _Walk:
                     if isinstance(slot, MemberDescriptorType) and (found := read_slot(slot, value)) is not MISSING:
                         yield Source(f"{path}.{name}", partial(read_slot, slot, value), found, value)
         hidden = () if isinstance(value, type) else own.keys()
+        before: list[Any] = [] if isinstance(value, (type, ByReference)) else [own]     # where another one would be found first
         for base in users:
             table = vars(base)
             for name in sorted(table.keys() - hidden):
                 item = table[name]
                 special = name.startswith("__") and name.endswith("__")
-                if special and isinstance(item, FunctionType):
-                    if name not in _NOT_CALLED and not item.__code__.co_filename.startswith("<"):       # none that a decorator wrote
-                        self.value(item, f"{path}.{name}", 0)
+                if special and isinstance(function_behind(item), FunctionType):
+                    item = function_behind(item)
+                    making = isinstance(value, type) and name in _MAKING
+                    written = not item.__code__.co_filename.startswith("<")     # and not made by a decorator
+                    if written and (making or name not in _NOT_CALLED):
+                        yield Source(f"{path}.{name}", partial(read_item, table, name), table[name], base, False)
+                        self.follow(item, f"{path}.{name}")
                 elif name not in self.names or special:
                     continue
-                elif isinstance(item, FunctionType):
-                    yield Source(f"{path}.{name}", partial(read_item, table, name), item, base)
-                elif hasattr(type(item), "__get__"):        # what is behind properties, class methods and compiled methods
-                    self.value(function_behind(item), f"{path}.{name}", 0)
+                elif hasattr(type(item), "__get__"):        # a function, or what is behind properties, class methods and compiled methods
+                    yield Source(f"{path}.{name}", partial(read_item, table, name), item, base, False)
+                    for nearer in before:
+                        yield Source(f"{path}.{name}", partial(read_item, nearer, name), MISSING, nearer)
+                    self.follow(function_behind(item), f"{path}.{name}")
                 else:
                     found = getattr(value, name)            # of the instance: an attribute of its own may hide it later
                     yield Source(f"{path}.{name}", attribute_reader(value, name), found, base)
+            before.append(table)
+
+    def absent(self, value: Any, kinds: Iterable[type], own: Mapping[str, Any], path: str) -> Iterator[Source]:
+        """The attributes that code asks for, and that are not there."""
+        there = own.keys() | {name for base in kinds for name in vars(base)}
+        if "__getattr__" not in there and "__getattribute__" not in there - vars(object).keys() and not isinstance(value, ByReference):
+            for name in sorted(self.asked - there):
+                yield Source(f"{path}.{name}", attribute_reader(value, name), MISSING, own or value)
 
     def by_reference(self, value: Any, path: str) -> Iterator[Source]:
         """What modules and optimisers hold is compared elsewhere; but not what lies within other objects that they hold, nor the content
@@ -263,9 +364,9 @@ class _Walk:
             elif is_ndarray(item):
                 read = attribute_reader(holder, name) if holder is value else partial(read_item, holder, name)
                 yield Source(place, read, item, item)
-                self.value(item, place, 0)
+                self.follow(item, place)
             elif not isinstance(item, (set, frozenset)):
-                self.value(item, place, 0)
+                self.follow(item, place)
 
     def attributes(self, owner: Any, table: Mapping[str, Any], path: str, all_names: bool = False) -> Iterator[Source]:
         in_table = isinstance(owner, (ModuleType, FunctionType))
@@ -277,3 +378,7 @@ class _Walk:
         if EVERYTHING in self.names and len(table) <= MAX_ITEMS:
             return [name for name in table if not name.startswith("__")]
         return self.names & table.keys()
+
+
+def _requires_grad(reference: weakref.ref[Any]) -> Any:
+    return getattr(reference(), "requires_grad", MISSING)

@@ -15,12 +15,14 @@ from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.box import ArrayBox
+from adjit.tracer.bytecode import EVERYTHING
 from adjit.tracer.content import Content, fingerprint
 from adjit.tracer.guards import Sources, make_sources
 from adjit.tracer.guests import apart_from_handlers
 from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.observed import Observation, observing
 from adjit.tracer.own_changes import own_changes
+from adjit.tracer.places import names_in
 from adjit.tracer.random_and_clock import random_and_clock_watched
 from adjit.tracer.reach import Reach
 from adjit.tracer.scope import Scope, active_scope, entered, is_tracing
@@ -145,11 +147,17 @@ def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
 
 
 def _warn_of_unseen(reach: Reach, fun: Callable[..., Any]) -> None:
-    """Say, once for each line, what changes would not be noticed of."""
+    """Say, once for each function, what changes would not be noticed of."""
     for path, value in reach.unseen.items():
+        if (function_name(fun), path) in _said:
+            continue
+        _said.add((function_name(fun), path))
         kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"
         warn_user(f"{function_name(fun)} names {path or 'an object'} ({kind}), and adjit cannot see when what it holds changes: compiled "
                   "calls go on with what Python read of it in the first one. Pass what changes as an argument, as an array")
+
+
+_said: set[tuple[str, str]] = set()
 
 
 def _has_numbers(value: Any) -> bool:
@@ -159,9 +167,12 @@ def _has_numbers(value: Any) -> bool:
 def _contents(reach: Reach, observation: Observation, scope: Scope) -> dict[int, Content]:
     """What arrays held that Python read during the trace, by their identity: all of them where code reads that nobody follows."""
     contents: dict[int, Content] = {}
+    everything = reach.calls_libraries or EVERYTHING in reach.stored
+    written = observation.checksums.keys() & scope.captures.keys()
     for source in reach.found:
         array = source.value
-        if _has_numbers(array) and (reach.calls_libraries or id(array) in observation.read):
+        if _has_numbers(array) and (everything or id(array) in observation.read or id(array) in written
+                                    or not names_in(source.path).isdisjoint(reach.stored)):
             path = f"{source.path}, which Python reads while the function is traced,"
             contents.setdefault(id(array), Content(path, array, observation.checksums.get(id(array))))
     for place, (array, checksum) in scope.frozen.items():
@@ -227,7 +238,7 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> No
     known = {*map(id, leaves), *map(id, flatten(result)[0])}
     now, tree = flatten(arguments)
     for leaf, path in zip(now, paths(tree), strict=True):
-        if isinstance(leaf, TracedArray) and id(leaf) not in known:
+        if isinstance(leaf, (TracedArray, ArrayBox)) and id(leaf) not in known:
             raise TraceError(f"the function puts a new array into a container that was passed to it (at {path} of its arguments)",
                              find_user_location(), hint="return the new container: a compiled function does not change its arguments")
 

@@ -52,6 +52,8 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
         elif id(current) in capture.shared and id(current) not in capture.entries:
             _, source, again = capture.shared[id(current)]
             if current._node is not None:
+                if not _is_elsewhere(source, capture, returned):
+                    return None
                 raise UnsupportedError(
                     f"a tensor of shape {tensor.shape} is returned that lies on the memory of another one, and was written to with a "
                     "gradient of its own", find_user_location(), hint="return a copy, x.clone(), or write to one")
@@ -59,6 +61,18 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
             current = source
         else:
             return None
+
+
+def _is_elsewhere(tensor: Tensor, capture: Capture, returned: Container[int]) -> bool:
+    """Whether a tensor, or one on whose memory it lies, is from outside of the function, or is returned."""
+    while id(tensor) not in capture.entries and id(tensor) not in returned:
+        if tensor._view is not None:
+            tensor = tensor._view.parent
+        elif id(tensor) in capture.shared:
+            tensor = capture.shared[id(tensor)][1]
+        else:
+            return False
+    return True
 
 
 def in_order(aliases: Iterable[Alias]) -> tuple[Alias, ...]:

@@ -183,3 +183,19 @@ def filled_later(roots: Iterable[Any]) -> set[int]:
             found.add(id(container))
             stack += container.values()
     return found
+
+
+def numbers_filled_in(roots: Iterable[Any]) -> dict[tuple[int, Any], tuple[str, Any]]:
+    """The numbers of Python in the containers that an optimiser fills: by container and key, how to write them, and what they are."""
+    found: dict[tuple[int, Any], tuple[str, Any]] = {}
+    stack = [(vars(root)[name], f"{type(root).__name__}.{name}") for root in stateful_in(roots) for name in type(root)._filled_later]
+    while stack:
+        container, path = stack.pop()
+        if isinstance(container, dict):
+            for key, value in container.items():
+                place = f"{path}[{key!r}]" if isinstance(key, (str, int)) else f"{path}[...]"
+                if issubclass(type(value), (int, float)):
+                    found[id(container), key if isinstance(key, (str, int)) else id(key)] = place, value
+                else:
+                    stack.append((value, place))
+    return found

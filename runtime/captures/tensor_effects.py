@@ -368,9 +368,10 @@ def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
 
 
 def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], reached: Container[int],
-                 out_leaves: Sequence[OutLeaf]) -> Effects:
-    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results.
+                 out_leaves: Sequence[OutLeaf], free: bool = True) -> Effects:
+    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results. The
+    numbers of optimisers may be any from call to call if they are `free`.
 
     `reached` has the identities of what the function reaches by itself. A tensor that is an argument as well has to stay that argument.
     """
-    return Effects(function, params, Snapshot(roots, function.capture.numbers), reached, out_leaves)
+    return Effects(function, params, Snapshot(roots, function.capture.numbers if free else ()), reached, out_leaves)

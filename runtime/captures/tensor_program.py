@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from adjit.ir.verifier import Stage
 from adjit.passes.derivatives.split_joint import Saved
 from adjit.passes.pipeline import HALF, PipelineResult
 from adjit.runtime.captures.compiled_operation import CompiledOperation
-from adjit.runtime.captures.snapshot import Snapshot, filled_later, stateful_in
+from adjit.runtime.captures.snapshot import Snapshot, filled_later, numbers_filled_in, stateful_in
 from adjit.runtime.captures.tensor_effects import CapturedFunction, Effects, Place, make_effects, tensor_positions
 from adjit.runtime.captures.tensor_names import name_tensors
 from adjit.runtime.choices import Choices
@@ -93,8 +93,9 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         reachable = [source.value for source in sources]
         # what compiled modules hold is held by what they compile
         watched = [getattr(value, "__wrapped__", value) for value in (*roots, *stateful_in([*held_by(fun), *reachable]))]
-        outside = [(container, copy(container)) for container in reachable if isinstance(container, (list, dict))]
-        before = Snapshot(watched)
+        outside = [(container, list(container) if isinstance(container, list) else dict(container)) for container in reachable
+                   if isinstance(container, (list, dict))]
+        before, counts = Snapshot(watched), numbers_filled_in(watched)
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reached=reach)
@@ -113,6 +114,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
                              written or find_user_location(),
                              hint="call train() or eval() before the compiled function, not in it" if changed.endswith(".training") else
                              "keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
+        _check_counts(counts, numbers_filled_in(watched), partial(before.restore, filled_later(watched)))
     assert function.tree is not None
     trace = replace(trace, signature=signature)
     if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors:
@@ -121,7 +123,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     arguments = zip(signature.leaf_paths(), signature.all_leaves, strict=True)
     name_tensors(capture, [*arguments, *(("self", value) for value in held_by(fun)), *((item.path, item.value) for item in sources)])
     reached = {id(source.value) for source in trace.sources.fixed}
-    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves)
+    free = reach.names.isdisjoint(_READING_NUMBERS)
+    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves, free)
     try:
         _check_escaped(function, before)
     except TraceError:
@@ -129,6 +132,20 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         before.restore()
         raise
     return trace, Captured(effects, capture.undo)
+
+
+_READING_NUMBERS = frozenset({"param_groups", "get_last_lr", "get_lr"})
+"""Names in code of the user's that reads numbers of optimisers itself: then they are part of the program, and not read at every call."""
+
+
+def _check_counts(then: Mapping[Any, Any], now: Mapping[Any, Any], restore: Callable[[], None]) -> None:
+    """Refuse a function that counts in the state of an optimiser."""
+    for place, (text, number) in now.items():
+        if place not in then or then[place][1] != number:
+            restore()
+            raise TraceError(f"the compiled function changes {text} to {number!r}, a number of Python, which the compiled program would "
+                             "not do again", find_user_location(),
+                             hint="count in a tensor: state[\"step\"] = aj.zeros(()), and += 1")
 
 
 def _check_escaped(function: CapturedFunction, before: Snapshot) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from threading import local
 from types import FunctionType, MappingProxyType, NoneType
@@ -146,11 +146,15 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         return record_words(GUARD, {"kind": Guard.SIZE, "place": memory.identity(read.args[0]), "value": source.value})
     if read.func is tuple and type(read.args[0]) is list:
         return _table_guard(memory, read.args[0], None, source.value)
-    if read.func is pairs_of and type(read.args[0]) in _DICTS:
+    if read.func is tuple and type(read.args[0]) in (dict, defaultdict, Counter):        # an OrderedDict has an order of its own
+        return _table_guard(memory, read.args[0], source.value, source.value, range(len(source.value)))
+    if read.func is pairs_of and type(read.args[0]) in (dict, defaultdict, Counter):
         return _table_guard(memory, read.args[0], source.value[::2], source.value[1::2])
     kind, place, key = Guard.DICT, None, 0
     if read.func is read_cell:
         kind, place = Guard.CELL, read.args[0]
+    elif read.func is type:
+        kind, place, key = Guard.WORD, read.args[0], layout.TYPE
     elif read.func is read_slot:
         kind, place, key = Guard.WORD, read.args[1], layout.slot_offset(read.args[0])
     elif read.func is read_item:
@@ -181,9 +185,9 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         "key": key if kind in (Guard.WORD, Guard.LIST) else memory.identity(key)})
 
 
-def _table_guard(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any]) -> list[int]:
+def _table_guard(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any], free: Container[int] = ()) -> list[int]:
     return record_words(GUARD, {
-        "kind": Guard.TABLE, "place": memory.identity(container), "key": memory.words(table_words(memory, container, keys, values))})
+        "kind": Guard.TABLE, "place": memory.identity(container), "key": memory.words(table_words(memory, container, keys, values, free))})
 
 
 _DICTS = (dict, defaultdict, OrderedDict, Counter)
