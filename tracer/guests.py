@@ -57,7 +57,7 @@ def is_guest(*arguments: Any) -> bool:
     """Whether a call with these arguments, in the midst of a trace, comes from code that is no part of it. With traced ones it does not."""
     if _has_traced(arguments):
         return False
-    watching = [function.__code__ for function in (sys.gettrace(), sys.getprofile()) if isinstance(function, (FunctionType, MethodType))]
+    watching = [watch.__code__ for watch in (sys.gettrace(), sys.getprofile()) if isinstance(watch, (FunctionType, MethodType))]
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not _ROOT:
         code = frame.f_code
@@ -74,7 +74,10 @@ def is_from_outside(*arguments: Any) -> bool:
 
 
 def _has_traced(arguments: tuple[Any, ...]) -> bool:
-    return any(isinstance(getattr(argument, "payload", argument), TracedArray) for argument in arguments)
+    for argument in arguments:      # noqa: SIM110 - `any` takes twice as long
+        if type(argument) is TracedArray or isinstance(getattr(argument, "payload", None), TracedArray):
+            return True
+    return False
 
 
 _ROOT = apart_from_handlers(int).__code__       # type: ignore[attr-defined]
