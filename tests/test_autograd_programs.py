@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -18,7 +19,10 @@ NUMBERS = st.integers(0, 999)
 INSTRUCTIONS: st.SearchStrategy[Instruction] = st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 PROGRAMS = st.lists(INSTRUCTIONS, min_size=1, max_size=12)
 SHAPES = st.lists(st.integers(0, 9), min_size=3, max_size=3)
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+EXAMPLES = int(os.environ.get("ADJIT_RANDOM_EXAMPLES", "150" if settings.default.derandomize else "3000"))
+"""Many with `--exhaustive`, which the profile in conftest.py shows."""
+
+SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def execute(arrays: list[np.ndarray], program: list[Instruction], count: int) -> tuple[Run, Any]:
@@ -157,6 +161,25 @@ def test_writes_to_shared_memory_have_the_gradients_of_eager_ones(request: pytes
         for ours, theirs in zip(found, slopes, strict=True):
             np.testing.assert_allclose(ours, theirs, 1e-7, 1e-9, err_msg=str(seed))
     assert compared > 100
+
+
+def test_writes_to_shared_memory_are_those_of_pytorch(request: pytest.FixtureRequest) -> None:
+    """Compiled; what PyTorch refuses is not compared."""
+    torch = pytest.importorskip("torch")
+    compared = 0
+    for seed in range(10_000, 13_000 if request.config.getoption("--exhaustive") else 10_150):
+        program = random_program(np.random.default_rng(seed))
+        try:
+            wanted, slopes = gradients(torch, program, lambda array, requires_grad: torch.tensor(array, requires_grad=requires_grad))
+            found, ours = gradients(aj, program, lambda array, requires_grad: aj.tensor(array, requires_grad=requires_grad),
+                                    lambda function: aj.compile(function, backend="interpret"))
+        except (RuntimeError, aj.errors.AdjitError):
+            continue
+        compared += 1
+        np.testing.assert_allclose(found, wanted, 1e-9, 1e-12, err_msg=str(seed))
+        for mine, theirs in zip(ours, slopes, strict=True):
+            np.testing.assert_allclose(mine, theirs, 1e-7, 1e-9, err_msg=str(seed))
+    assert compared > 50
 
 
 @pytest.mark.parametrize("order", [

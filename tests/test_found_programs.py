@@ -18,7 +18,7 @@ BACKENDS = ("interpret", *["native"] * bool(host_targets()))
 def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return [np.asarray(result) for result in function(*arguments)]
-    except (AdjitError, ValueError, TypeError, IndexError) as error:
+    except (AdjitError, ValueError, TypeError) as error:
         return error
 
 
@@ -33,8 +33,8 @@ def written(array: Any) -> Any:
     (lambda x: (written(np.linalg.solve(np.eye(0), x)),), np.zeros((0, 4))),
     (lambda x: (written(np.linalg.solve(np.eye(4), x.T)),), np.zeros((0, 4))),
     (lambda x: (np.expand_dims(x, None),), np.ones(1)),
-    (lambda x: (np.copyto(x * 1, x + 1, where=np.ones((1, 1), bool) & (x > 0)),), np.ones(1)),
-    (lambda x: (np.add(x, 1, out=x * 1, where=np.ones((1, 1), bool)),), np.ones(1)),
+    (lambda x: (np.copyto(x * 1, x + 1, where=np.ones((2, 1, 1), bool) & (x > 0)),), np.ones(1)),
+    (lambda x: (np.add(x, 1, out=x * 1, where=np.ones((2, 1, 1), bool)),), np.ones(1)),
 ], ids=["bool squared", "solve of nothing", "solve for nothing", "expand_dims without axis", "copyto where", "add where"])
 def test_programs(function: Callable[..., Any], argument: Any, backend: str) -> None:
     found, wanted = outcome(aj.compile(function, backend=backend), argument), outcome(function, argument)

@@ -1,7 +1,7 @@
 """Random programs through the whole compiler: every pass keeps the meaning, every backend computes it, no pass needs more memory.
 
-Programs of ops, derivatives of functions made of ops, and Python functions. RANDOM_EXAMPLES=2000 runs that many of each, others in
-each run.
+Programs of ops, and derivatives of functions made of ops. RANDOM_EXAMPLES=2000 runs that many of each, others in each run. Programs
+as users write them are in test_random_functions.py.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from kernel_runs import as_python, run_fused
 from memory_simulation import simulate
 from pass_text import same_bits
 from random_derivatives import Function, gradient, random_function, second, tangent
-from random_functions import Source, random_source
 from random_programs import Program, random_program
 
 from adjit.codegen.native import program_code
 from adjit.codegen.target import Target, host_targets
 from adjit.ir import kernel_schedule
-from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
 from adjit.ir.layout import arena_bytes
@@ -38,7 +36,6 @@ from adjit.passes.derivatives.differentiate import differentiate
 from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
-from adjit.runtime.compiled import compile
 from adjit.runtime.native.code import obtain_program
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.portable import kernel_step
@@ -56,7 +53,6 @@ RANDOM = st.one_of(st.randoms(use_true_random=False), st.integers(0, 1 << 64).ma
 
 PROGRAMS = st.builds(random_program, RANDOM, st.integers(1, 14), st.booleans())
 FUNCTIONS = st.builds(random_function, RANDOM, st.integers(1, 10))
-SOURCES = st.builds(random_source, RANDOM, st.integers(1, 10))
 BUDGETS = st.sampled_from((None, None, 0, 0.5, 100))
 BLOCKS = st.sampled_from((kernel_schedule.ELEMENTS_PER_BLOCK, 8, 3))
 
@@ -271,42 +267,3 @@ def test_what_each_pass_does_for_the_arena() -> None:
     assert total <= left_out["choose_saved_values"]
     assert total <= left_out["schedule"]
     assert total <= 0.95 * left_out["fuse_kernels"]
-
-
-# -- Python functions
-
-
-def check_source(source: Source, backend: str) -> None:
-    """The compiled function gives what the function gives, in structure, dtypes, shapes and numbers, and leaves its arguments alone."""
-    wanted = source.function()(*source.copies())
-    arguments = source.copies()
-    try:
-        found = compile(source.function(), backend=backend)(*arguments)
-    except TraceError as error:
-        if "depends on how the elements lie in memory" not in str(error):
-            raise
-        return
-    assert len(found) == len(wanted), source.text
-    single = any(np.asarray(array).dtype == np.float32 for array in source.arguments) or "float32" in source.text
-    for array, expected in zip(found, wanted, strict=True):
-        assert isinstance(array, np.ndarray if expected.ndim else np.generic), source.text
-        assert (array.dtype, array.shape) == (expected.dtype, expected.shape), source.text
-        error = (1e-3 if single else 1e-9) * (1 + np.max(np.abs(expected), initial=0)) if array.dtype.kind == "f" else 0
-        np.testing.assert_allclose(array, expected, rtol=0, atol=error, err_msg=source.text)
-    for array, before in zip(arguments, source.arguments, strict=True):
-        np.testing.assert_array_equal(array, before, err_msg=source.text)
-
-
-@examples(500)
-@given(SOURCES)
-def test_functions_give_what_numpy_gives(source: Source) -> None:
-    with machine(8):
-        check_source(source, "interpret")
-
-
-@pytest.mark.parametrize("backend", ["numba", *["native"] * bool(host_targets())])
-@examples(40)
-@given(source=SOURCES)
-def test_compiled_functions_give_what_numpy_gives(backend: str, source: Source) -> None:
-    with machine(8):
-        check_source(source, backend)
