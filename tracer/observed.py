@@ -106,6 +106,8 @@ def _finalize(self: Any, array: Any) -> None:
     own = getattr(OWN_CLASS[type(self)], "__array_finalize__", None)
     if own is not None:
         own(self, array)
+    if isinstance(array, np.ndarray) and not np.may_share_memory(self, array):
+        _note(array)            # a reshape that had to copy
     for observation in list(_observations):
         observation.views.append(weakref.ref(self))
 
@@ -129,6 +131,7 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
         return NotImplemented
     if function.__name__ not in _VIEWING:
         _note_all((args, kwargs))
+    if function.__name__ not in _VIEWING or function.__name__.endswith("_like"):
         args, kwargs = _all_plain(args), _all_plain(kwargs)
     return function._implementation(*args, **kwargs)
 

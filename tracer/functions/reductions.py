@@ -38,8 +38,13 @@ def reduce(op: Reduce, x: TracedArray, value: Value, axis: Any, keepdims: Any, o
 
 
 def masked(x: TracedArray, where_mask: Any, neutral: Any) -> TracedArray:
-    """`x` with the elements that `where=` leaves out made neutral; broadcast to the mask where that is larger."""
-    return x if where_mask is True or not given(where_mask) else where(where_mask, x, x.dtype.type(neutral))
+    """`x` with the elements that `where=` leaves out made neutral."""
+    if where_mask is True or not given(where_mask):
+        return x
+    if broadcast_shapes("where=", x, as_traced(where_mask)) != x.shape:
+        raise ShapeError(f"where= has the shape {np.shape(where_mask)}, to which the operand, {x.shape}, is not broadcast",
+                         find_user_location())
+    return where(where_mask, x, x.dtype.type(neutral))
 
 
 def accumulation(ufunc: np.ufunc, op: Reduce, neutral: int) -> Callable[..., Any]:
