@@ -27,7 +27,8 @@ class NoisyArray(np.ndarray):
         if dtype.kind != "f":
             return array
         noise = 1 + times * SHAKES * np.finfo(dtype).eps * cls.generator.uniform(-1, 1, array.shape)
-        return np.asarray(array * noise, dtype)[()]
+        shaken = np.asarray(array * noise, dtype)
+        return shaken if isinstance(array, np.ndarray) else shaken[()]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = (), **more: Any) -> Any:
         plain = [_plain(value) for value in inputs]
@@ -52,7 +53,8 @@ class NoisyArray(np.ndarray):
             times = 1.0 if function in PRODUCTS else 10.0       # eliminations round element after element
             result = function(*_each(args, lambda array: self.shaken(array, times)), **_each(kwargs, _plain))
             return _noisy(self.shaken(result, times))
-        return super().__array_function__(function, types, args, kwargs)
+        result = super().__array_function__(function, types, args, kwargs)
+        return [_noisy(part) for part in result] if isinstance(result, list) else _noisy(result)
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
         return _noisy(self.shaken(_plain(super().astype(*args, **kwargs))))
@@ -83,7 +85,7 @@ def tolerances(run: Callable[[Callable[[np.ndarray], np.ndarray]], Sequence[Any]
     `run` gives the results where a function is applied to the arrays that the program starts with.
     """
     found: list[np.ndarray | None] = []
-    runs = [run(_noisy) for _ in range(RUNS)]
+    runs = [run(lambda array: array.view(NoisyArray) if array.ndim else NoisyArray.shaken(array)) for _ in range(RUNS)]
     if any(isinstance(results, Exception) for results in runs):
         return [None] * len(wanted)
     for index, expected in enumerate(map(np.asarray, wanted)):
