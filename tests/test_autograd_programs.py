@@ -19,7 +19,7 @@ NUMBERS = st.integers(0, 999)
 INSTRUCTIONS: st.SearchStrategy[Instruction] = st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 PROGRAMS = st.lists(INSTRUCTIONS, min_size=1, max_size=12)
 SHAPES = st.lists(st.integers(0, 9), min_size=3, max_size=3)
-EXAMPLES = int(os.environ.get("ADJIT_RANDOM_EXAMPLES", "150" if settings.default.derandomize else "3000"))
+EXAMPLES = int(os.environ.get("RANDOM_EXAMPLES", "150" if settings.default.derandomize else "3000"))
 """Many with `--exhaustive`, which the profile in conftest.py shows."""
 
 SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])

@@ -1,6 +1,6 @@
 """Random programs as users write them against NumPy: results, dtypes, errors and derivatives, on every backend, call after call.
 
-A thousand programs, the same ones in every run; `--exhaustive` runs ten thousand others, ADJIT_RANDOM_EXAMPLES=2000 that many. A program
+A thousand programs, the same ones in every run; `--exhaustive` runs ten thousand others, RANDOM_EXAMPLES=2000 that many. A program
 that fails is printed as a script.
 """
 
@@ -41,7 +41,7 @@ FLOATS = (*["float64"] * 6, "int64", "bool")
 
 
 def programs(chunk: int, exhaustive: bool, dtypes: Sequence[str] = DTYPES, one_of: int = 1) -> Iterator[Source]:
-    count = int(os.environ.get("ADJIT_RANDOM_EXAMPLES", "10000" if exhaustive else str(IN_THE_GATE)))
+    count = int(os.environ.get("RANDOM_EXAMPLES", "10000" if exhaustive else str(IN_THE_GATE)))
     first = 0 if count == IN_THE_GATE and not exhaustive else time.time_ns() // 1_000_000_000 * count
     for seed in range(first + chunk * one_of, first + count, CHUNKS * one_of):
         yield random_source(seed, 1 + seed // CHUNKS % 12, dtypes)
