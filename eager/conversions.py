@@ -13,7 +13,7 @@ import numpy as np
 from adjit.eager import functions_elementwise as elementwise
 from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
-from adjit.eager.capture import traced
+from adjit.eager.capture import current_capture, traced
 from adjit.eager.histories import unconnected
 from adjit.eager.lost_gradients import check_number
 from adjit.eager.tensor import Tensor, check_device, new_tensor, note_box, own_tensor, tensor
@@ -350,7 +350,9 @@ def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool 
 
 
 def _leaf_only(self: Tensor, what: str) -> None:
-    if self._node is not None:
+    capture = current_capture()
+    entry = None if capture is None else capture.entries.get(id(self))      # in a trace an argument is a leaf whatever it was
+    if self._node is not None or (entry is not None and entry.before.get("_node") is not None):
         raise NonDifferentiableError(f"{what} of a tensor that was computed: its graph cannot be copied", find_user_location(),
                                      hint="use x.detach() first, or x.clone(), which is connected to the graph")
 

@@ -103,7 +103,7 @@ def test_a_global_bound_anew() -> None:
     assert function.cache_info() == CacheInfo(2, 1, 1, 128)      # the same program, another array
     weights = np.full((2, 2), 4.0)
     assert function(np.ones(2)).tolist() == [[4, 4], [4, 4]]
-    assert function.cache_info() == CacheInfo(2, 2, 1, 128)
+    assert function.cache_info() == CacheInfo(2, 2, 1, 128)     # the first one is of an array that is gone
     assert reason(function) == "weights was bound to an array of another shape or dtype"
 
 

@@ -66,7 +66,8 @@ class Sources:
     def may_hold_again(self) -> bool:
         """Whether nothing but numbers and texts differs from what they were, which may change back."""
         return all(same(now := source.read(), source.value) or (is_scalar(now) and is_scalar(source.value))
-                   for source in self.fixed) and all(content.holds() for content in self.contents)
+                   for source in self.fixed) and all(content.holds() for content in self.contents) and all(
+            is_ndarray(bound := source.read()) and (bound.shape, bound.dtype) == self.forms[index] for index, source, _ in self.captured)
 
     def changed(self) -> str:
         """What was rebound, in words for `explain()`; empty where nothing was."""

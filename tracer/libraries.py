@@ -40,11 +40,17 @@ def home_of(module: str) -> Home:
     return Home.LIBRARY if top != "__main__" and found is not None and _is_installed(found) else Home.USER
 
 
+def module_of(kind: type) -> str:
+    """The module of a class; of one whose objects have modules, nothing."""
+    module = kind.__module__
+    return module if isinstance(module, str) else ""
+
+
 def home_of_class(kind: type) -> Home:
     """The home of a class; of one that the standard library made for the user, the user's."""
-    maker = {"types": types, "builtins": builtins}.get(kind.__module__)
+    maker = {"types": types, "builtins": builtins}.get(module_of(kind))
     made = maker is not None and vars(maker).get(kind.__name__) is not kind and bool(kind.__flags__ & _OF_PYTHON)
-    return Home.USER if made else home_of(kind.__module__)
+    return Home.USER if made else home_of(module_of(kind) or "builtins")
 
 
 def _is_installed(module: ModuleType) -> bool:

@@ -28,7 +28,7 @@ from adjit.tracer.array import TracedArray
 from adjit.tracer.box import ArrayBox, ByReference
 from adjit.tracer.bytecode import EVERYTHING, asked_for, globals_of, imports_of, names_of, stored_by, texts_of
 from adjit.tracer.inputs import is_ndarray
-from adjit.tracer.libraries import Home, home_of, home_of_class
+from adjit.tracer.libraries import Home, home_of, home_of_class, module_of
 from adjit.tracer.places import (
     CONTAINERS,
     FEW_ITEMS,
@@ -62,7 +62,7 @@ def _words(text: str) -> frozenset[str]:
 _BUFFERS = (bytearray, memoryview, MachineArray, ctypes.Array, ctypes.Structure, ctypes._SimpleCData, mmap.mmap)
 _DATA = (       # their own code, which is not followed, reads all that they hold
     UserDict, UserList, UserString, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-_DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes", "adjit.optim.lr_scheduler"})
+_DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes"})
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READERS = _words("""
     memoryview bytes bytearray pickle hashlib struct zlib ctypes put place putmask copyto fill vectorize frompyfunc nditer ndenumerate
@@ -277,7 +277,7 @@ class _Walk:
         home = home_of_class(kind)
         if home is Home.USER:
             yield from self.instance(value, kind, own, path)
-        elif isinstance(value, _DATA) or kind.__module__ in _DATA_MODULES or kind.__module__.startswith("adjit.optim.lr_scheduler"):
+        elif isinstance(value, _DATA) or module_of(kind) in _DATA_MODULES or module_of(kind).startswith("adjit.optim.lr_scheduler"):
             yield from self.attributes(value, own, path, all_names=True)
         elif home is Home.KNOWN and not isinstance(value, type):
             yield from self.attributes(value, own, path)
@@ -290,7 +290,7 @@ class _Walk:
                     self.follow(item, f"{path}.{name}")
             deep = any(not (is_scalar(item) or is_ndarray(item) or callable(item)) for item in own.values())
             deep = deep or not _SEEING.isdisjoint(dir(kind)) or (not own and "__call__" in dir(kind))
-            if deep and kind.__module__.partition(".")[0] not in _IMMUTABLE_LIBRARIES:
+            if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES:
                 self.unseen.setdefault(path, value)
 
     def instance(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:

@@ -20,6 +20,7 @@ from adjit.tracer.content import Content, fingerprint
 from adjit.tracer.guards import Sources, make_sources
 from adjit.tracer.guests import apart_from_handlers
 from adjit.tracer.inputs import is_ndarray
+from adjit.tracer.libraries import module_of
 from adjit.tracer.observed import Observation, observing
 from adjit.tracer.own_changes import own_changes
 from adjit.tracer.places import names_in
@@ -152,7 +153,7 @@ def _warn_of_unseen(reach: Reach, fun: Callable[..., Any]) -> None:
         if (function_name(fun), path) in _said:
             continue
         _said.add((function_name(fun), path))
-        kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"
+        kind = f"{module_of(type(value)).partition('.')[0]}.{type(value).__qualname__}"
         warn_user(f"{function_name(fun)} names {path or 'an object'} ({kind}), and adjit cannot see when what it holds changes: compiled "
                   "calls go on with what Python read of it in the first one. Pass what changes as an argument, as an array")
 
