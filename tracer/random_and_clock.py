@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from adjit.tracer.libraries import module_of
 from adjit.tracer.places import Source
 from adjit.tracer.source import is_ours
 
@@ -91,7 +92,7 @@ def _functions(values: Iterable[Any]) -> Iterator[FunctionType]:
                 value = value.__func__
             elif type(value) is partial:
                 value = value.func
-            elif is_ours(type(value).__module__) and hasattr(value, "__wrapped__"):
+            elif is_ours(module_of(type(value))) and hasattr(value, "__wrapped__"):
                 value = value.__wrapped__
             else:
                 break
