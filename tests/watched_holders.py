@@ -284,7 +284,54 @@ def _replace_content(holder: Any, value: float) -> None:
     holder[:] = [value] * len(holder)
 
 
-NAME = "rate"
+def _stored(holder: Any) -> float:
+    out = np.zeros(5)
+    out[:] = holder
+    return float(out[2])
+
+
+def _matched(holder: Any) -> float:
+    match holder:
+        case Data(rate):
+            return rate
+    return 0.0
+
+
+def _tried(holder: Any) -> float:
+    try:
+        return holder.rate
+    except AttributeError:
+        return 3.0
+
+
+def _missed(holder: Any) -> float:
+    try:
+        return holder["rate"]
+    except KeyError:
+        return 3.0
+
+
+def _makes(rate: float) -> Any:
+    source = [rate]
+
+    class Made:
+        def __init__(self) -> None:
+            self.rate = source[0]
+
+    Made.source = source       # type: ignore[attr-defined]
+    return Made
+
+
+def _turn_round(holder: Any, value: float) -> None:
+    holder["a"] = holder.pop("a")
+
+
+def _with_property(rate: float) -> Any:
+    return type("WithProperty", (OfClass,), {"rate": property(lambda self: rate), "__module__": __name__})()
+
+
+def _bare(rate: float) -> Any:
+    return Plain.__new__(Inner)
 
 HOLDERS: dict[str, Holder] = {
     "attribute": Holder(Plain, lambda h: h.rate, _set_attribute),
@@ -376,6 +423,32 @@ HOLDERS: dict[str, Holder] = {
     "bound method of a list": Holder(lambda v: types.SimpleNamespace(get=(t := [v]).__getitem__, of=t), lambda h: h.get(0),
                                      lambda h, v: _set_item(0)(h.of, v)),
     "module": Holder(_module, lambda h: h.rate, _set_attribute),
+    "key that appears": Holder(lambda v: {}, lambda h: h["rate"] if "rate" in h else 3.0, _set_item("rate")),  # noqa: SIM401
+    "key that appears, tried": Holder(lambda v: {}, _missed, _set_item("rate")),
+    "attribute that appears": Holder(_bare, lambda h: getattr(h, "rate", 3.0), _set_attribute),
+    "attribute that appears, asked for": Holder(_bare, lambda h: h.rate if hasattr(h, "rate") else 3.0, _set_attribute),
+    "attribute that appears, tried": Holder(_bare, _tried, _set_attribute),
+    "attribute that appears in a Namespace": Holder(lambda v: argparse.Namespace(), _tried, _set_attribute),
+    "member of a set": Holder(lambda v: set(), lambda h: 4.0 if "x" in h else 3.0, lambda h, v: h.add("x")),
+    "member of a list": Holder(lambda v: ["y"], lambda h: 4.0 if "x" in h else 3.0, lambda h, v: h.append("x")),
+    "last of a list": Holder(lambda v: [v], lambda h: h[-1], lambda h, v: h.append(v)),
+    "rest of a list": Holder(lambda v: [v], lambda h: sum(h[0:]), lambda h, v: h.append(v)),
+    "last of a deque": Holder(lambda v: collections.deque([v]), lambda h: h[-1], lambda h, v: h.append(v)),
+    "order of a dict": Holder(lambda v: {"a": v, "b": 1.0}, lambda h: next(iter(h.values())), _turn_round),
+    "order of an OrderedDict": Holder(lambda v: collections.OrderedDict(a=v, b=1.0), lambda h: next(iter(h.values())),
+                                      lambda h, v: h.move_to_end("a")),
+    "method hidden by an attribute": Holder(_patched, lambda h: h.rate_of(), lambda h, v: setattr(h, "rate_of", lambda: v)),
+    "property replaced": Holder(_with_property, lambda h: h.rate, lambda h, v: setattr(type(h), "rate", property(lambda self: v))),
+    "class that reads as it makes": Holder(_makes, lambda h: h().rate, lambda h, v: _set_item(0)(h.source, v)),
+    "array stored in another": Holder(lambda v: _full(5, v), _stored, _set_item(2)),
+    "array by np.vectorize": Holder(lambda v: _full(5, v), lambda h: float(np.vectorize(lambda x: 2 * x)(h)[2]), _set_item(2)),
+    "match": Holder(Data, _matched, _set_attribute),
+    "values of a dict": Holder(lambda v: types.SimpleNamespace(of=(t := {"a": v}), values=t.values()), lambda h: sum(h.values),
+                               lambda h, v: _set_item("a")(h.of, v)),
+    "attrgetter": Holder(lambda v: types.SimpleNamespace(of=Plain(v), get=operator.attrgetter("rate")), lambda h: h.get(h.of),
+                         lambda h, v: _set_attribute(h.of, v)),
+    "list of 1500 objects": Holder(lambda v: [Plain(v) for _ in range(1500)], lambda h: h[1234].rate,
+                                   lambda h, v: _set_attribute(h[1234], v)),
     "tensor": Holder(lambda v: aj.tensor([v]), lambda h: h[0], lambda h, v: h.fill_(v)),
     "number of NumPy": Holder(lambda v: types.SimpleNamespace(rate=np.float64(v)), lambda h: h.rate,
                               lambda h, v: setattr(h, "rate", np.float64(v))),
