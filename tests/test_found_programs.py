@@ -37,8 +37,9 @@ def written(array: Any) -> Any:
     (lambda x: (np.add(x, 1, out=x * 1, where=np.ones((2, 1, 1), bool)),), np.ones(1)),
     (lambda x: (np.sum(x, where=np.ones((2, 3), bool)),), np.ones(3)),
     (lambda x: (np.sum(x, 0, where=np.ones((2, 3), bool)),), np.ones((1, 3))),
+    (lambda x: np.vsplit(x, 1), np.ones(3)),
 ], ids=["bool squared", "solve of nothing", "solve for nothing", "expand_dims without axis", "copyto where", "add where", "sum where",
-        "sum where broadcast"])
+        "sum where broadcast", "vsplit of a vector"])
 def test_programs(function: Callable[..., Any], argument: Any, backend: str) -> None:
     found, wanted = outcome(aj.compile(function, backend=backend), argument), outcome(function, argument)
     assert isinstance(found, Exception) == isinstance(wanted, Exception)
@@ -56,6 +57,28 @@ def test_reshapes_of_an_outer_array_that_copy_are_not_stale(take: Callable[[Any]
     compiled = aj.compile(lambda x: (x + 1, take(outer)), backend="interpret")
     for _ in range(3):
         np.testing.assert_array_equal(compiled(1.0)[1], take(outer))
+        outer += 1
+
+
+def filled(like: Any, array: Any) -> Any:
+    like[...] = array
+    return like
+
+
+def test_what_is_made_like_an_outer_array_and_filled_with_it_is_not_stale() -> None:
+    outer = np.arange(3.0)
+    compiled = aj.compile(lambda x: x * filled(np.empty_like(outer), outer), backend="interpret")
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(2.0), 2.0 * outer)
+        outer += 1
+
+
+@pytest.mark.xfail(strict=True, reason="NumPy asks nobody where an ordinary array is filled with an observed one")
+def test_an_array_filled_with_an_outer_one_is_not_stale() -> None:
+    outer = np.arange(3.0)
+    compiled = aj.compile(lambda x: x * filled(np.zeros(3), outer), backend="interpret")
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(2.0), 2.0 * outer)
         outer += 1
 
 

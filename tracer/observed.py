@@ -131,8 +131,9 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
         return NotImplemented
     if function.__name__ not in _VIEWING:
         _note_all((args, kwargs))
-    if function.__name__ not in _VIEWING or function.__name__.endswith("_like"):
         args, kwargs = _all_plain(args), _all_plain(kwargs)
+    if function.__name__.endswith("_like"):     # nothing is read, and what is written into the new array is seen
+        return function._implementation(*_all_plain(args), **_all_plain(kwargs)).view(type(self))
     return function._implementation(*args, **kwargs)
 
 

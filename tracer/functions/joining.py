@@ -146,7 +146,11 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
 @implements(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
     """As `numpy.vsplit`."""
-    return split(ary, indices_or_sections, 0)
+    x = as_traced(ary)
+    if x.ndim < 2:
+        raise ShapeError(f"vsplit: an array of at least two dimensions is needed, got {x.shape}", find_user_location(),
+                         hint="np.split divides along the axis that there is")
+    return split(x, indices_or_sections, 0)
 
 
 @implements(np.repeat)
