@@ -82,7 +82,7 @@ def check_results(source: Source, values: Values, found: Any, wanted: Any, speci
         dtype = expected.dtype.newbyteorder("=")
         if not isinstance(array, np.ndarray if expected.ndim else np.generic) or (array.dtype, array.shape) != (dtype, expected.shape):
             raise Failed(source, f"result {index} is {type(array)} {array.dtype}{array.shape}, not {dtype}{expected.shape}")
-        if tolerance is None or (special and re.search("einsum|dot", source.text)):      # NumPy's order of products and sums is its own
+        if tolerance is None or (special and re.search("einsum|dot|copysign|signbit", source.text)):      # other sums; NaN's sign
             skipped += 1
             continue
         if "linalg" in source.text and expected.dtype.kind == "f":      # eliminations round on their own terms
