@@ -73,7 +73,6 @@ def test_what_is_made_like_an_outer_array_and_filled_with_it_is_not_stale() -> N
         outer += 1
 
 
-@pytest.mark.xfail(strict=True, reason="NumPy asks nobody where an ordinary array is filled with an observed one")
 def test_an_array_filled_with_an_outer_one_is_not_stale() -> None:
     outer = np.arange(3.0)
     compiled = aj.compile(lambda x: x * filled(np.zeros(3), outer), backend="interpret")
