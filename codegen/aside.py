@@ -4,7 +4,8 @@ all, is raised there between any two steps, those among them with which llvmlite
     @aside
     def load(compiled): ...     # takes locks of others
 
-The main thread waits, and can be interrupted at any time; what was begun is finished without it. Other threads do the work themselves.
+The main thread waits, and can be interrupted at any time; what was begun stops where it says so with `go_on`, between two passes, say, for
+who presses Ctrl-C again and again would else leave more and more behind. Other threads do the work themselves.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ T = TypeVar("T")
 NAME = "adjit compiler"
 """With which the names of all threads begin that compile."""
 
+GLANCE = 0.05
+"""Seconds after which who waits looks whether a signal came."""
+
 
 def aside(function: Callable[P, T]) -> Callable[P, T]:
     """`function`, called by another thread where the main one calls it; forks wait for its end."""
@@ -44,10 +48,14 @@ def aside(function: Callable[P, T]) -> Callable[P, T]:
                 return function(*args, **kwargs)
             task = Task(functools.partial(function, *args, **kwargs))
             try:
-                task.begin()
-            except RuntimeError:
-                task.do()
-            return task.result()        # type: ignore[no-any-return]
+                try:
+                    task.begin()
+                except RuntimeError:
+                    task.do()
+                return task.result()        # type: ignore[no-any-return]
+            except BaseException:
+                task.is_given_up = True
+                raise
 
     return call
 
@@ -95,6 +103,7 @@ class Task:
         self._under_way.acquire()
         self._value: Any = None
         self._error: BaseException | None = None
+        self.is_given_up = False        # nobody waits for it any more
 
     def begin(self) -> None:
         """Have the thread begin. Raises `RuntimeError` where the system has none to give, or the interpreter ends."""
@@ -102,13 +111,14 @@ class Task:
 
     def do(self) -> None:
         """Do it. What it does not give back ends here, not in the thread that waits."""
-        _at_work.add(self)
+        me = _thread.get_ident()
+        _at_work[me] = self
         try:
             with no_fork_for(self._starter):
                 self._work()
         finally:
             self._under_way.release()
-            _at_work.discard(self)
+            _at_work.pop(me, None)
             bury()
 
     def is_over(self) -> bool:
@@ -119,6 +129,7 @@ class Task:
         run, work = self._call
         del self._call
         try:
+            go_on()
             self._value = run(work)
         except BaseException as error:
             met: BaseException | None = error
@@ -129,16 +140,30 @@ class Task:
 
     def result(self) -> Any:
         """What the work gives, or raises, once it is done."""
-        with self._under_way:
-            if self._error is None:
-                return self._value
-            try:
-                raise self._error
-            finally:
-                self._error = None      # no cycle with the traceback
+        while not self._under_way.acquire(timeout=GLANCE):      # a signal that comes just before it sleeps does not wake it
+            pass
+        self._under_way.release()
+        if self._error is None:
+            return self._value
+        try:
+            raise self._error
+        finally:
+            self._error = None      # no cycle with the traceback
 
 
-_at_work: set[Task] = set()
+_at_work: dict[int, Task] = {}
+"""By thread."""
+
+
+class GivenUp(BaseException):
+    """Nobody waits for what this thread does."""
+
+
+def go_on() -> None:
+    """Raise `GivenUp` where this thread does what somebody waited for who was interrupted."""
+    task = _at_work.get(_thread.get_ident())
+    if task is not None and task.is_given_up:
+        raise GivenUp
 
 
 @atexit.register
@@ -147,6 +172,8 @@ def _finish() -> None:
     is under way, and who presses Ctrl-C once more ends nothing by it."""
     if not _at_work:
         return
+    for task in tuple(_at_work.values()):
+        task.is_given_up = True
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     while _at_work:

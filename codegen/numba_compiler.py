@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.aside import aside
+from adjit.codegen.aside import aside, go_on
 from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.scalar_functions import native_helpers, python_helpers
@@ -38,6 +38,7 @@ def compile_source(source: KernelSource) -> CompiledObject:
     signature = [kinds[a.dtype] if a.kind == "size" else types.CPointer(kinds[a.dtype]) for a in source.arguments]
     typing_context, target_context = _target()
     with compiler_lock.global_compiler_lock:
+        go_on()     # others may have had it for long
         result = compiler.compile_extra(typing_context, target_context, _define(source, native_helpers(source.helpers)),
                                         (*signature, types.int64, types.int64), types.void, _flags(), {})
         return CompiledObject(result.library._get_compiled_object(), result.fndesc.llvm_func_name)

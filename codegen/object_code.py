@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from typing import Any
 
-from adjit.codegen.aside import Task, aside
+from adjit.codegen.aside import Task, aside, go_on
 from adjit.codegen.forks import no_fork
 from adjit.codegen.target import Target, make_machine
 from adjit.codegen.turns import short_turns
@@ -99,6 +99,7 @@ class Emission:
 
     def _work(self) -> None:
         while self._waiting and not self._errors:
+            go_on()
             try:
                 number, module = self._waiting.popleft()
             except IndexError:      # another thread took it

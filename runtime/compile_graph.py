@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from adjit.codegen.aside import aside
+from adjit.codegen.aside import aside, go_on
 from adjit.ir.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
@@ -103,15 +103,18 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         if threads > 1 and cost_of(graph).operations >= LARGE:
             TEAM_CODE.start()
     with early_code.EarlyCode(target, threads) if key and threads > 1 else nullcontext() as early:
-        result = run_passes(on_pass if early is None else partial(_start_products, early))
+        result = run_passes(partial(_after_pass, early, on_pass))
         passed = time.perf_counter()
+        go_on()
         made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, early)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)
 
 
-def _start_products(early: early_code.EarlyCode, step: str, graph: Graph) -> None:
-    """After a pass."""
-    if step == split_into_panels.__name__:      # from here on, products are what they will be
+def _after_pass(early: early_code.EarlyCode | None, on_pass: Callable[[str, Graph], None] | None, step: str, graph: Graph) -> None:
+    go_on()
+    if on_pass is not None:
+        on_pass(step, graph)
+    if early is not None and step == split_into_panels.__name__:      # from here on, products are what they will be
         early.start_products(graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import signal
 import sys
@@ -17,7 +18,8 @@ import pytest
 from compiler_threads import wait_for_compilers
 
 import adjit as aj
-from adjit.codegen.aside import aside, let_go_aside
+from adjit.codegen import aside as aside_module
+from adjit.codegen.aside import aside, go_on, let_go_aside
 from adjit.codegen.forks import _guard, llvmlite_lock
 from adjit.ir.emitter import emitters
 from adjit.runtime import compile_graph
@@ -93,6 +95,72 @@ def test_who_waits_can_be_interrupted_at_once() -> None:
     assert done.wait(10)
     wait_for_compilers()
     assert not _guard.inside
+
+
+def test_who_waits_hears_what_does_not_wake_it() -> None:
+    """A signal that another thread was given, or that came just before the main one slept."""
+    pressed, heard = threading.Event(), threading.Event()
+
+    def work() -> bool:
+        signal.raise_signal(signal.SIGINT)      # in this thread: the main one sleeps on
+        pressed.set()
+        return heard.wait(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        aside(work)()
+    assert pressed.is_set()
+    heard.set()
+
+
+def test_what_nobody_waits_for_stops_where_it_can() -> None:
+    begun, pressed, steps = threading.Event(), threading.Event(), []
+
+    def work() -> None:
+        go_on()
+        begun.set()
+        pressed.wait()
+        steps.append("under way")
+        go_on()
+        steps.append("next")
+
+    def press_soon() -> None:
+        begun.wait()
+        time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press_soon).start()
+    with pytest.raises(KeyboardInterrupt):
+        aside(work)()
+    pressed.set()
+    wait_for_compilers()
+    assert steps == ["under way"]
+    begun.clear()
+    steps.clear()
+    aside(work)()
+    assert steps == ["under way", "next"]
+    go_on()         # for who does not wait for others
+
+
+@pytest.mark.parametrize("backend", ["native", "numba"])
+def test_an_interrupted_compilation_stops_between_two_passes(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    after_pass = compile_graph._after_pass
+
+    def interrupted_after(early: Any, on_pass: Any, step: str, graph: Any) -> None:
+        done.append(step)
+        if len(done) == 3:
+            (task,) = aside_module._at_work.values()
+            os.kill(os.getpid(), signal.SIGINT)
+            while not task.is_given_up:
+                time.sleep(0.001)
+        after_pass(early, on_pass, step, graph)
+
+    monkeypatch.setattr(compile_graph, "_after_pass", interrupted_after)
+    monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
+    with pytest.raises(KeyboardInterrupt):
+        aj.compile(lambda x: np.sin(x) * 5.5, backend=backend)(np.ones(4))
+    wait_for_compilers()
+    assert len(done) == 3
 
 
 def test_who_is_within_a_call_of_llvmlite_does_it_alone() -> None:
@@ -190,6 +258,8 @@ def interrupted_at(event: int, x: np.ndarray) -> bool:
     def count(frame: Any, kind: str, argument: Any) -> None:
         nonlocal left
         if kind == "c_call":        # between a block that has a lock and the call that gives it back, Python delivers nothing
+            return
+        if kind == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR:       # nor where a generator yields: it would never end
             return
         left -= 1
         if left == 0:
