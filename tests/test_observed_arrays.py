@@ -15,6 +15,7 @@ import pytest
 import adjit as aj
 from adjit.tracer.content import Content
 from adjit.tracer.observed import observing
+from adjit.tracer.trace import trace_function
 
 W = np.array([1.0, 2.0, 3.0])
 
@@ -222,7 +223,7 @@ def test_a_child_that_is_forked_during_a_trace_has_ordinary_arrays() -> None:
         done.wait(20)
         return np.sum(w * y)
 
-    thread = threading.Thread(target=aj.compile(fun), args=(W,))
+    thread = threading.Thread(target=trace_function, args=(fun, (W,), {}))       # forks wait for compilations
     thread.start()
     inside.wait(20)
     assert type(y) is not np.ndarray
