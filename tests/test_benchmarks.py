@@ -56,8 +56,11 @@ def library():
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run.Bench:
-    """A run of adjit, NumPy and whatever a test puts into `with_planted.py`, all with this interpreter."""
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, exhaustive: bool) -> run.Bench:
+    """A run of adjit, NumPy and whatever a test puts into `with_planted.py`, all with this interpreter. Processes take seconds each: one
+    test does without `--exhaustive`."""
+    if not exhaustive and "in_turn" not in request.node.name:
+        pytest.skip("times libraries in processes of their own, which takes long: --exhaustive")
     monkeypatch.setitem(catalogue.CATALOGUE, "planted", catalogue.Entry("Planted", "planted", ("numpy",), "wrongly", "nowhere"))
     clean = machine.measured_environment
     monkeypatch.setattr(run, "measured_environment", lambda folder, library: {**clean(folder, library), "PYTHONPATH": str(tmp_path)})
