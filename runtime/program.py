@@ -126,7 +126,10 @@ class Program:
         return "updated" in self.param_roles
 
     def current(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
-        """The arrays that the function would reach by itself in a call; None where the program does not hold any more."""
+        """The arrays that the function would reach by itself in a call; None where the program does not hold any more, or not for arguments
+        that lie in memory like these."""
+        if not all(signature.leaves[index].flags.c_contiguous for index in self.trace.in_order):
+            return None
         return self._with_tensors(self.trace.sources.current(), signature)
 
     def traced_with(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:

@@ -66,6 +66,7 @@ class Scope:
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
         self.boxes: list[weakref.ref[ArrayBox]] = []           # made around its arrays; of the outermost scope
+        self.orders_count = False                              # whether the order in memory decided something; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 
     @property

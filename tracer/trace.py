@@ -59,6 +59,7 @@ class Trace:
     out_leaves: tuple[OutLeaf, ...]
     captured: tuple[np.ndarray, ...]
     sources: Sources
+    in_order: frozenset[int] = frozenset()      # leaves that have to be C-contiguous, as they were: views and copies hang on it
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """What the function returns, from one array for each result of the graph."""
@@ -138,7 +139,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 raise TraceError("an ordinary array is written to after it was used in the traced function", capture.location,
                                  hint="the compiled function reads it at run time: make a new array instead of writing to this one")
         graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
-    return Trace(graph, signature, out_tree, out_leaves, sources.arrays, sources)
+    in_order = (index for index, leaf in enumerate(signature.leaves) if scope.orders_count and leaf.ndim > 1 and leaf.flags.c_contiguous)
+    return Trace(graph, signature, out_tree, out_leaves, sources.arrays, sources, frozenset(in_order))
 
 
 def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:

@@ -83,7 +83,9 @@ def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -
     """`x` in C order with the full `shape`: a view where NumPy gives one."""
     shape, old = tuple(shape), x.shape
     strides = view_strides(old, x.steps, shape)
-    certain = x.layout_known or [size for size in old if size != 1] == [size for size in shape if size != 1]
+    certain = [size for size in old if size != 1] == [size for size in shape if size != 1]
+    if x.layout_known and not certain:
+        certain = x.scope.root.orders_count = True
     if copy or (strides is None and certain):
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
@@ -139,6 +141,7 @@ def ravel(a: Any, order: str = "C") -> TracedArray:
     x = as_traced(a)
     if not x.layout_known:
         return reshape(x, -1, order)
+    x.scope.root.orders_count = True
     in_order = x if order == "C" else permute(x, range(x.ndim)[::-1])
     packed = all(size == 1 or stride == expected for size, stride, expected
                  in zip(in_order.shape, in_order.steps, contiguous_strides(in_order.shape), strict=True))
