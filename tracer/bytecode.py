@@ -28,6 +28,7 @@ _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", 
 _WHOLE = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "eval", "exec"})
 _BY_TEXT = frozenset({"eval", "exec", "globals"})       # what looks names up that stand in a string
 _ASKING = frozenset({"hasattr", "getattr", "delattr"})
+_CATCHING = frozenset({"AttributeError", "Exception", "BaseException"})
 _ENDING = frozenset({
     "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "STORE_SUBSCR", "STORE_ATTR", "POP_TOP", "FOR_ITER", "RETURN_VALUE"})
 _MAKING = frozenset({"BINARY_OP", "CALL", "COMPARE_OP"})
@@ -75,8 +76,8 @@ def asked_for(code: CodeType) -> frozenset[str]:
     found: set[str] = set()
     if not _ASKING.isdisjoint(code.co_names):
         found |= {text for text in _texts(code.co_consts) if text.isidentifier()}
-    if "AttributeError" in code.co_names or "Exception" in code.co_names:
-        found |= set(code.co_names)
+    if not _CATCHING.isdisjoint(code.co_names) and any(step.opname == "CHECK_EXC_MATCH" for step in dis.get_instructions(code)):
+        found |= {step.argval for step in dis.get_instructions(code) if step.opname in _ATTRIBUTES}
     return frozenset(found).union(*(asked_for(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
 
 

@@ -72,7 +72,6 @@ class _Reads:
         items = (f"{kind} item", base) in counts
         return any(count is not None and count > 0 for count in found) or not (items or found[0] is not None)
 
-
     def fills(self, path: str) -> bool:
         """Whether the code fills the container that this is the length, or are the keys or members, of."""
         name = re.sub(r"\W", " ", path[path.index("(") + 1:-1]).split()

@@ -21,7 +21,6 @@ from adjit.tracer.box import ByReference
 SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
 
-
 def is_scalar(value: Any) -> bool:
     """Whether a value is a number, text or the like itself; `isinstance` takes traced arrays for what they stand for."""
     return issubclass(type(value), SCALARS)

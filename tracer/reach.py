@@ -54,7 +54,6 @@ MAX_PLACES = 200_000
 """Places that are looked at; of an object with more, it is said that it is not seen."""
 
 
-
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -252,6 +251,7 @@ class _Walk:
         home = home_of(module.__name__)
         if home is Home.USER:
             yield from self.attributes(module, vars(module), path)
+            yield from self.absent(module, (), vars(module), path)
         elif home is Home.LIBRARY:
             for name in self.names & vars(module).keys():
                 item = vars(module)[name]
@@ -314,8 +314,8 @@ class _Walk:
             for base in users:
                 for name in sorted(self._named(vars(base))):
                     slot = vars(base)[name]
-                    if isinstance(slot, MemberDescriptorType) and (found := read_slot(slot, value)) is not MISSING:
-                        yield Source(f"{path}.{name}", partial(read_slot, slot, value), found, value)
+                    if isinstance(slot, MemberDescriptorType):
+                        yield Source(f"{path}.{name}", partial(read_slot, slot, value), read_slot(slot, value), value)
         hidden = () if isinstance(value, type) else own.keys()
         before: list[Any] = [] if isinstance(value, (type, ByReference)) else [own]     # where another one would be found first
         for base in users:
@@ -343,11 +343,15 @@ class _Walk:
             before.append(table)
 
     def absent(self, value: Any, kinds: Iterable[type], own: Mapping[str, Any], path: str) -> Iterator[Source]:
-        """The attributes that code asks for, and that are not there."""
+        """The attributes that code asks for, and that are not there: neither in an object nor in the classes of the user's."""
         there = own.keys() | {name for base in kinds for name in vars(base)}
-        if "__getattr__" not in there and "__getattribute__" not in there - vars(object).keys() and not isinstance(value, ByReference):
-            for name in sorted(self.asked - there):
-                yield Source(f"{path}.{name}", attribute_reader(value, name), MISSING, own or value)
+        if isinstance(value, ByReference):
+            return
+        users = [base for base in kinds if home_of_class(base) is Home.USER and base is not value]
+        for name in sorted(self.asked - there):
+            yield Source(f"{path}.{name}", partial(read_item, own, name), MISSING, own)
+            for base in users:
+                yield Source(f"{path}.{name}", partial(read_item, vars(base), name), MISSING, base)
 
     def by_reference(self, value: Any, path: str) -> Iterator[Source]:
         """What modules and optimisers hold is compared elsewhere; but not what lies within other objects that they hold, nor the content
