@@ -17,8 +17,10 @@ Function = Callable[[Any], Any]
 TIMES = 4
 """How many times NumPy's error is still as good as NumPy."""
 UNITS = {"sum": 3, "product": 8}
-"""Units in the last place that are as good as none: NumPy's own sums of equal numbers are off by up to 2.7. Products of matrices take parts
-of k as long as BLAS has them."""
+"""Units in the last place that are as good as none: NumPy's own sums of equal numbers are off by up to 2.7."""
+PART = 384
+"""Elements of k after which a product of matrices adds to C, as BLAS does: half a unit each time, where all roundings go one way. What
+BLAS is off by on one processor says little of others: for two rows of 300,000 between 3e-7 and 2e-5."""
 
 ALONG_ROWS: dict[str, Function] = {
     "sum": lambda x: np.sum(x, axis=1), "of roots": lambda x: np.sum(x * np.sqrt(x), axis=1), "mean": lambda x: np.mean(x, axis=1),
@@ -64,8 +66,9 @@ def check(name: str, compiled: Any, shape: tuple[int, ...], dtype: Any = np.floa
         x = numbers(values, shape, dtype)
         exact = EVERY[name](x.astype(np.float64 if dtype == np.float32 else np.longdouble))
         found, numpy = errors(compiled(x), exact), errors(EVERY[name](x), exact)
+        additions = max(shape) / PART / 2 if kind == "product" else 0
         for own, other in zip(found, numpy, strict=True):
-            most = max(TIMES * other, UNITS[kind] * np.finfo(dtype).eps)
+            most = max(TIMES * other, (UNITS[kind] + additions) * np.finfo(dtype).eps)
             assert own <= most, f"{name} of {shape}, {values}: {own:.1e}, NumPy {other:.1e}"
 
 
