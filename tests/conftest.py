@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from compiler_threads import wait_for_compilers
 from hypothesis import HealthCheck, settings
+from support.compiler_threads import wait_for_compilers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

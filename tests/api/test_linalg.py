@@ -1,0 +1,273 @@
+"""Linear algebra: NumPy's values for compiled programs on every backend, derivatives of three orders, stacks, and what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.backends import BACKENDS
+
+import adjit as aj
+from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.linalg.factorizations import BLOCK
+
+RANDOM = np.random.default_rng(0)
+WEIGHTS = RANDOM.normal(size=(4, 4))
+RIGHT = RANDOM.normal(size=(4, 2))
+
+Function = Callable[[Any], Any]
+
+
+def symmetric(a: Any) -> Any:
+    return a @ np.swapaxes(a, -2, -1) + a.shape[-1] * np.eye(a.shape[-1], dtype=a.dtype)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "cholesky": lambda a: np.sum(WEIGHTS * np.linalg.cholesky(symmetric(a))),
+    "upper cholesky": lambda a: np.sum(WEIGHTS * np.linalg.cholesky(symmetric(a), upper=True)),
+    "solve": lambda a: np.sum(np.linalg.solve(a, RIGHT) ** 2),
+    "solve for a vector": lambda a: np.sum(np.linalg.solve(a, RIGHT[:, 0]) ** 2),
+    "solve with a on both sides": lambda a: np.sum(WEIGHTS * np.linalg.solve(a, a @ a + 1.0)),
+    "inv": lambda a: np.sum(WEIGHTS * np.linalg.inv(a)),
+    "det": lambda a: np.sum(np.linalg.det(a)),
+    "slogdet": lambda a: np.sum(np.linalg.slogdet(a)[0] * np.linalg.slogdet(a).logabsdet),
+    "matrix_power": lambda a: np.sum(WEIGHTS * np.linalg.matrix_power(a, 3)),
+    "matrix_power below 0": lambda a: np.sum(WEIGHTS * np.linalg.matrix_power(a, -2)),
+    "lower": lambda a: np.sum(aj.linalg.solve_triangular(symmetric(a), RIGHT, lower=True) ** 2),
+    "upper": lambda a: np.sum(aj.linalg.solve_triangular(symmetric(a), RIGHT) ** 2),
+    "lower transposed": lambda a: np.sum(aj.linalg.solve_triangular(symmetric(a), RIGHT, trans="T", lower=True) ** 2),
+    "upper transposed": lambda a: np.sum(aj.linalg.solve_triangular(symmetric(a), RIGHT, trans=1) ** 2),
+}
+
+
+def interpreted(function: Function) -> Function:
+    """What is wrong with a formula shows without machine code, too."""
+    return aj.compile(function, backend="interpret")
+
+
+def differences(function: Function, x: np.ndarray, h: float = 1e-6) -> np.ndarray:
+    slopes = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[place] = h
+        slopes[place] = (function(x + step) - function(x - step)) / (2 * h)
+    return slopes
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_derivatives(name):
+    function, a, along = FUNCTIONS[name], RANDOM.normal(size=(4, 4)) + 2 * np.eye(4), RANDOM.normal(size=(4, 4))
+    value, gradient = aj.value_and_grad(function)(a)
+    np.testing.assert_allclose(value, function(a), rtol=1e-12)
+    np.testing.assert_allclose(gradient, differences(function, a), rtol=1e-5, atol=1e-6)
+    slope = differences(lambda t: np.sum(aj.grad(function)(a + t * along) * along), np.zeros(()))
+    np.testing.assert_allclose(np.sum(aj.hvp(function, (a,), (along,)) * along), slope, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cholesky", "solve", "solve for a vector", "slogdet", "upper"])
+def test_stacks(name):
+    function, a = FUNCTIONS[name], RANDOM.normal(size=(2, 4, 4)) + 2 * np.eye(4)
+    value, gradient = aj.value_and_grad(function)(a)
+    np.testing.assert_allclose(value, function(a), rtol=1e-12)
+    np.testing.assert_allclose(gradient, differences(function, a), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("backend", "size"), [("native", BLOCK), ("native", 2 * BLOCK + 5), ("interpret", 1), ("interpret", 2 * BLOCK)])
+def test_blocks(backend, size):
+    a = RANDOM.normal(size=(size, size))
+    b = RANDOM.normal(size=(size, 3))
+
+    @aj.compile(backend=backend)
+    def everything(a, b):
+        return np.linalg.cholesky(symmetric(a)), np.linalg.solve(a, b), np.linalg.slogdet(a), aj.linalg.solve_triangular(symmetric(a), b)
+
+    factor, x, (sign, logarithm), y = everything(a, b)
+    np.testing.assert_allclose(factor, np.linalg.cholesky(symmetric(a)), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(a @ x, b, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose([sign, logarithm], np.linalg.slogdet(a), rtol=1e-10)
+    np.testing.assert_allclose(np.triu(symmetric(a)) @ y, b, rtol=1e-7, atol=1e-9)
+
+
+def test_pivots_are_the_largest():
+    """Without pivoting 1e-20 would be divided by, and nothing of b would be left."""
+    a = np.array([[1e-20, 1.0], [1.0, 1.0]])
+    np.testing.assert_allclose(aj.compile(np.linalg.solve)(a, np.array([1.0, 2.0])), [1.0, 1.0])
+    np.testing.assert_allclose(aj.compile(np.linalg.det)(a[[1, 0]]), 1.0)
+
+
+def test_a_triangle_is_not_read():
+    a = symmetric(RANDOM.normal(size=(BLOCK + 3, BLOCK + 3)))
+    spoiled = np.tril(a) + np.triu(np.full_like(a, np.nan), 1)
+    np.testing.assert_allclose(aj.compile(np.linalg.cholesky)(spoiled), np.linalg.cholesky(a), rtol=1e-10, atol=1e-12)
+
+
+def test_singular_and_not_positive_definite():
+    """NumPy raises an error, which a program that does not look at values cannot; determinants are NumPy's."""
+    for a in (np.zeros((2, 2)), np.ones((3, 3)), np.diag([1.0, 0.0, 2.0])):
+        determinant, (sign, logarithm), inverse = interpreted(lambda a: (np.linalg.det(a), np.linalg.slogdet(a), np.linalg.inv(a)))(a)
+        assert (determinant, sign, logarithm) == (0.0, 0.0, -np.inf)
+        assert not np.isfinite(inverse).all()
+    assert np.isnan(interpreted(np.linalg.cholesky)(-np.eye(2))).any()
+    with pytest.raises(np.linalg.LinAlgError):
+        aj.linalg.inv(np.zeros((2, 2)))     # of plain arrays: NumPy's
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_infinities_and_nans_are_not_lost(backend):
+    """NaN or an infinity wherever NumPy has one, or raises an error; of one infinity or NaN the very one, for nine matrices in ten."""
+    random = np.random.default_rng(3)
+
+    def everything(a):
+        sign, logarithm = np.linalg.slogdet(a)
+        sign = np.where(np.isnan(logarithm), np.nan, sign)
+        return np.linalg.det(a), np.linalg.inv(a), np.linalg.solve(a, np.ones(a.shape[-1])), sign, logarithm
+
+    compiled, same, count = aj.compile(everything, backend=backend), 0, 0
+    for size in (1, 2, 3):
+        for trial in range(60):
+            a = random.normal(size=(size, size))
+            a[tuple(random.integers(0, size, 2))] = (np.inf, -np.inf, np.nan)[trial % 3]
+            with np.errstate(all="ignore"):
+                try:
+                    expected = everything(a)
+                except np.linalg.LinAlgError:
+                    assert not np.isfinite(compiled(a)[1]).all()
+                    continue
+            for found, want in zip(compiled(a), expected, strict=True):
+                assert not np.any(np.isfinite(found) & ~np.isfinite(want))
+                same += np.allclose(found, want, equal_nan=True, rtol=1e-9)
+                count += 1
+    assert same > 0.9 * count
+
+
+def test_huge_matrices_have_determinants():
+    a = np.diag([1e308, 1e308, 1e-308, 1e-308])
+    a[0, 1] = 1e308
+    assert interpreted(np.linalg.slogdet)(a) == pytest.approx(np.linalg.slogdet(a))
+    assert interpreted(np.linalg.det)(np.array([[np.inf]])) == np.inf
+
+
+NORMS = [(None, None), (None, 1), (None, (0, 2)), (1, 1), (2, 2), (np.inf, 0), (-np.inf, 0), (0, 1), (3, 1), (0.5, 1),
+         (1, (0, 1)), (-1, (0, 2)), (np.inf, (1, 2)), (-np.inf, (2, 0)), ("fro", (0, 1))]
+
+
+@pytest.mark.parametrize(("ord", "axis"), NORMS, ids=map(str, NORMS))
+def test_norms(ord, axis):
+    x, keepdims = RANDOM.normal(size=(3, 4, 5)), axis in (1, (1, 2))
+
+    def norm(x):
+        return np.linalg.norm(x, ord, axis, keepdims)
+
+    found = aj.compile(norm)(x)
+    assert found.shape == norm(x).shape
+    np.testing.assert_allclose(found, norm(x), rtol=1e-12)
+    np.testing.assert_allclose(aj.grad(lambda x: np.sum(norm(x)))(x), differences(lambda x: np.sum(norm(x)), x), rtol=1e-4, atol=1e-6)
+
+
+def test_the_norm_of_zero():
+    assert aj.grad(np.linalg.norm)(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("shape", "ord"), [(3, None), (3, 1), ((3, 3), None), ((3, 3), np.inf)])
+def test_a_norm_is_a_scalar_which_is_rebound(shape, ord):
+    def fun(x, y):
+        first = norm = np.linalg.norm(x, ord)
+        norm += y
+        return first, norm
+
+    x, y = RANDOM.normal(size=shape), RANDOM.normal(size=2)
+    for found, expected in zip(interpreted(fun)(x, y), fun(x, y), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_dtypes_and_shapes():
+    a = symmetric(RANDOM.normal(size=(3, 3)))
+    assert interpreted(np.linalg.inv)(a.astype(np.float32)).dtype == np.float32
+    assert interpreted(np.linalg.inv)(np.array([[2, 1], [1, 1]])).tolist() == [[1.0, -1.0], [-1.0, 2.0]]
+    solve = interpreted(np.linalg.solve)
+    assert solve(a, np.ones((2, 3, 4))).shape == (2, 3, 4)
+    assert solve(np.stack([a] * 2), np.ones(3)).shape == (2, 3)
+    assert solve(a, np.ones((3, 2), np.float32)).dtype == np.float64
+    assert interpreted(np.linalg.det)(np.zeros((2, 0, 0))).tolist() == [1.0, 1.0]
+    assert solve(np.zeros((0, 0)), np.zeros((0, 2))).shape == (0, 2)
+    assert interpreted(np.linalg.cholesky)(np.zeros((0, 3, 3))).shape == (0, 3, 3)
+    assert aj.numpy.linalg is aj.linalg
+
+
+def test_orders_without_a_rule_are_nan():
+    """The derivatives of log(x), by systems of one equation: 1/x, -1/x**2, 2/x**3, and then no silent zero."""
+    def function(x):
+        return np.linalg.slogdet(x * np.eye(1))[1]
+
+    found = []
+    for _ in range(4):
+        function = aj.grad(function)
+        found.append(float(function(2.0)))
+    np.testing.assert_allclose(found[:3], [0.5, -0.25, 0.25], rtol=1e-12)
+    assert np.isnan(found[3])
+
+
+def test_in_a_loop():
+    """A Kalman filter: systems within a scan, and its derivatives."""
+    observed, turn = RANDOM.normal(size=(6, 2)), np.array([[1.0, 1.0], [0.0, 1.0]])
+
+    def minus_log_likelihood(p, scan):
+        def step(state, y):
+            mean, spread = turn @ state[0], turn @ state[1] @ turn.T + np.eye(2) * np.exp(p[:2])
+            error, total = y - mean, spread + np.eye(2) * np.exp(p[2:])
+            gain = np.linalg.solve(total, spread).T
+            weight = np.linalg.slogdet(total)[1] + error @ np.linalg.solve(total, error)
+            return (mean + gain @ error, spread - gain @ spread), weight
+        return 0.5 * np.sum(scan(step, (np.zeros(2), np.eye(2)), observed)[1])
+
+    def plain(step, state, xs):
+        rows = []
+        for x in xs:
+            state, row = step(state, x)
+            rows.append(row)
+        return state, np.array(rows)
+
+    p = np.array([-1.0, -2.0, 0.0, 0.3])
+    value, gradient = aj.value_and_grad(minus_log_likelihood)(p, aj.scan)
+    np.testing.assert_allclose(value, minus_log_likelihood(p, plain), rtol=1e-12)
+    np.testing.assert_allclose(gradient, differences(lambda p: minus_log_likelihood(p, plain), p), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", ["cholesky", "solve", "slogdet"])
+def test_tensors(name, compiled):
+    function, a = FUNCTIONS[name], RANDOM.normal(size=(4, 4)) + 2 * np.eye(4)
+    x = aj.tensor(a, dtype="float64", requires_grad=True)
+    (slope,) = aj.autograd.grad((aj.compile(function) if compiled else function)(x), x, create_graph=True)
+    np.testing.assert_allclose(slope.detach().numpy(), aj.grad(function)(a), rtol=1e-9)
+    (slope * slope).sum().backward()
+    expected = aj.grad(lambda a: np.sum(aj.grad(function)(a) ** 2))(a)
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [-2, -1, 0, 1, 2, 5])
+@pytest.mark.parametrize("dtype", ["i8", "i4", "f4"])
+def test_powers_have_numpys_dtypes(dtype, n):
+    a = np.array([[1, 1], [0, 1]], dtype)
+    found, expected = aj.compile(lambda a: np.linalg.matrix_power(a, n))(a), np.linalg.matrix_power(a, n)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("function", "kind", "words"), [
+    (lambda a: np.linalg.inv(a[:2]), ShapeError, r"inv: the shape \(2, 3\) is not that of square matrices"),
+    (lambda a: np.linalg.cholesky(a[0]), ShapeError, "cholesky: the shape"),
+    (lambda a: np.linalg.solve(a, a[:2]), ShapeError, r"solve: matrices \(3, 3\) do not fit to a right-hand side of shape \(2, 3\)"),
+    (lambda a: np.linalg.solve(np.stack([a, a]), np.stack([a, a, a])), ShapeError, "cannot be broadcast"),
+    (lambda a: np.linalg.norm(a, 2), UnsupportedError, "singular values"),
+    (lambda a: np.linalg.norm(a, "x"), ValueError, "no norm of a matrix"),
+    (lambda a: np.linalg.norm(a[0], "fro"), ValueError, "no norm of a vector"),
+    (lambda a: np.linalg.norm(np.stack([a, a]), 1), ShapeError, "neither a vector nor a matrix"),
+    (lambda a: np.linalg.matrix_power(a, 1.5), TypeError, "integer"),
+    (lambda a: aj.linalg.solve_triangular(a, a, trans=2), ValueError, "trans is"),
+], ids=["inv", "cholesky", "solve", "stacks", "spectral", "ord", "vector", "three axes", "power", "trans"])
+def test_what_does_not_fit(function, kind, words):
+    with pytest.raises(kind, match=words):
+        aj.compile(function)(np.eye(3))

@@ -1,0 +1,230 @@
+"""Native steps of ops outside of kernels, against the interpreter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from support.native_steps import TARGET_CASES, CheckFailed, run_steps
+from support.op_cases import assert_identical, for_each_op, type_of
+
+from adjit.codegen.native.lower_op import lower_op
+from adjit.codegen.target import TARGETS, Target
+from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Op, Value
+from adjit.ir.types import SHORT_NAMES
+
+pytestmark = pytest.mark.skipif(not TARGET_CASES, reason="no x86-64 process")
+IN_ANY_ORDER = {"reduce_sum": 8, "reduce_prod": 8, "reduce_max": 0, "reduce_min": 0, "matmul": 64}
+"""Ops that combine in an order of their own, and by how many last units they may differ; either of two zeros is an extremum."""
+
+for_each_target = pytest.mark.parametrize("target", TARGET_CASES)
+
+
+def op_of(definition: OpDefinition, arrays: tuple[np.ndarray, ...], attrs: Mapping[str, Any]) -> Op:
+    operands = tuple(Value(type_of(array)) for array in arrays)
+    (result,) = definition.result_types([value.type for value in operands], attrs)
+    return Op(definition, operands, (Value(result),), attrs)
+
+
+def run(name: str, target: Target, *arrays: np.ndarray, in_place: bool = False, one_at_a_time: bool = False, **attrs: Any) -> np.ndarray:
+    op = op_of(DEFINITIONS[name], arrays, attrs)
+    shared = {0: 0} if in_place else {}
+    steps = lower_op(op, shared, target)
+    (found,) = run_steps(steps, arrays, [op.result.type], 0, target, shared=shared, one_at_a_time=one_at_a_time)
+    return found
+
+
+def check(name: str, target: Target, *arrays: np.ndarray, in_place: bool = False, one_at_a_time: bool = False, **attrs: Any) -> None:
+    (expected,) = evaluate(DEFINITIONS[name], arrays, attrs)
+    found = run(name, target, *arrays, in_place=in_place, one_at_a_time=one_at_a_time, **attrs)
+    if name in IN_ANY_ORDER and expected.dtype.kind == "f":
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=IN_ANY_ORDER[name] * np.finfo(found.dtype).eps)
+    else:
+        assert_identical(found, expected)
+
+
+@for_each_target
+@for_each_op(Kind.MOVEMENT, Kind.INDEXING, Kind.CREATION, Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION,
+             where=lambda record: "convolution" not in record.name)
+def test_samples(definition: OpDefinition, target: Target) -> None:
+    for sample in definition.samples():
+        check(definition.name, target, *sample.arrays, **sample.attrs)
+
+
+EXPANDED = {"vjp", "checkpoint", "custom_call", "stop_gradient"}
+"""Ops that passes take out of a graph before it is planned."""
+
+
+@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY)), where=lambda record: record.name not in EXPANDED)
+def test_every_op_has_machine_code(definition: OpDefinition) -> None:
+    for sample in definition.samples():
+        op = op_of(definition, sample.arrays, sample.attrs)
+        for target in TARGETS.values():
+            assert lower_op(op, {}, target) or not op.result.type.size
+
+
+@for_each_target
+def test_elementwise_ops_that_stand_alone(target: Target) -> None:
+    for sample in DEFINITIONS["multiply"].samples():
+        check("multiply", target, *sample.arrays)
+    x = np.linspace(-3.0, 3.0, 1000)
+    check("relu", target, x, in_place=True)
+    check("select", target, x > 1, x, -x)
+    check("multiply", target, x, x)
+    check("convert", target, x, dtype=np.dtype(np.int32))
+
+
+# -- random shapes: sizes around those of vectors, tiles, blocks and tasks
+
+SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 70, 300, 5000, 20000)
+MOST_ELEMENTS = 200_000
+
+
+def draw(seed: int) -> tuple[np.random.Generator, np.ndarray, bool]:
+    """An array of whole numbers, of any dtype and up to four dimensions, and whether tasks are to run one by one, last first."""
+    rng = np.random.default_rng(seed)
+    dtype = tuple(SHORT_NAMES.values())[rng.integers(len(SHORT_NAMES))]
+    shape: tuple[int, ...] = (MOST_ELEMENTS, 2)
+    while math.prod(shape) > MOST_ELEMENTS:
+        shape = tuple(int(size) for size in rng.choice(SIZES, rng.integers(1, 5)))
+    return rng, rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype), bool(rng.integers(2))
+
+
+def numbers(rng: np.random.Generator, count: int, stop: int) -> tuple[int, ...]:
+    return tuple(int(number) for number in rng.integers(0, stop, count))
+
+
+@for_each_target
+@pytest.mark.parametrize("seed", range(30))
+def test_movement(seed: int, target: Target) -> None:
+    rng, x, one_at_a_time = draw(seed)
+    rank, how = x.ndim, {"one_at_a_time": one_at_a_time}
+    check("transpose", target, x, permutation=tuple(int(axis) for axis in rng.permutation(rank)), **how)
+    check("flip", target, x, axes=tuple(axis for axis in range(rank) if rng.integers(2)), **how)
+    start = tuple(int(rng.integers(size)) for size in x.shape)
+    stop = tuple(int(rng.integers(first, size + 1)) for first, size in zip(start, x.shape, strict=True))
+    step = tuple(1 + number for number in numbers(rng, rank, 3))
+    check("slice", target, x, start=start, stop=stop, step=step, **how)
+    update = 1 - x[tuple(slice(*bounds) for bounds in zip(start, stop, step, strict=True))].astype(np.int8)
+    check("update_slice", target, x, update.astype(x.dtype), start=start, step=step, in_place=bool(rng.integers(2)), **how)
+    interior = numbers(rng, rank, 2) if rng.integers(2) else (0,) * rank
+    check("pad", target, x, low=numbers(rng, rank, 3), high=numbers(rng, rank, 3), interior=interior, value=1, **how)
+    place = int(rng.integers(rank + 1))
+    axes = tuple(axis for axis in range(rank + 1) if axis != place)
+    check("broadcast", target, x, shape=(*x.shape[:place], 3, *x.shape[place:]), axes=axes, **how)
+    check("concatenate", target, x, x, x[:0], x, x[:1], axis=0, **how)
+    check("reshape", target, x, shape=(x.size,), **how)
+
+
+@for_each_target
+@pytest.mark.parametrize("seed", range(30))
+def test_reductions_and_scans(seed: int, target: Target) -> None:
+    rng, x, one_at_a_time = draw(seed)
+    axes = tuple(axis for axis in range(x.ndim) if rng.integers(2))
+    axis, how = int(rng.integers(x.ndim)), {"one_at_a_time": one_at_a_time}
+    if x.dtype.kind == "f" and rng.integers(2):
+        x.reshape(-1)[rng.integers(0, x.size, 2)] = np.nan
+    for name in ("reduce_and", "reduce_or") if x.dtype.kind == "b" else ("reduce_sum", "cumsum", "iota"):
+        if name == "iota":
+            check(name, target, dtype=x.dtype, shape=x.shape, axis=axis, **how)
+        elif name == "cumsum":
+            check(name, target, x, axis=axis, reverse=one_at_a_time, **how)
+        else:
+            check(name, target, x, axes=axes, **how)
+    for name in ("reduce_max", "reduce_min"):
+        check(name, target, x, axes=axes, **how)
+    for name in ("argmax", "argmin", "argsort"):
+        check(name, target, x, axis=axis, **how)
+
+
+@for_each_target
+@pytest.mark.parametrize(("shape", "axes"), [((300, 5000), (1,)), ((5000, 300), (0,)), ((200, 31, 4, 33, 2), (1, 3)), ((100_003,), (0,)),
+                                             ((64, 7, 300), (0, 2)), ((9000, 3), (1,)), ((9000, 3), (0,))])
+def test_sums_are_exact_and_independent_of_the_tasks(shape: tuple[int, ...], axes: tuple[int, ...], target: Target) -> None:
+    x = np.random.default_rng(0).uniform(0.0, 1.0, shape).astype(np.float32)
+    found = run("reduce_sum", target, x, axes=axes)
+    np.testing.assert_array_equal(found, run("reduce_sum", target, x, axes=axes, one_at_a_time=True))
+    np.testing.assert_allclose(found, x.sum(axes, np.float64), rtol=2e-6)
+
+
+@for_each_target
+def test_slices_at_different_places_are_one_text(target: Target) -> None:
+    x = np.arange(24.0).reshape(6, 4)
+    texts = set()
+    for start in range(4):
+        attrs = {"start": (start, 1), "stop": (start + 2, 4), "step": (1, 1)}
+        check("slice", target, x, **attrs)
+        texts.update(step.text for step in lower_op(op_of(DEFINITIONS["slice"], (x,), attrs), {}, target))
+    assert len(texts) == 1
+
+
+# -- whole numbers
+
+
+@for_each_target
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8"])
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (True, False), (False, True), (True, True)])
+def test_products_of_whole_numbers(dtype: str, transpose_a: bool, transpose_b: bool, target: Target) -> None:
+    rng = np.random.default_rng(1)
+    for batch, rows, inner, columns in ((3, 5, 7, 70), (1, 33, 64, 3), (2, 1, 5, 1)):
+        a = rng.integers(0, 100, (batch, inner, rows) if transpose_a else (batch, rows, inner)).astype(dtype)
+        b = rng.integers(0, 100, (batch, columns, inner) if transpose_b else (batch, inner, columns)).astype(dtype)
+        check("matmul", target, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+# -- indexing
+
+def indexing_case(along: bool, shape: tuple[int, ...], axis: int, count: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A base, indices that repeat themselves, and updates, all whole numbers."""
+    rng = np.random.default_rng(3)
+    places = (*shape[:axis], count, *shape[axis + 1:])
+    indices = rng.integers(0, shape[axis], places if along else count)
+    return rng.integers(0, 50, shape).astype(dtype), indices, rng.integers(0, 50, places).astype(dtype)
+
+
+@for_each_target
+@pytest.mark.parametrize("one_at_a_time", [False, True])
+@pytest.mark.parametrize(("shape", "axis", "count", "dtype"), [
+    ((50, 128), 0, 300, "f4"), ((50, 129), 0, 300, "f8"), ((4, 70, 3), 1, 500, "f4"), ((3000,), 0, 20000, "f8"), ((6, 7), 1, 5, "i1"),
+    ((2, 9, 640), 1, 40, "u2")])
+def test_indexing(shape: tuple[int, ...], axis: int, count: int, dtype: str, one_at_a_time: bool, target: Target) -> None:
+    for along in (False, True):
+        base, indices, updates = indexing_case(along, shape, axis, count, dtype)
+        reading, writing = ("take_along_axis", ["scatter_add_along_axis"]) if along else ("take", ["scatter_add", "scatter_set"])
+        check(reading, target, base, indices, axis=axis, one_at_a_time=one_at_a_time)
+        for name in writing:
+            for in_place in (False, True):
+                check(name, target, base, indices, updates, axis=axis, one_at_a_time=one_at_a_time, in_place=in_place)
+
+
+@for_each_target
+@pytest.mark.parametrize("name", ["take", "scatter_add", "scatter_set", "take_along_axis", "scatter_add_along_axis"])
+def test_the_first_index_out_of_range_is_named(name: str, target: Target) -> None:
+    base, indices, updates = indexing_case(name.endswith("_along_axis"), (40, 30), 0, 60, "f4")
+    operands = (base, indices, updates)[:DEFINITIONS[name].arity]
+    for position, wrong in ((0, -1), (indices.size // 2, 40), (indices.size - 1, 2 ** 62)):
+        bad = indices.copy()
+        bad.reshape(-1)[position:] = wrong
+        with pytest.raises(CheckFailed) as failure:
+            run(name, target, operands[0], bad, *operands[2:], axis=0)
+        assert failure.value.position == position
+
+
+def test_indices_are_checked_before_all_else() -> None:
+    target = TARGET_CASES[0].values[0]
+    for name in ("take", "scatter_add", "scatter_set", "take_along_axis", "scatter_add_along_axis"):
+        operands = indexing_case(name.endswith("_along_axis"), (5, 6), 0, 4, "f4")[:DEFINITIONS[name].arity]
+        steps = lower_op(op_of(DEFINITIONS[name], operands, {"axis": 0}), {}, target)
+        assert [step.checks for step in steps] == [True, *[False] * (len(steps) - 1)]
+
+
+@for_each_target
+def test_indices_of_rows_without_elements_are_checked(target: Target) -> None:
+    with pytest.raises(CheckFailed):
+        run("take", target, np.zeros((3, 0)), np.array([1, 3]), axis=0)

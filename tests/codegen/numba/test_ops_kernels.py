@@ -1,0 +1,48 @@
+"""Every elementwise op and reduction as a kernel of its own, run as Python and compiled, against its NumPy meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from support import kernel_runs
+from support.kernel_runs import CASES, as_python, check_numbers, kernel_of, run_kernel
+
+from adjit.codegen.kernel_source import KernelSource
+from adjit.codegen.link import CompiledObject
+from adjit.codegen.numba_compiler import compile_source
+from adjit.ir.definition import Kind, OpDefinition, Sample
+from adjit.ir.evaluator import evaluate
+
+
+@cache
+def compiled_text(text: str, source: KernelSource) -> CompiledObject:
+    return compile_source(source)
+
+
+def compiled_once(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple[int, int]]) -> None:
+    """As `kernel_runs.compiled`; equal texts, for other shapes, are compiled once."""
+    unsized = tuple(dataclasses.replace(argument, index=0) for argument in source.arguments)
+    plain = dataclasses.replace(source, arguments=unsized, blocks=0, work=0.0, name="")
+    kernel_runs.run_compiled(compiled_text(source.text, plain), source, arguments, ranges)
+
+
+@pytest.mark.parametrize(("definition", "sample"), CASES)
+def test_kernel_equals_numpy(definition: OpDefinition, sample: Sample) -> None:
+    op = kernel_of(definition, sample)
+    if op is None:
+        assert definition.kind is Kind.REDUCTION
+        (array,), axes = sample.arrays, sample.attrs["axes"]
+        assert 0 < len(axes) < array.ndim or np.prod([array.shape[a] for a in axes]) == 1
+        return
+    arrays = [np.array(array, order="C") for array in sample.arrays]
+    (wanted,) = evaluate(definition, arrays, sample.attrs)
+    for runner in (as_python, compiled_once):
+        (found,) = run_kernel(op, arrays, runner, splits=2)
+        assert found.dtype == wanted.dtype
+        assert found.shape == wanted.shape
+        check_numbers(definition, found, wanted)

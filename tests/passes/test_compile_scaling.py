@@ -1,0 +1,349 @@
+"""Programs that a Python loop makes long: the compiler's work grows in proportion, and fusion computes nothing twice.
+
+Work is counted, not timed: lines of the compiler that are executed. The programs are those of `benchmarks/unrolled.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from support.fusion_cases import CASES
+from support.project import ROOT
+
+import adjit as aj
+from adjit.codegen.native import program
+from adjit.codegen.target import TARGETS
+from adjit.ir.graph import Graph, Op, meaning, walk
+from adjit.ir.ops.region import fused
+from adjit.ir.parser import parse
+from adjit.passes import fusion_groups, unit_order
+from adjit.passes.derivatives.differentiate import differentiate
+from adjit.passes.fuse_kernels import fuse_kernels
+from adjit.passes.fusion_groups import MAX_OPS, VIEWS
+from adjit.passes.options import Options
+from adjit.passes.pipeline import PIPELINE, run_pipeline
+from adjit.passes.simplifications.rewrite import Rewriter, Rule, RuleTable, rewrite
+from adjit.passes.simplifications.simplify import RULES
+from adjit.passes.unit_order import UnitOrder
+from adjit.tracer.trace import trace_function
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from unrolled import PROGRAMS, traced
+
+STEPS = {"stencil": 12, "ring": 12, "orbit": 4, "sensitivity": 4, "oscillators": 4, "recurrent": 24, "optimizer": 40, "chain": 60,
+         "residual_layers": 4}
+"""Of the shorter of two programs; the longer one has twice as many."""
+
+FIXED = 3000
+"""Lines that a stage may take whatever the length of the program."""
+
+
+class Lines:
+    """Counts the lines of adjit that run within the block."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._ours = {str(Path(room.__file__ or "").parent) for room in sys.modules.copy().values()
+                      if getattr(room, "__name__", "").partition(".")[0] == "adjit" and getattr(room, "__file__", None)}
+
+    def __enter__(self) -> Lines:
+        self._before = sys.gettrace()
+        sys.settrace(self._enter_frame)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        sys.settrace(self._before)
+
+    def _enter_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
+        return self._line if os.path.dirname(frame.f_code.co_filename) in self._ours else None
+
+    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        self.count += event == "line"
+        return self._line
+
+
+def work(name: str, steps: int) -> Counter[str]:
+    """Lines that the trace and each pass execute."""
+    lines: Counter[str] = Counter()
+    with Lines() as counter:
+        graph = traced(name, steps)
+    lines["trace"] = counter.count
+    for step in PIPELINE:
+        with Lines() as counter:
+            graph = step.run(graph, Options())
+        lines[step.name] = counter.count
+    return lines
+
+
+def stages(name: str, steps: int) -> dict[str, Graph]:
+    return run_pipeline(traced(name, steps), Options(), verify=False).graphs
+
+
+def computing(graph: Graph) -> Counter[str]:
+    """How often each kind of op that costs something is in the graph, kernels taken apart."""
+    return Counter(op.name for op in walk(graph) if op.name not in VIEWS | {"fused"})
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_work_grows_in_proportion(name: str) -> None:
+    traced(name, 1)       # what is made once in a process
+    short, long = work(name, STEPS[name]), work(name, 2 * STEPS[name])
+    superlinear = {stage: (short[stage], long[stage]) for stage in long if long[stage] > 2.3 * short[stage] + FIXED}
+    assert not superlinear
+    assert sum(long.values()) < 2.3 * sum(short.values())
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_about_one_rule_is_tried_in_vain_for_an_op(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are some hundred rules: those that the makers of the operands rule out are not tried (that would be four)."""
+    counts: Counter[str] = Counter()
+    look = Rewriter._replacement
+
+    def counted(rule: Rule) -> Rule:
+        def apply(op: Op, graph: Rewriter) -> Any:
+            value = rule(op, graph)
+            counts["in vain"] += value is None
+            return value
+        return apply
+
+    def look_counted(self: Rewriter, op: Op) -> Any:
+        counts["ops"] += 1
+        return look(self, op)
+
+    table = RuleTable()
+    table.entries = {op: [replace(entry, rule=counted(entry.rule)) for entry in entries] for op, entries in RULES.entries.items()}
+    monkeypatch.setattr(Rewriter, "_replacement", look_counted)
+    rewrite(differentiate(traced(name, STEPS[name]), Options()), table)
+    assert counts["in vain"] < 1.3 * counts["ops"]
+    assert len(table.found) < 200         # combinations of makers, found once each
+
+
+def test_work_for_an_op_does_not_grow_with_the_order_of_derivatives() -> None:
+    """Each order has some 2.7 times as many ops, in kernels that read and give many values."""
+    def total(x: Any) -> Any:
+        for _ in range(4):
+            x = np.tanh(x * 1.5 + np.sin(x))
+        return x.sum()
+
+    def lines_an_op(order: int) -> float:
+        function = total
+        for _ in range(order):
+            function = summed_gradient(function)
+        graph = trace_function(function, (np.ones(8),), {}).graph
+        ops, lines = 0, 0
+        for step in PIPELINE:
+            with Lines() as counter:
+                graph = step.run(graph, Options())
+            lines += counter.count
+            ops = ops or len(graph.ops)
+        return lines / ops
+
+    assert lines_an_op(4) < 1.5 * lines_an_op(3)
+
+
+def summed_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: aj.grad(function)(x).sum()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_fusion_computes_nothing_twice(name: str) -> None:
+    graphs = stages(name, 2 * STEPS[name])
+    assert computing(graphs["fused"]) <= computing(graphs["optimized"])     # less where a kernel finds that two of its ops are one
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_each_op_runs_again_at_most_once(name: str) -> None:
+    graphs = stages(name, 2 * STEPS[name])
+    ops = [op for op in graphs["optimized"].ops if op.name not in VIEWS]
+    again = Counter(op.name for op in ops if op.role.name == "RECOMPUTE")
+    first = Counter(op.name for op in stages(name, 2 * STEPS[name])["adjoint"].ops if op.role.name == "PRIMAL")
+    assert again <= first
+
+
+def test_a_long_chain_of_stencils_is_one_kernel_a_step() -> None:
+    def kernels(steps: int) -> list[Op]:
+        return [op for op in stages("stencil", steps)["fused"].ops if op.name == "fused"]
+
+    sizes = [len([op for op in kernel.regions[0].ops if op.name not in VIEWS]) for kernel in kernels(40)]
+    assert len(kernels(40)) - len(kernels(20)) == 40       # a step forward and one backward
+    assert max(sizes) <= 12
+
+
+def test_an_unrolled_program_of_numbers_is_few_kernels() -> None:
+    graph = stages("orbit", 24)["fused"]
+    kernels = [op for op in graph.ops if op.name == "fused"]
+    count = sum(computing(graph).values())
+    assert count > 1500
+    assert len(kernels) <= 2 * count / MAX_OPS + 1
+    assert all(len(kernel.regions[0].ops) <= MAX_OPS for kernel in kernels)
+
+
+def test_a_question_about_paths_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few looks a merge is given up where a path cannot be excluded; what comes out is another program that means the same."""
+    graph = stages("ring", 12)["optimized"]
+    monkeypatch.setattr(unit_order, "MAX_VISITS", 1)
+    few = fuse_kernels(graph, Options())
+    monkeypatch.undo()
+    assert computing(few) == computing(graph)
+    assert len(few.ops) > len(fuse_kernels(graph, Options()).ops)
+
+
+def test_what_a_growing_group_knows_of_itself_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group made of parts is legal over the same rows and columns as one whose ops are all looked at."""
+    made = []
+    choose = fusion_groups.choose_space
+
+    def both(group: fusion_groups.Group, parts: Any = ()) -> bool:
+        anew = fusion_groups.Group(group.size, group.ops, group.maps, group.loads, group.origin)
+        legal, found = choose(group, parts), choose(anew)
+        made.append(legal)
+        assert legal == found
+        assert not legal or (group.rows, group.columns, group.lengths, group.late) == (anew.rows, anew.columns, anew.lengths, anew.late)
+        return legal
+
+    monkeypatch.setattr(fusion_groups, "choose_space", both)
+    for graph in (*(stages(name, 4)["optimized"] for name in PROGRAMS), *(parse(text) for text, _ in CASES.values())):
+        fuse_kernels(graph, Options())
+    assert set(made) == {True, False}
+
+
+def test_a_path_through_others_is_found() -> None:
+    """0 -> 1 -> 2, 0 -> 2, and 3 on its own."""
+    units = UnitOrder([[], [0], [0, 1], []])
+    for unit, reads in enumerate([[], [0], [0, 1], []]):
+        units.add(unit, reads)
+    assert units.dependants(0, 2) is None
+    assert units.dependants(0, 2, without=1) == set()
+    assert units.dependants(0, 3) == {1, 2}
+    assert units.dependants(1, 3) == {2}
+
+
+def test_what_needs_the_earlier_unit_moves_behind_the_later() -> None:
+    """1 and 2 read 0; 3 is on its own, then made one with 0."""
+    reads: list[list[int]] = [[], [0], [1], []]
+    units = UnitOrder(reads)
+    for unit, read in enumerate(reads):
+        units.add(unit, read)
+    between = units.dependants(0, 3)
+    assert between == {1, 2}
+    units.merge(0, 3, between, [])
+    assert list(units) == [3, 1, 2]
+    assert units.members[3] == [0, 3]
+    assert units.producers(1) == [3]
+    assert units.dependants(3, 2) is None
+
+
+def test_what_many_read_is_asked_about_without_a_look_at_all_of_them() -> None:
+    """Each unit reads the one before it and the first: a constant that all steps of a recurrence take."""
+    class Owners(dict[int, int]):
+        looks = 0
+
+        def __getitem__(self, op: int) -> int:
+            self.looks += 1
+            return super().__getitem__(op)
+
+    count = 1000
+    reads = [[], *([0, op] for op in range(count))]
+    units = UnitOrder(reads)
+    for unit, read in enumerate(reads):
+        units.add(unit, read)
+    units.owner = owners = Owners(units.owner)
+    for unit in range(2, count + 1):
+        assert units.dependants(0, unit) is None
+    assert owners.looks < 10 * count
+
+
+def test_the_order_survives_any_merges() -> None:
+    """Of random graphs; what may be merged is found by looking at all paths."""
+    for seed in range(30):
+        dice = Random(seed)
+        count = 14
+        reads = [sorted({dice.randrange(op) for _ in range(dice.randrange(3))}) if op else [] for op in range(count)]
+        units = UnitOrder(reads)
+        for unit, read in enumerate(reads):
+            units.add(unit, read)
+        while len(order := list(units)) > 3 and dice.random() < 0.98:
+            first, second = dice.sample(order, 2)
+            if units.comes_before(second, first):
+                first, second = second, first
+            between = units.dependants(first, second)
+            assert (between is None) == leads_through_others(reads, units, first, second)
+            if between is not None:
+                merged = {units.owner[op] for unit in (first, second) for op in units.members[unit]}
+                read = {source for unit in (first, second) for source in units.reads[unit] if units.owner[source] not in merged}
+                units.merge(first, second, between, sorted(read))
+            order = list(units)
+            for unit in order:
+                assert all(order.index(units.owner[source]) < order.index(unit) for source in units.reads[unit])
+
+
+def leads_through_others(reads: list[list[int]], units: UnitOrder, first: int, second: int) -> bool:
+    """Whether a way from unit `first` to `second` passes another unit."""
+    def needs(unit: int) -> set[int]:
+        return {units.owner[source] for op in units.members[unit] for source in reads[op]} - {unit}
+
+    reached: set[int] = set()
+    waiting = [unit for unit in needs(second) if unit != first]
+    while waiting:
+        unit = waiting.pop()
+        if unit not in reached:
+            reached.add(unit)
+            waiting += needs(unit)
+    return first in reached
+
+
+def test_the_text_of_like_steps_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recurrent network of more steps takes no more machine code but for the calls."""
+    made: list[str] = []
+    lower = program.lower_step
+
+    def counted(op: Op, *rest: Any) -> Any:
+        made.append(op.name)
+        return lower(op, *rest)
+
+    monkeypatch.setattr(program, "lower_step", counted)
+
+    def lowered(steps: int) -> tuple[int, int]:
+        made.clear()
+        code = program.lower_program(stages("recurrent", steps)["planned"], TARGETS["sse2"])
+        functions = {call.function for call in code.calls if call.name != "slice"}
+        return len(made) - made.count("slice"), len(functions)      # slices are each at a place of its own
+
+    assert lowered(24) == lowered(12)
+
+
+def test_what_ops_mean() -> None:
+    """Names, roles and lines do not count; operands that are the same value, types, attributes and what is in a region do."""
+    graph = parse("""
+graph @g(%x: f32[4], %y: f32[4]) {
+  %a: f32[4] = add %x, %y  # model.py:1 in f
+  %b: f32[4] = add %a, %x  # model.py:2 in f, adjoint
+  %c: f32[4] = add %x, %x
+  %d: f32[4] = flip %x {axes=(0,)}
+  %r: f32[2,2] = reshape %x {shape=(2, 2)}
+  %e: f32[2,2] = flip %r {axes=(0,)}
+  %h: f32[2,2] = flip %r {axes=(1,)}
+  %t: f32[4] = tanh %x
+  %u: f32[4] = tanh %y
+  %s: f32[4] = sin %y
+  return %a, %b, %c, %d, %e, %h, %t, %u, %s
+}""")
+    a, b, c, d, _, e, h, *_ = graph.ops
+    assert meaning(a) == meaning(b)
+    assert len({meaning(op) for op in (a, c, d, e, h)}) == 5
+    kernels = [parse(f"graph @k(%p: f32[4], %q: f32[4]) {{\n  %{name}: f32[4] = {op} %p, %q\n  return %{name}\n}}")
+               for name, op in (("z", "add"), ("w", "add"), ("z", "subtract"))]
+    attrs = {"rows": 4, "columns": 1, "in_place": (), "scratch_bytes": 0}
+    first, second, third = (meaning(Op(fused, graph.params, (graph.results[0],), attrs, (kernel,))) for kernel in kernels)
+    assert first == second != third

@@ -1,0 +1,158 @@
+"""The table of rooms in ARCHITECTURE.md, enforced: who may import whom, what is imported where, and what `import adjit` loads."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from support.project import ROOMS, ROOT, TESTS, modules, room_of
+
+ALLOWED = {
+    "ir": {"ir"},
+    "tracer": {"tracer", "ir"},
+    "passes": {"passes", "ir"},
+    "codegen": {"codegen", "ir"},
+    "eager": {"eager", "ir", "tracer", "passes", "codegen"},
+    "runtime": {"runtime", "eager", "ir", "tracer", "passes", "codegen"},
+    "api": set(ROOMS),
+}
+LIGHT = {"adjit", "numpy", "llvmlite", "optree"}
+HEAVY = ("numba", "matplotlib", "graphviz", "safetensors", "scipy", "sklearn", "rich", "click")
+
+
+def imports(tree: ast.Module, name: str) -> list[tuple[str, ast.stmt]]:
+    """Every imported name with its statement; `from a import b` counts as a and a.b, but for `from adjit import room`."""
+    found: list[tuple[str, ast.stmt]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}:{node.lineno}: imports of ours are absolute"
+            found += [(node.module or "", node)] if node.module != "adjit" else []
+            found += [(f"{node.module}.{alias.name}", node) for alias in node.names]
+    return found
+
+
+def nested_statements(tree: ast.Module) -> set[ast.stmt]:
+    """Statements inside a function."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    return {child for function in functions for child in ast.walk(function) if isinstance(child, ast.stmt) and child is not function}
+
+
+def check_module(name: str, source: str, room: str) -> list[str]:
+    """What the module does that the rules forbid."""
+    tree = ast.parse(source)
+    late = nested_statements(tree)
+    problems = []
+    for imported, statement in imports(tree, name):
+        top = imported.split(".")[0]
+        place = f"{name}:{statement.lineno}: {imported}"
+        if top == "adjit":
+            if room_of(imported) not in ALLOWED[room]:
+                problems.append(f"{place}: {room}/ may not import {room_of(imported)}/")
+            if statement in late:
+                problems.append(f"{place}: a module of ours imported inside a function")
+        elif top not in LIGHT and top not in sys.stdlib_module_names and statement not in late:
+            problems.append(f"{place}: a heavy library imported at the top of a module")
+        elif top == "llvmlite" and room not in ("codegen", "runtime", "api") and statement not in late:
+            problems.append(f"{place}: llvmlite is for codegen/ and runtime/")
+    return problems
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_module_keeps_to_the_rooms(name: str) -> None:
+    path = modules()[name]
+    assert check_module(name, path.read_text(), room_of(name)) == []
+
+
+@pytest.mark.parametrize(("room", "source", "complaint"), [
+    ("ir", "from adjit.tracer import trace", "ir/ may not import tracer/"),
+    ("tracer", "import adjit.passes.options", "tracer/ may not import passes/"),
+    ("passes", "from adjit import codegen", "passes/ may not import codegen/"),
+    ("codegen", "from adjit import optim, ir", "codegen/ may not import api/"),
+    ("runtime", "import adjit", "runtime/ may not import api/"),
+    ("runtime", "def f():\n    from adjit.ir.graph import Graph", "inside a function"),
+    ("codegen", "import numba", "heavy library"),
+    ("ir", "import llvmlite", "llvmlite is for"),
+])
+def test_the_check_finds_what_it_looks_for(room: str, source: str, complaint: str) -> None:
+    assert any(complaint in problem for problem in check_module("example", source, room))
+
+
+@pytest.mark.parametrize(("room", "source"), [
+    ("ir", "from adjit.ir.graph import Graph\nimport numpy as np\nfrom collections.abc import Sequence"),
+    ("runtime", "from adjit import codegen\nfrom adjit.passes.pipeline import PIPELINE\nfrom llvmlite import binding"),
+    ("codegen", "def f():\n    import numba"),
+    ("api", "from adjit import numpy as anp\nfrom adjit.nn.functional import relu"),
+])
+def test_the_check_lets_pass_what_is_allowed(room: str, source: str) -> None:
+    assert check_module("example", source, room) == []
+
+
+def test_table_is_the_one_of_the_architecture_page() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \|.*\| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    written = {}
+    for room, text in rows:
+        named = set(re.findall(r"`(\w+)`", text))
+        written[room] = set(ROOMS) if text == "anything" else set(ROOMS) - {"api"} if text == "all of the above" else named | {room}
+    assert written == ALLOWED
+
+
+def test_importing_adjit_is_light() -> None:
+    code = "import sys, adjit; print(*sorted(set(m.split('.')[0] for m in sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=TESTS)
+    loaded = set(done.stdout.split())
+    assert "adjit" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+FIRST_CALL = 46
+"""Modules that a first call may import; those for ops that few programs have are imported where an op asks for them."""
+
+LATER = ("codegen.gemm", "codegen.kernel_source", "codegen.native.program", "codegen.numba_compiler", "codegen.vector_math", "nn", "optim",
+         "runtime.exports", "runtime.native.program_record", "runtime.portable.executable", "runtime.portable.kernels",
+         "runtime.portable.steps", "runtime.reports.explain", "runtime.reports.memory_report", "runtime.reports.profile",
+         "runtime.reports.reports", "special", "viz")
+"""What `import adjit` leaves to the first use."""
+
+
+def test_what_many_processes_never_need_is_imported_later() -> None:
+    code = "import sys, adjit; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=TESTS)
+    loaded = set(done.stdout.split())
+    assert loaded.isdisjoint(f"adjit.{name}" for name in LATER)
+    assert loaded.isdisjoint({"decimal", "fractions"} - set(_loaded_with("numpy, llvmlite, optree")))
+    everything = subprocess.run([sys.executable, "-c", f"import {', '.join(f'adjit.{name}' for name in LATER)}"], capture_output=True)
+    assert everything.returncode == 0, "a name of the list is not that of a module"
+
+
+def _loaded_with(libraries: str) -> list[str]:
+    code = f"import sys, {libraries}; print(*sys.modules)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_a_first_call_imports_little() -> None:
+    code = """
+import sys
+import numpy as np
+import adjit
+before = set(sys.modules)
+adjit.compile(lambda x, w: np.sum(np.tanh(x @ w)), backend="native", threads=1)(np.ones((4, 8), np.float32), np.ones((8, 4), np.float32))
+print(*(name for name in set(sys.modules) - before if name.startswith("adjit.")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=TESTS,
+                          env={**os.environ, "ADJIT_CACHE_SIZE": "0"})
+    loaded = done.stdout.split()
+    assert "adjit.codegen.native.program" in loaded, "nothing was compiled"
+    assert len(loaded) <= FIRST_CALL, sorted(loaded)
+    rare = {f"adjit.codegen.native.{name}" for name in (
+        "control_flow", "panels", "arrays.scans", "arrays.sorting", "windows.convolution", "windows.pooling")}
+    rare |= {"adjit.runtime.portable.executable", "adjit.runtime.portable.kernels", "adjit.codegen.numba_compiler",
+             "adjit.codegen.vector_math.gamma"}
+    assert all(map(find_spec, rare)), "a name that no module has"
+    assert rare.isdisjoint(loaded)

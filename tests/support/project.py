@@ -1,0 +1,30 @@
+"""The project seen from outside, for the tests: its folders, and which module each file becomes once installed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TESTS = ROOT / "tests"
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+VERSION = re.search(r'^VERSION = "(.+)"$', (ROOT / "ir/version.py").read_text(), re.MULTILINE)[1]  # type: ignore[index]
+ROOMS = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
+
+
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Every module of the package by its dotted name, with its file in the checkout `root`."""
+    found = {}
+    for room in ROOMS:
+        prefix = ("adjit",) if room == "api" else ("adjit", room)
+        for path in sorted((root / room).rglob("*.py")):
+            parts = path.relative_to(root / room).with_suffix("").parts
+            found[".".join((*prefix, *parts)).removesuffix(".__init__")] = path
+    return found
+
+
+def room_of(module: str) -> str:
+    """The room of a dotted module name: `adjit.ir.graph` is in "ir", `adjit.optim` in "api"."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "api"

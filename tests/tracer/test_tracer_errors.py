@@ -1,0 +1,351 @@
+"""What cannot be traced is refused with the user's line and with what to do instead."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.special
+from support.tracing import run_traced
+
+import adjit as aj
+from adjit import numpy as anp
+from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, ShapeError, TraceError, UnsupportedError
+from adjit.tracer.trace import trace_function
+
+HERE = Path(__file__).name
+X = np.arange(6.0).reshape(2, 3)
+
+
+class Subclass(np.ndarray):
+    """An array whose operators might mean anything."""
+
+
+def fails_here(fun, *args, error, message, hint, **kwargs):
+    """`fun` is refused with this message, this hint, and the file and the text of the line that is to blame."""
+    with pytest.raises(error, match=message) as caught:
+        trace_function(fun, args, kwargs)
+    assert hint in (caught.value.hint or "")
+    assert caught.value.location.file.endswith(HERE)
+    lines = Path(__file__).read_text().splitlines()
+    assert caught.value.location.source() == lines[caught.value.location.line - 1].strip()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("fun", "message", "hint"),
+    [
+        (lambda x: 1 if x[0, 0] > 0 else 2, "the truth value of a traced array", "np.where(condition, a, b)"),
+        (lambda x: bool(x), "the truth value", "static"),
+        (lambda x: x.sum() and x, "the truth value", "np.where"),
+        (lambda x: int(x[0, 0]), r"int\(\) of a traced array", ".astype(int)"),
+        (lambda x: float(x[0, 0]), r"float\(\) of a traced array", ".astype(float)"),
+        (lambda x: x[0, 0].item(), r".item\(\) of a traced array", "return it"),
+        (lambda x: x.tolist(), r".tolist\(\) of a traced array", "return it"),
+        (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
+        (lambda x: scipy.special.logsumexp(x), "calling a function of SciPy", "aj.special"),
+        (lambda x: np.asarray(x), "turning into an ordinary ndarray", "np.stack or aj.numpy.array"),
+        (lambda x: np.sin([x[0, 0], x[0, 1]]), "turning into an ordinary ndarray", "where it is a list, pass np.array(x)"),
+        (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|turning into an ordinary ndarray)", ""),
+        (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),
+        (lambda x: 0 < x < 1, "the truth value", "np.where"),
+    ],
+)
+def test_values_are_not_known(fun, message, hint):
+    error = fails_here(fun, X, error=TraceError, message=message, hint=hint)
+    assert "values are not known while tracing" in error.message
+    assert "\n" not in error.message
+
+
+def test_a_plain_array_does_not_take_traced_values():
+    def assign(x):
+        plain = np.zeros(3)
+        plain[:] = x[0]
+        return plain
+
+    def add_in_place(x):
+        plain = np.zeros((2, 3))
+        plain += x
+        return plain
+
+    fails_here(assign, X, error=TraceError, message="turning into an ordinary ndarray", hint="np.zeros_like(x, shape=...)")
+    fails_here(add_in_place, X, error=TraceError, message="cannot be written into an ordinary ndarray", hint="aj.numpy.zeros")
+    fails_here(lambda x: np.add(x, 1, out=np.zeros((2, 3))), X, error=TraceError, message="cannot be written into", hint="np.zeros_like")
+
+
+def test_a_plain_array_does_not_take_single_traced_numbers():
+    def put(make):
+        def fun(x):
+            plain = make()
+            plain[0] = x
+            return plain
+
+        return fun
+
+    for make in (lambda: np.zeros(3), lambda: np.zeros(3, np.float32), lambda: np.zeros(3, bool)):
+        error = fails_here(put(make), 2.0, error=TraceError, message="cannot be written into an ordinary ndarray",
+                           hint="np.zeros_like(x, shape=...)")
+        assert "aj.numpy.zeros" in str(error)
+
+
+def test_other_value_errors_stay_what_they_are():
+    def fun(x):
+        raise ValueError("mine") from KeyError("cause")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        run_traced(fun, X)
+    assert type(caught.value) is ValueError
+
+
+def test_formatting_needs_a_value():
+    fails_here(lambda x: f"{x:.3f}", 2.0, error=TraceError, message="formatting", hint="return it")
+    assert run_traced(lambda x: x * len(f"{x}") * 0, 2.0) == 0.0
+
+
+def test_both_operands_of_a_matmul_that_does_not_fit_are_named():
+    weights = np.ones((2, 3))
+
+    def product(x):
+        inner = x + 1  # where the first is from
+        return np.sum(inner @ weights)
+
+    def derivative(x):
+        scale = x * 2  # where the second is from
+        return aj.grad(lambda y: np.sum(y @ scale))(x)
+
+    error = fails_here(product, X, error=ShapeError, message=r"matmul: the shapes \(2, 3\) and \(2, 3\)", hint="")
+    assert "where the first is from" in str(error)
+    assert "operand 2: f64[2,3], an ordinary array from outside of the arguments" in str(error)
+    error = fails_here(derivative, X, error=ShapeError, message="do not fit", hint="")
+    assert "operand 1: f64[2,3], argument 'x'" in str(error)
+    assert "where the second is from" in str(error)
+
+
+def test_negative_powers_of_integers():
+    for fun in (lambda x: x**-1, lambda x: np.power(x, -2), lambda x: x ** np.int64(-1)):
+        fails_here(fun, np.array([2, 3]), error=DTypeError, message="a negative integer power", hint="x.astype(float) ** -")
+    np.testing.assert_allclose(run_traced(lambda x: x**-1.0, np.array([2, 4])), [0.5, 0.25])
+
+
+def test_the_argument_is_not_written_to():
+    def write(params):
+        params["w"][0] = 1
+        return params
+
+    error = fails_here(
+        write, {"w": np.ones(3)}, error=TraceError, message="the argument 'params.w' is written to inside of the trace", hint="x = x.copy()"
+    )
+    assert 'params["w"][0] = 1' in str(error)
+    for fun in (
+        lambda x: x.__iadd__(1),
+        lambda x: x[0].__setitem__(0, 1),
+        lambda x: x.T.fill(0),
+        lambda x: np.add(x, 1, out=x),
+        lambda x: x.sort(),
+    ):
+        fails_here(fun, X, error=TraceError, message="the argument 'x' is written to", hint="copy")
+
+
+@pytest.mark.parametrize(
+    ("fun", "name", "near"),
+    [
+        (lambda x: np.linalg.cond(x), "numpy.linalg.cond", "cholesky, solve, inv, det, slogdet, norm and matrix_power are supported"),
+        (lambda x: np.linalg.lstsq(x, x), "numpy.linalg.lstsq", "np.linalg.solve of the normal equations"),
+        (lambda x: np.fft.rfft(x), "numpy.fft.rfft", "cosines and sines"),
+        (lambda x: np.percentile(x, 50), "numpy.percentile", "np.sort"),
+        (lambda x: np.convolve(x[0], x[1]), "numpy.convolve", "shifted slices"),
+        (lambda x: np.argpartition(x, 1), "numpy.argpartition", "np.argsort"),
+        (lambda x: np.nextafter(x, 1), "numpy.nextafter", "outside of the compiled function"),
+        (lambda x: np.nancumprod(x), "numpy.nancumprod", "nearest supported function is numpy.cumprod"),
+        (lambda x: scipy.special.spence(x), "scipy.special.spence", "outside of the compiled function"),
+        (lambda x: x.argpartition(1), "numpy.ndarray.argpartition", "np.argsort"),
+        (lambda x: x[0].searchsorted(1), "numpy.searchsorted", "edges"),
+        (lambda x: np.maximum.accumulate(x), "numpy.maximum.accumulate", "np.add.accumulate"),
+    ],
+)
+def test_a_function_without_a_rule_is_named_with_the_nearest_one(fun, name, near):
+    error = fails_here(fun, X, error=UnsupportedError, message=rf"^{re.escape(name)} has no rule for traced arrays", hint=near)
+    assert HERE in str(error)
+
+
+def test_functions_whose_shape_depends_on_values():
+    for fun in (
+        lambda x: np.nonzero(x),
+        lambda x: np.unique(x),
+        lambda x: np.flatnonzero(x),
+        lambda x: x.nonzero(),
+        lambda x: np.argwhere(x > 0),
+    ):
+        fails_here(fun, X, error=UnsupportedError, message="depends on values", hint="np.where(mask, a, b)")
+    fails_here(lambda x: np.repeat(x, x[0].astype(int), axis=1), X, error=UnsupportedError, message="traced repeats", hint="ordinary array")
+
+
+def test_an_escaped_array_says_where_it_was_made():
+    kept = []
+
+    def fun(x):
+        kept.append(np.tanh(x))  # the line that made it
+        return x
+
+    trace_function(fun, (X,), {})
+    for use in (
+        lambda: kept[0] + 1,
+        lambda: np.sin(kept[0]),
+        lambda: kept[0].value,
+        lambda: trace_function(lambda y: y + kept[0], (X,), {}),
+        lambda: trace_function(lambda y: y, (kept[0],), {}),
+        lambda: kept[0].__setitem__(0, 1),
+        lambda: np.array(kept[0]),
+        lambda: float(kept[0]),
+    ):
+        with pytest.raises(TraceError, match="used after the end of its trace") as caught:
+            use()
+        assert "the line that made it" in str(caught.value)
+        assert "return it from the compiled function" in str(caught.value)
+
+
+def test_an_escaped_argument_is_named():
+    kept = []
+    trace_function(lambda x: kept.append(x) or x, (X,), {})
+    with pytest.raises(TraceError, match=r"f64\[2,3\], argument 'x'"):
+        anp.sin(kept[0])
+
+
+@pytest.mark.parametrize(
+    ("leaf", "error", "message"),
+    [
+        (np.ones(2, np.complex128), DTypeError, "the argument params\\['w'\\]: dtype complex128 is not supported"),
+        (np.ones(2, np.float16), DTypeError, "the argument params\\['w'\\]: dtype float16 is not supported"),
+        (np.ones(2, np.longdouble), DTypeError, "params\\['w'\\]: dtype"),
+        (np.array(["a"], np.dtypes.StringDType()), DTypeError, "params\\['w'\\]: dtype StringDType\\(\\) is not supported"),
+        (np.array([None, 1]), DTypeError, "params\\['w'\\]: an object array is not supported"),
+        (np.zeros(2, [("a", int)]), DTypeError, "params\\['w'\\]: a structured array is not supported"),
+        (np.array(["a"]), DTypeError, "params\\['w'\\]: dtype <U1 is not supported"),
+        (np.array([1], "datetime64[s]"), DTypeError, "params\\['w'\\]: dtype datetime64"),
+        (1 + 2j, DTypeError, "params\\['w'\\]: complex numbers are not supported"),
+        (np.ma.array([1.0, 2.0], mask=[True, False]), UnsupportedError, "params\\['w'\\] is a masked array"),
+        (np.ones(2).view(Subclass), UnsupportedError, "params\\['w'\\] is a Subclass, whose operations are not NumPy's"),
+        ({1, 2}, UnsupportedError, "params\\['w'\\] is a builtins.set, neither an array nor a tree of arrays"),
+        (object(), UnsupportedError, "params\\['w'\\] is a builtins.object"),
+    ],
+)
+def test_arguments_that_are_refused(leaf, error, message):
+    with pytest.raises(error, match=message) as caught:
+        trace_function(lambda params: params["w"], ({"w": leaf},), {})
+    assert HERE in str(caught.value)
+    if isinstance(leaf, np.ndarray):  # the same array reached by closure
+        with pytest.raises(error):
+            trace_function(lambda x: x + leaf, (X,), {})
+
+
+def test_results_that_are_refused():
+    with pytest.raises(UnsupportedError, match=r"the function returns a builtins.object at result\['a'\]\[1\]"):
+        trace_function(lambda x: {"a": [x, object()]}, (X,), {})
+
+
+def test_complex_numbers_in_the_function():
+    with pytest.raises(DTypeError, match="complex numbers are not supported"):
+        run_traced(lambda x: x * 2j, X)
+
+
+def test_what_is_put_into_an_argument_is_not_lost_silently():
+    def lost(state, x):
+        state["w"][0] = state["w"][0] + x
+        return x
+
+    with pytest.raises(TraceError, match=r"a container that was passed to it \(at \[0\]\[0\]\['w'\]\[0\] of its arguments\)") as caught:
+        trace_function(lost, ({"w": [X, X]}, X), {})
+    assert "return the new container" in str(caught.value)
+
+    def returned(state, x):
+        state["w"] = state["w"] + x
+        state["same"] = x
+        return state
+
+    np.testing.assert_array_equal(run_traced(returned, {"w": X}, X)["w"], 2 * X)
+
+
+def test_a_plain_array_that_changes_during_the_trace():
+    buffer = np.zeros(3)
+
+    def fun(x):
+        y = x + buffer
+        buffer[0] = 1
+        return y + buffer
+
+    with pytest.raises(TraceError, match="written to after it was used"):
+        run_traced(fun, X)
+
+
+def test_attributes_are_those_of_arrays_or_refused():
+    """No name of ours stands in the way of one of ndarray's: `x.strides` counted elements, and `x.view` was None."""
+    def fun(x):
+        for name in (name for name in dir(X) if not name.startswith("_")):
+            try:
+                found, wanted = getattr(x, name), getattr(X, name)
+            except UnsupportedError:
+                continue
+            if callable(wanted):
+                assert callable(found), name
+            elif isinstance(wanted, np.ndarray):
+                assert found.shape == wanted.shape, name
+            else:
+                assert found == wanted, name
+        return x
+
+    trace_function(fun, (X,), {})
+    fails_here(lambda x: x.view(np.int64), X, error=UnsupportedError, message="numpy.ndarray.view", hint=".astype")
+    fails_here(lambda x: x * x.strides[0], X, error=UnsupportedError, message="numpy.ndarray.strides", hint="adjit.numpy")
+
+
+@pytest.mark.parametrize("fun", [lambda x: np.add(x, x, signature="dd->d"), lambda x: np.add(x, x, sig="dd->d"),
+                                 lambda x: np.modf(x, out=(x.copy(), x.copy())), lambda x: np.divmod(x, x, x.copy(), x.copy())])
+def test_arguments_of_ufuncs_that_are_not_there(fun):
+    fails_here(fun, X, error=UnsupportedError, message="numpy.(add|modf|divmod) with (signature|out)= is not supported", hint="dtype=")
+
+
+@pytest.mark.parametrize("fun", [lambda x: x[7], lambda x: x[0, 0, 0], lambda x: x[..., ...], lambda x: x[1.5], lambda x: x["a"],
+                                 lambda x: x[np.array([0, 9])], lambda x: np.take_along_axis(x, x, 0)])
+def test_indices_that_cannot_be(fun):
+    fails_here(fun, X, error=IndexingError, message="index|ellipsis|indices|indexed", hint="")
+
+
+@pytest.mark.parametrize("fun", [lambda x: x.sum(axis=3), lambda x: np.concatenate([x, x], axis=-4), lambda x: np.swapaxes(x, 0, 7)])
+def test_axes_that_are_not_there(fun):
+    error = fails_here(fun, X, error=IndexingError, message=r"axis (3|-4|7) is out of bounds for array of dimension 2", hint="")
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize("view", [np.diagonal, np.diag, lambda x: np.broadcast_to(x, (2, *x.shape))])
+def test_read_only_views_are_not_written_to(view):
+    error = fails_here(lambda x: view(np.outer(x, x)).fill(0), X[0], error=ArgumentError, message="read-only", hint="np.arange(n)")
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize("backend", ["native", "numba", "interpret"])
+def test_indices_that_turn_out_of_range_are_errors_of_ours_with_the_users_line(backend):
+    compiled = aj.compile(lambda x, i: np.take(x, i, axis=1) * 2.0, backend=backend)
+    compiled(X, np.array([2]))
+    with pytest.raises(IndexingError, match="take: index 3 is out of range for axis 1 of size 3") as caught:
+        compiled(X, np.array([3]))
+    assert caught.value.location.source() == "compiled = aj.compile(lambda x, i: np.take(x, i, axis=1) * 2.0, backend=backend)"
+
+
+def test_user_errors_keep_their_type():
+    with pytest.raises(KeyError):
+        trace_function(lambda p: p["missing"], ({"w": X},), {})
+
+
+def test_every_op_knows_the_line_of_the_user():
+    def fun(x):
+        a = np.sin(x)
+        b = a.mean(axis=0)
+        return b[::-1] * 2
+
+    graph = trace_function(fun, (X,), {}).graph
+    lines = Path(__file__).read_text().splitlines()
+    texts = {lines[op.loc.line - 1].strip() for op in graph.ops}
+    assert texts == {"a = np.sin(x)", "b = a.mean(axis=0)", "return b[::-1] * 2"}
+    assert {op.loc.function for op in graph.ops} == {"fun"}
