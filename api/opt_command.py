@@ -9,9 +9,10 @@ from pathlib import Path
 
 from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Graph, walk
+from adjit.ir.ops.traits import TRANSFORMS
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
-from adjit.ir.verifier import TRANSFORMS, Stage
+from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, run_pipeline
 

@@ -16,7 +16,8 @@ from adjit.codegen.scalar_code import expression, identity, literal, reduction_s
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.iteration_space import full_map, split_at_rows, split_map
-from adjit.ir.kernel_schedule import EXPENSIVE, KernelSchedule, has_row_work, schedule_kernel
+from adjit.ir.kernel_schedule import KernelSchedule, has_row_work, schedule_kernel
+from adjit.ir.ops.traits import TRANSCENDENTAL
 from adjit.ir.types import is_float, short_name
 
 LOOP_STRETCH = 32 * STRETCH
@@ -367,5 +368,5 @@ class _Writer:
         work = 0.03 * sum(value.type.nbytes for value in (*s.region.params, *s.region.results))
         for op in s.region.ops:
             if full in (s.maps[op.result], s.maps[op.operands[0]] if op.operands else None):
-                work += op.result.type.dtype.itemsize * s.rows * s.columns * (0.1 if op.name in EXPENSIVE else 0.0075)
+                work += op.result.type.dtype.itemsize * s.rows * s.columns * (0.1 if op.name in TRANSCENDENTAL else 0.0075)
         return work

@@ -12,20 +12,6 @@ from adjit.ir.ops.indexing import check_indices
 from adjit.ir.ops.selection import convert_array
 from adjit.ir.types import Shape
 
-REDUCTIONS: dict[str, np.ufunc] = {
-    "reduce_sum": np.add, "reduce_prod": np.multiply, "reduce_max": np.maximum, "reduce_min": np.minimum,
-    "reduce_and": np.logical_and, "reduce_or": np.logical_or,
-}
-
-PLAIN_OF_STRONG: dict[str, np.ufunc] = {
-    "strong_multiply": np.multiply, "strong_product": np.multiply, "strong_divide": np.divide}
-"""The function that gives the same, up to the sign of zero, wherever its result is finite."""
-
-HANDS_ON: dict[str, int] = {
-    "add": 2, "subtract": 2, "multiply": 2, "divide": 1, "negative": 1, "strong_multiply": 2, "strong_product": 2, "strong_divide": 1,
-    "reduce_sum": 1, "reshape": 1, "transpose": 1, "broadcast": 1}
-"""Ops whose result is not finite somewhere when one of their operands is not, and how many operands that holds for."""
-
 EXPRESSIONS: dict[str, str] = {
     "select": "where({0}, {1}, {2})",
     "relu": "maximum({0}, 0)",
@@ -35,18 +21,6 @@ EXPRESSIONS: dict[str, str] = {
 
 OPERATORS: dict[str, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 """NumPy computes these on its scalars ten times as fast as on arrays without dimensions."""
-
-ROUNDED_ONE_WAY = frozenset({
-    "add", "subtract", "multiply", "divide", "negative", "abs", "sign", "square", "sqrt", "floor", "ceil", "trunc", "rint", "maximum",
-    "minimum", "fmax", "fmin", "select", "convert", "relu", "strong_multiply", "strong_product", "strong_divide", "equal", "not_equal",
-    "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite", "logical_not", "logical_and", "logical_or",
-    "logical_xor", "invert", "bitwise_and", "bitwise_or", "bitwise_xor"})
-"""Elementwise ops that give the same bits for one element as for many: what is repeated may be computed once."""
-
-MAKES_ARRAYS = frozenset({
-    "power", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "trigamma", "i0e", "i1e", "philox",
-    "cumsum", "cumprod", "argsort", "argmax", "argmin"})
-"""Ops that are no ufunc and yet give arrays that share no memory with their operands."""
 
 
 def filled(value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:

@@ -18,23 +18,22 @@ from adjit.codegen.numpy_forms import Form, FunctionText
 from adjit.codegen.numpy_ops import (
     EXPRESSIONS,
     FUNCTIONS,
-    HANDS_ON,
-    MAKES_ARRAYS,
     OPERATORS,
-    PLAIN_OF_STRONG,
-    REDUCTIONS,
-    ROUNDED_ONE_WAY,
     diagonal_of,
 )
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.evaluator import evaluate
-from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops
-from adjit.ir.ops.control_flow import CONTROL_FLOW, run_control_flow
+from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops, producers
+from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import Shape, TensorType
 
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
+_NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.SCAN)
+"""Kinds of ops whose meaning gives arrays that share no memory with its operands, but for those that are written in a way of their own."""
+
 _SMALL = 1 << 14
 """Bytes up to which calls count, not memory: a repeated result is copied, which is quicker than a view, and a caller may write to it."""
 
@@ -87,7 +86,7 @@ class _Writer(FunctionText):
         self.weak = weak
         self.views = views
         self.telling = telling
-        self.makers = {value: op for op in graph.ops for value in op.results}
+        self.makers = producers(graph)
         self.untested: dict[Value, None] = {}       # results that tell of strong products whether those are finite
         self.fresh: tuple[bool, ...] = ()
 
@@ -119,11 +118,11 @@ class _Writer(FunctionText):
         special: Callable[[Op], Form] | None = getattr(self, f"write_{op.name}", None)
         if special is not None:
             return special(op)
-        if op.name in PLAIN_OF_STRONG:
+        if op.definition.strong:
             return self.strong(op)
         if op.name in EXPRESSIONS or isinstance(op.definition.evaluate, np.ufunc):
             return self.elementwise(op, op.name, op.definition.evaluate)
-        if op.name in REDUCTIONS:
+        if op.definition.kind is Kind.REDUCTION:
             return self.reduction(op)
         return self.other(op)
 
@@ -134,7 +133,7 @@ class _Writer(FunctionText):
         function = self.constant(partial(op.definition.evaluate, **op.attrs) if op.attrs else op.definition.evaluate)
         expression = f"{function}({', '.join(self.array(value) for value in op.operands)})"
         roots = self.new_root()
-        if op.name not in MAKES_ARRAYS and op.operands:
+        if (op.definition.view or op.definition.kind not in _NEW_ARRAYS) and op.operands:
             roots = self.elsewhere.union(*(self.forms[value].roots for value in op.operands))
         return self.assign(expression, op.result.type.shape, roots)
 
@@ -151,7 +150,7 @@ class _Writer(FunctionText):
         forms = [self.forms[value] for value in op.operands]
         shape = np.broadcast_shapes(*(form.shape for form in forms))
         texts = [form.text for form in forms]
-        if shape != op.result.type.shape and op.name not in ROUNDED_ONE_WAY:
+        if shape != op.result.type.shape and not op.definition.same_alone:
             texts[0], shape = self.whole(op.operands[0]), op.result.type.shape
         elif op.name in EXPRESSIONS or all(form.weak for form in forms):
             texts = [self.firm(value) for value in op.operands]
@@ -171,10 +170,11 @@ class _Writer(FunctionText):
 
     def strong(self, op: Op) -> Form:
         """Where the plain product is finite it is right; its norm tells so in one pass. A number that makes no NaN of 0 needs no test."""
-        function = PLAIN_OF_STRONG[op.name]
-        candidates = op.operands if op.name == "strong_product" else op.operands[1:]
+        function, strong = op.definition.where_finite, op.definition.strong
+        assert function is not None
+        candidates = op.operands if strong == 2 else op.operands[1:]
         numbers = [number for number in (self.forms[value].number for value in candidates) if number is not None]
-        finite = any(math.isfinite(number) and (number != 0 or op.name == "strong_multiply") for number in numbers)
+        finite = any(math.isfinite(number) and (number != 0 or (strong == 1 and function is np.multiply)) for number in numbers)
         if not finite and op.result in self.telling:
             self.untested[self.telling[op.result]] = None
             finite = True
@@ -199,9 +199,10 @@ class _Writer(FunctionText):
 
     def reduction(self, op: Op) -> Form:
         (x,) = op.operands
-        function, axes, dtype = REDUCTIONS[op.name], op.attrs["axes"], x.type.dtype
+        function, axes, dtype = op.definition.combine, op.attrs["axes"], x.type.dtype
+        assert function is not None
         text, name = self.whole(x), self.function(op.name, function.reduce)
-        needed = f", {self.constant(dtype)}" if dtype.kind in "iu" and op.name in ("reduce_sum", "reduce_prod") else ""
+        needed = f", {self.constant(dtype)}" if dtype.kind in "iu" and function in (np.add, np.multiply) else ""
         return self.assign(f"{name}({text}, {self.constant(axes)}{needed})", op.result.type.shape, self.new_root())
 
     def write_matmul(self, op: Op) -> Form:
@@ -386,15 +387,16 @@ class _Tested:
 def _results_that_tell(graph: Graph) -> dict[Value, Value]:
     """For strong products a result that is not finite where they are not; empty where testing results saves nothing.
 
-    Infinities and NaN are handed on by the ops in `HANDS_ON`: where the results are finite, so were the products, which are right then.
+    Infinities and NaN are handed on by the operands that records count as `nonfinite`: where the results are finite, so were the
+    products, which are right then.
     """
     tells = {value: value for value in graph.results if value.type.dtype.kind == "f"}
     strong = []
     for op in reversed(graph.ops):
-        if op.name in PLAIN_OF_STRONG and op.result in tells:
+        if op.definition.strong and op.result in tells:
             strong.append(op.result)
-        if op.name in HANDS_ON and op.result in tells and op.result.type.size:
-            for value in op.operands[:HANDS_ON[op.name]]:
+        if op.definition.nonfinite and op.result in tells and op.result.type.size:
+            for value in op.operands[:op.definition.nonfinite]:
                 if value.type.dtype.kind == "f":
                     tells.setdefault(value, tells[op.result])
     tested = {tells[value] for value in strong}

@@ -19,8 +19,9 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role, VerificationError
 from adjit.ir.graph import Graph, Value, walk
+from adjit.ir.ops.traits import CALLS, SAVES_OPERANDS
 from adjit.ir.types import is_float
-from adjit.passes.derivatives.differentiate import CALLS, differentiate, expand_vjps
+from adjit.passes.derivatives.differentiate import differentiate, expand_vjps
 from adjit.passes.derivatives.path import find_path
 from adjit.passes.derivatives.reverse_ad import run_backward, run_forward, zeros_like
 from adjit.passes.derivatives.split_joint import Halves, Saved, split_joint
@@ -28,13 +29,6 @@ from adjit.passes.options import Options
 from adjit.passes.simplifications.common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.simplifications.dead_code import eliminate_dead_code
 from adjit.passes.simplifications.simplify import simplify
-
-AGAIN = frozenset({"divide", "square", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
-"""Ops whose results are not saved, as in PyTorch: `y = a / b; y += 1` is possible, and `x ** 3` keeps `x` alone.
-
-What is saved in place of a mask is what it was made of: so the derivative of `leaky_relu` is connected to `x`, though constant nearly
-everywhere.
-"""
 
 _OPTIONS = Options()
 _CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
@@ -57,7 +51,7 @@ class Operation:
     depend on what is differentiated. `views`: results are views of the first operand, as far as they can be.
     """
 
-    repeats = AGAIN
+    repeats = SAVES_OPERANDS
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
                  seeded: Container[int] | None = None, connected: bool = False, views: bool = False):

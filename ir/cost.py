@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op
-
-_ROUNDS = {"scan": "length", "panels": "count", "while_loop": "", "cond": ""}
-"""Ops that run regions, and the attribute that says how often; a `while_loop` counts as one run, a `cond` as both of its branches."""
+from adjit.ir.ops.traits import ALIASES, WITH_PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +29,31 @@ def cost_of(graph: Graph) -> Cost:
     """
     operations = nbytes = 0
     for op in graph.ops:
-        if op.name in _ROUNDS:
-            rounds = op.attrs.get(_ROUNDS[op.name], 1)
+        if op.name in WITH_PROGRAMS:        # a `while_loop` counts as one run, a `cond` as both of its branches
+            rounds = op.attrs.get(op.definition.runs, 1)
             costs = [cost_of(region) for region in op.regions]
             operations += rounds * sum(cost.operations for cost in costs)
             nbytes += rounds * sum(cost.nbytes for cost in costs)
-        elif op.name not in ("free", "reshape"):
+        elif op.name not in ALIASES and op.definition.kind is not Kind.MEMORY:
             operations += sum(_operations(inner) for region in op.regions for inner in region.ops) + _operations(op)
             nbytes += sum(value.type.nbytes for value in (*op.operands, *op.results))
     return Cost(operations, nbytes)
+
+
+def terms_of(op: Op) -> int:
+    """The number of products that each element of a contraction is the sum of."""
+    terms = op.definition.terms
+    if terms is None:
+        raise ValueError(f"{op.name} is no contraction")
+    return terms([value.type.shape for value in op.operands], op.result.type.shape, op.attrs)
 
 
 def _operations(op: Op) -> int:
     kind = op.definition.kind
     if not op.results or not op.operands or op.operands[0].type.dtype.kind != "f":
         return 0
-    if op.name == "matmul":
-        return 2 * op.result.type.size * op.operands[0].type.shape[-2 if op.attrs["transpose_a"] else -1]
-    if op.name == "convolution":
-        return 2 * op.result.type.size * prod(op.operands[1].type.shape[1:])
-    if op.name == "convolution_kernel_gradient":
-        return 2 * op.operands[1].type.size * prod(op.result.type.shape[1:])
+    if kind is Kind.CONTRACTION:
+        return 2 * op.result.type.size * terms_of(op)
     if kind is Kind.ELEMENTWISE:
         return op.result.type.size
     return op.operands[0].type.size if kind is Kind.REDUCTION else 0

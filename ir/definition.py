@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from adjit.ir.types import TensorType
 
 Infer = Callable[..., "TensorType | tuple[TensorType, ...]"]
 Evaluate = Callable[..., Any]
+Terms = Callable[["Sequence[tuple[int, ...]]", "tuple[int, ...]", Attributes], int]
 VectorJacobianProduct = Callable[[Any, tuple[Value, ...], tuple[Value, ...], Attributes], "Sequence[Value | None]"]
 
 
@@ -36,6 +37,34 @@ class Kind(Enum):
     SCAN = "scan"                 # cumulative and sorting ops, along one axis
     REGION = "region"             # owns graphs
     MEMORY = "memory"             # only in planned graphs
+
+
+class OpCost(IntEnum):
+    """Time that one element takes inside a kernel: what is computed again rather than kept depends on it."""
+
+    FREE = 0             # none: a number, an index, or an element of the operand
+    CHEAP = 1            # few instructions, which do not hold up the tiles of a product
+    MODERATE = 2         # less than storing and loading a value in the first cache
+    DIVISION = 3         # more than that
+    TRANSCENDENTAL = 4   # that of many additions
+
+
+class Rounding(Enum):
+    """Agreement of the floats that an op gives on different machines and backends."""
+
+    NONE = "none"                  # computed exactly, or only chosen
+    ONCE = "once"                  # the float next to the true result
+    APPROXIMATE = "approximate"    # a few units in the last place around it
+
+
+class RegionUse(Enum):
+    """Purpose of the graphs that an op owns."""
+
+    TRANSFORM = "transform"          # replaced by other ops when the graph is differentiated
+    CALL = "call"                    # as TRANSFORM; the results are those of the first region
+    CONTROL_FLOW = "control flow"    # loops and branches, whose regions are programs
+    TILING = "tiling"                # a program that runs on one slice of the operands after the other
+    KERNEL = "kernel"                # ops that become one piece of machine code
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +99,27 @@ class OpDefinition:
     numpy      the NumPy function that means the same, for the type-rule tests and the reference page; None where there is none.
     attributes names and types of the attributes.
     doc        one sentence; where a derivative has a choice (ties, kinks) it says which is taken.
+
+    Traits, from which passes and backends tell what they may do with an op; a trait that is not stated costs speed, never the right
+    result. `adjit.ir.ops.traits` has the sets of ops that have one.
+
+    cost             every ELEMENTWISE op has one, and what a kernel has for nothing.
+    rounding         every ELEMENTWISE op has one.
+    commutative      the two operands may be swapped without changing a bit (`maximum` of two zeros depends on their order).
+    alias            the result has the elements of the operand in the same order: it may lie in the same memory.
+    view             the result has elements of the operand at regular distances, so that NumPy copies none.
+    updates          the result is the first operand with other elements in some places, and may be written over it.
+    uniform          all elements of the result are equal, so that a part of it is the same op.
+    same_alone       NumPy gives the same bits for one element as for many: what is repeated may be computed once.
+    saves_operands   eager tensors keep the operands for the backward half rather than the result, as PyTorch does: `y = a / b; y += 1` is
+                     possible then, and `x ** 3` keeps `x` alone.
+    nonfinite        so many of the first operands make the result infinite or NaN somewhere where they are.
+    strong           so many of the first operands make the result 0 where they are 0, whatever the other is.
+    where_finite     with `strong`: the NumPy function that gives the same, up to the sign of zero, wherever its result is finite.
+    combine          REDUCTION: the NumPy function whose `reduce` it is.
+    terms            CONTRACTION: `terms(operand shapes, result shape, attrs)`, the number of products that each element is the sum of.
+    region_use       REGION: the purpose of the regions.
+    runs             REGION: the attribute that says how often the regions run; "" where none does.
     """
 
     name: str
@@ -85,6 +135,22 @@ class OpDefinition:
     numpy: Callable[..., Any] | None = None
     arity: int | None = None            # None: any number of operands
     regions: int = 0
+    cost: OpCost | None = None
+    rounding: Rounding | None = None
+    commutative: bool = False
+    alias: bool = False
+    view: bool = False
+    updates: bool = False
+    uniform: bool = False
+    same_alone: bool = False
+    saves_operands: bool = False
+    nonfinite: int = 0
+    strong: int = 0
+    where_finite: np.ufunc | None = None
+    combine: np.ufunc | None = None
+    terms: Terms | None = None
+    region_use: RegionUse | None = None
+    runs: str = ""
 
     def __post_init__(self) -> None:
         if not self.doc or not callable(self.infer) or not callable(self.evaluate) or not callable(self.samples):
@@ -93,6 +159,16 @@ class OpDefinition:
             raise ValueError(f"op record {self.name!r}: scalar code belongs to elementwise ops and reductions, and to no other")
         if (self.kind is Kind.REDUCTION) != (self.identity is not None):
             raise ValueError(f"op record {self.name!r}: an identity belongs to reductions, and to no other")
+        for kind, field_name in _NEEDED:
+            if self.kind is kind and getattr(self, field_name) is None:
+                raise ValueError(f"op record {self.name!r}: {kind.value} ops state their `{field_name}`")
+        if (self.strong > 0) != (self.where_finite is not None):
+            raise ValueError(f"op record {self.name!r}: `where_finite` belongs to strong products, and to no other")
+
+    @property
+    def instructions(self) -> int:
+        """Instructions for an element of an op that is not expensive, roughly."""
+        return 0 if self.cost is OpCost.FREE else 1 + self.strong
 
     def result_types(self, types: Sequence[TensorType], attrs: Attributes, regions: Sequence[Graph] = ()) -> tuple[TensorType, ...]:
         """The types of the results; raises `ShapeError` or `DTypeError`."""
@@ -111,6 +187,10 @@ class OpDefinition:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+
+_NEEDED = ((Kind.ELEMENTWISE, "cost"), (Kind.ELEMENTWISE, "rounding"), (Kind.REDUCTION, "combine"), (Kind.CONTRACTION, "terms"),
+           (Kind.REGION, "region_use"))
+"""Traits without which records of a kind are incomplete."""
 
 DEFINITIONS: dict[str, OpDefinition] = {}
 

@@ -20,17 +20,9 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.iteration_space import IndexMap, classify, infer_maps, reduction_scope
+from adjit.ir.ops.traits import KEPT
 
 LEVELS = ("kernel", "row", "element", "late")
-
-EXPENSIVE = frozenset({
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "arcsinh", "arccosh", "arctanh", "erf", "sigmoid", "power", "arctan2", "hypot", "logaddexp", "philox", "remainder",
-    "floor_divide"})
-"""Ops that cost many times an addition."""
-
-KEPT = EXPENSIVE | {"divide", "strong_divide"}
-"""Ops that cost more than storing and loading a value in the first cache."""
 
 MOST_COMPUTED_AGAIN = 5.0
 """Instructions that cost as much as storing and loading a value; a load counts half."""
@@ -178,13 +170,10 @@ def _is_long(s: KernelSchedule, value: Value) -> bool:
         if op is None or value in s.kept or op.name in KEPT:
             cost += 0.5
             continue
-        cost += _INSTRUCTIONS.get(op.name, 1)
+        cost += op.definition.instructions
         front += [operand for operand in op.operands if operand not in seen]
         seen.update(op.operands)
     return cost > MOST_COMPUTED_AGAIN
-
-
-_INSTRUCTIONS = {"constant": 0, "iota": 0, "broadcast": 0, "reshape": 0, "strong_multiply": 2, "strong_product": 3}
 
 
 def _choose_blocks(s: KernelSchedule) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.layout import Handing, Layout, aligned, arena_bytes
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 
 Places = tuple[int | None, ...]
 """For each result of a region the byte of the scratch memory where it is handed over; None where that is the memory of the parameter that

@@ -26,7 +26,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.errors import AdjitError, VerificationError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import KERNELS, TRANSFORMS, UPDATES, WITH_PROGRAMS
 from adjit.ir.printer import print_graph
 
 
@@ -39,8 +39,6 @@ class Stage(IntEnum):
     FUSED = 3        # `fused` ops own regions
     PLANNED = 4      # slots and `free`
 
-
-TRANSFORMS = frozenset({"vjp", "custom_call", "checkpoint", "stop_gradient"})
 
 
 def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) -> None:
@@ -66,7 +64,7 @@ def _check_memory(graph: Graph) -> list[tuple[Op | None, str]]:
     """V7 and V8, also of the regions of loops, branches and panels."""
     found = _MemoryCheck(graph).run()
     for op in graph.ops:
-        if op.name in CONTROL_FLOW or op.name == "panels":
+        if op.name in WITH_PROGRAMS:
             found += [(op, f"in region @{region.name}: {text}") for region in op.regions for _, text in _check_memory(region)]
     return found
 
@@ -134,7 +132,7 @@ class _Check:
     def stage_rule(self, op: Op) -> None:
         if op.name in TRANSFORMS and self.stage >= Stage.ADJOINT and not (op.name == "stop_gradient" and self.stage is Stage.ADJOINT):
             self.found.append((op, f"V6 {op.name} in stage {self.stage.name.lower()}"))
-        if op.name in ("fused", "product") and self.stage < Stage.FUSED:
+        if op.name in KERNELS and self.stage < Stage.FUSED:
             self.found.append((op, f"V6 {op.name} in stage {self.stage.name.lower()}"))
         if op.definition.kind is Kind.MEMORY and self.stage < Stage.PLANNED:
             self.found.append((op, f"V6 {op.name} in stage {self.stage.name.lower()}"))
@@ -275,13 +273,6 @@ class Place:
     def overlaps(self, other: Place) -> bool:
         return (self.begin < other.end and other.begin < self.end and self.memory == other.memory
                 and self.begin < self.end and other.begin < other.end)
-
-
-ALIASES = frozenset({"reshape"})
-"""Ops whose result may be the memory of their operand, unchanged."""
-
-UPDATES = frozenset({"update_slice", "scatter_add", "scatter_add_along_axis", "scatter_set"})
-"""Ops that change parts of their first operand."""
 
 
 def in_place_operands(op: Op) -> frozenset[int]:

@@ -46,14 +46,9 @@ from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value
 from adjit.ir.iteration_space import classify, infer_maps
 from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.ir.ops.region import fused, product
-from adjit.passes.fusion_groups import VIEWS
+from adjit.ir.ops.traits import CHEAP, FREE_IN_KERNELS
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
-
-CHEAP = frozenset({
-    "abs", "add", "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_not", "logical_or", "maximum",
-    "minimum", "multiply", "negative", "not_equal", "relu", "select", "square", "strong_multiply", "subtract"})
-"""Ops of few instructions, which do not hold up the tiles of a product."""
 
 MOST_OPS = 8
 MOST_MATRICES = 2
@@ -102,7 +97,7 @@ def _finish(graph: Graph, written: set[Value]) -> Graph:
 def describe_products(before: Graph, after: Graph, options: Options) -> str:
     """What products do at once."""
     found = [op.regions[0] for op in after.ops if op.name == "product"]
-    count = sum(op.name not in VIEWS for region in found for op in region.ops) - len(found)
+    count = sum(op.name not in FREE_IN_KERNELS for region in found for op in region.ops) - len(found)
     return f"{len(found)} product{'s' * (len(found) > 1)} with {count} ops that follow" if found else ""
 
 
@@ -191,12 +186,12 @@ class _Ancestors:
         ops = _needed(self.region.ops, [value], set())
         read = {operand for op in ops for operand in op.operands}
         params = [param for param in self.region.params if param in read]
-        if self.start not in read or sum(op.name not in VIEWS for op in ops) > MOST_OPS:
+        if self.start not in read or sum(op.name not in FREE_IN_KERNELS for op in ops) > MOST_OPS:
             return None
         matrices = [param for param in params if self.place(param) == "full"]
         if len(matrices) > 1 + MOST_MATRICES or not self.writable.isdisjoint(matrices):
             return None     # a parameter that a kernel can write over, a product cannot
-        suitable = all(op.name in VIEWS or op.name in CHEAP for op in ops) and all(
+        suitable = all(op.name in FREE_IN_KERNELS or op.name in CHEAP for op in ops) and all(
             param.type.dtype == self.dtype and self.place(param) != "other" for param in params) and all(
             op.result.type.dtype in (self.dtype, bool) and self.place(op.result) != "other" for op in ops)
         return ops if suitable else None

@@ -43,10 +43,11 @@ from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_meaning, producers
 from adjit.ir.iteration_space import IndexMap, full_map, operand_map, reduced_map
-from adjit.ir.kernel_schedule import EXPENSIVE, schedule_kernel
+from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.ir.ops.region import fused
+from adjit.ir.ops.traits import FREE_IN_KERNELS, STRONG, TRANSCENDENTAL
 from adjit.passes.derivatives.choose_saved_values import backward_ops
-from adjit.passes.fusion_groups import VIEWS, Group, choose_space, find_factor, is_fusible, merge_groups
+from adjit.passes.fusion_groups import Group, choose_space, find_factor, is_fusible, merge_groups
 from adjit.passes.options import Options
 from adjit.passes.unit_order import UnitOrder
 
@@ -184,7 +185,7 @@ class _Fusion:
         single: dict[int, Op] = {}
         for unit in reversed(units):
             op = self.graph.ops[unit]
-            if unit not in groups and (op.name not in VIEWS or not demanded.isdisjoint(op.results)):
+            if unit not in groups and (op.name not in FREE_IN_KERNELS or not demanded.isdisjoint(op.results)):
                 single[unit] = op
                 demanded.update(op.operands)
         fused_ops = {unit: self.fused_op(group, self.units.members[unit], demanded) for unit, group in groups.items()}
@@ -201,7 +202,7 @@ class _Fusion:
         in_place, scratch = self.memory_of(region, group)
         operands = tuple(group.origin.get(value, value) for value in loads)
         in_place = tuple(i for i in in_place if operands.count(operands[i]) == 1)
-        role = Counter(op.role for op in region_ops if op.name not in VIEWS).most_common(1)[0][0]
+        role = Counter(op.role for op in region_ops if op.name not in FREE_IN_KERNELS).most_common(1)[0][0]
         attrs = {"rows": group.rows, "columns": group.columns, "in_place": in_place, "scratch_bytes": scratch}
         return Op(fused, operands, tuple(outputs), attrs, (region,), last.loc, role)
 
@@ -221,7 +222,7 @@ def _readers(graph: Graph) -> dict[Value, list[int]]:
         op = graph.ops[index]
         for value in op.operands:
             if value in readers:
-                readers[value] += readers[op.result] if op.name in VIEWS else [index]
+                readers[value] += readers[op.result] if op.name in FREE_IN_KERNELS else [index]
     return readers
 
 
@@ -246,7 +247,7 @@ def _copy_views(value: Value, index_map: IndexMap, group: Group, copies: dict[tu
     if (value, index_map) in copies:
         return copies[value, index_map]
     op = producer.get(value)
-    if op is not None and op.name in VIEWS:
+    if op is not None and op.name in FREE_IN_KERNELS:
         source = operand_map(op, index_map) if op.operands else ()
         if source is not None:
             operands = [_copy_views(v, source, group, copies, producer) for v in op.operands]
@@ -262,13 +263,13 @@ def _copy_views(value: Value, index_map: IndexMap, group: Group, copies: dict[tu
     return second
 
 
-WITHOUT_NUMPY = EXPENSIVE | {"strong_multiply", "strong_divide", "strong_product"}
+WITHOUT_NUMPY = TRANSCENDENTAL | STRONG
 """Ops for which a kernel beats a call of NumPy, which runs them in slow loops or through temporaries."""
 
 
 def _is_worth_a_kernel(group: Group) -> bool:
     """A kernel costs time to compile: a single op that NumPy runs in one pass over memory is left to NumPy."""
-    real = [op for op in group.ops if op.name not in VIEWS]
+    real = [op for op in group.ops if op.name not in FREE_IN_KERNELS]
     return len(real) > 1 or real[0].name in WITHOUT_NUMPY or len(group.ops) > 1
 
 

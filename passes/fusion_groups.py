@@ -16,6 +16,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Op, Value
 from adjit.ir.iteration_space import IndexMap, classify, full_map, reduction_scope, scale_map, split_at_rows
+from adjit.ir.ops.traits import FREE_IN_KERNELS
 
 MAX_OPS = 200
 """Ops a kernel may hold: beyond it registers spill and compile time grows faster than what is saved."""
@@ -25,9 +26,6 @@ MAX_SINGLE_ROW = 1 << 16
 
 MAX_COLUMN_SUMS = 1 << 14
 """Columns of which a kernel keeps sums, one set for each block of rows."""
-
-VIEWS = frozenset({"constant", "iota", "broadcast", "reshape"})
-"""Ops that cost nothing inside a kernel: each kernel gets a copy of its own instead of a buffer."""
 
 
 @dataclass(slots=True)
@@ -161,7 +159,7 @@ def _row_lengths(ops: Iterable[Op], group: Group) -> set[int] | None:
     full = full_map(group.size)
     lengths: set[int] = set()
     for op in ops:
-        if op.name in VIEWS:
+        if op.name in FREE_IN_KERNELS:
             continue
         for value in (op.result, op.operands[0]):
             index_map = group.map_of(value)
@@ -212,7 +210,7 @@ def _is_legal(ops: Iterable[Op], group: Group, rows: int, columns: int, late: se
     """Whether `ops` of a group can follow those that made `late`, which takes in theirs."""
     for op in ops:
         is_late = not late.isdisjoint(op.operands)
-        if op.name in VIEWS:
+        if op.name in FREE_IN_KERNELS:
             if is_late:
                 if classify(group.maps[op.result], rows, columns) not in ("scalar", "column"):
                     return False

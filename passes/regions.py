@@ -7,10 +7,7 @@ from dataclasses import replace
 from operator import is_
 
 from adjit.ir.graph import Graph, Op
-from adjit.ir.ops.control_flow import CONTROL_FLOW
-
-WITH_PROGRAMS = CONTROL_FLOW | {"panels"}
-"""Ops whose regions are programs of their own: planned, and lowered, as the graph that they stand in."""
+from adjit.ir.ops.traits import WITH_PROGRAMS
 
 
 def in_regions(graph: Graph, run: Callable[[Graph], Graph], names: Collection[str] = WITH_PROGRAMS) -> Graph:

@@ -6,7 +6,7 @@ import heapq
 
 from adjit.ir.aliases import alias_start
 from adjit.ir.graph import Graph, Value
-from adjit.ir.verifier import ALIASES
+from adjit.ir.ops.traits import ALIASES
 from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
 from adjit.passes.memory.liveness import live_bytes
 from adjit.passes.options import Options

@@ -8,7 +8,7 @@ from typing import Any
 
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, producers
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.runtime.reports.memory_plot import COLOURS
 from adjit.viz.drawing import escape, new_digraph
 from adjit.viz.labels import KERNEL_COLOUR, ROLE_NAMES, Folded, drawn_ops, kernel_label, op_label, tooltip, value_label

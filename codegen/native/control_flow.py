@@ -17,7 +17,7 @@ from adjit.codegen.native.step_text import StepText
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 from adjit.ir.layout import Layout
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.region_memory import Places, nested_ops, region_memory
 
 RUNS = 64

@@ -12,7 +12,6 @@ from dataclasses import replace
 from adjit.codegen.gemm.kernels import FINISH, Kernel
 from adjit.codegen.gemm.lower import write_product
 from adjit.codegen.gemm.product import product_of
-from adjit.codegen.native.kernels.plan import FREE_OPS
 from adjit.codegen.native.kernels.text import KernelText
 from adjit.codegen.native.products import product_step
 from adjit.codegen.native.program_code import Pitches
@@ -20,6 +19,7 @@ from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.iteration_space import classify, infer_maps
+from adjit.ir.ops.traits import FREE_IN_KERNELS
 
 
 def lower_finished_product(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ...]:
@@ -108,4 +108,4 @@ class _FinishWriter:
         if op.name == "constant":
             return self.text.literal(op.attrs["value"], op.result.type.dtype, self.text.lanes)
         operands = [known[value] for value in op.operands]
-        return operands[0] if op.name in FREE_OPS else self.text.apply(op, operands, self.text.lanes)
+        return operands[0] if op.name in FREE_IN_KERNELS else self.text.apply(op, operands, self.text.lanes)

@@ -11,7 +11,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Op, Slot
 from adjit.ir.layout import Layout
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import Shape
 
 

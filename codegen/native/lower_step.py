@@ -12,7 +12,7 @@ from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 from adjit.ir.on_demand import OnDemand
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 
 if TYPE_CHECKING:
     from adjit.codegen.native import control_flow, finished_products, panels, products

@@ -29,7 +29,8 @@ from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op, Slot, meaning
 from adjit.ir.layout import Handing, Layout
-from adjit.ir.ops.control_flow import CONTROL_FLOW, title
+from adjit.ir.ops.control_flow import title
+from adjit.ir.ops.traits import CONTROL_FLOW
 
 CALLS = 128
 """Calls of steps in one function: longer ones take LLVM more than linear time."""

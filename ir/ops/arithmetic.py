@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Rounding, Sample, define
 from adjit.ir.graph import Value
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.rules import ANY, FLOAT, NUMBER, same_as_operands
@@ -40,6 +40,7 @@ strong_product: OpDefinition = define(
     "strong_product", Kind.ELEMENTWISE, arity=2,
     doc="The product of two cotangents; 0 where either is 0, whatever the other is. Its derivative is that of the product.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_product, scalar="strong_product({0}, {1})", samples=_strong_samples,
+    cost=OpCost.MODERATE, rounding=Rounding.ONCE, same_alone=True, strong=2, where_finite=np.multiply, nonfinite=2,
     vjp=lambda ct, operands, results, attrs: (strong_product(ct, operands[1]), strong_product(ct, operands[0])))
 
 strong_multiply: OpDefinition = define(
@@ -47,6 +48,7 @@ strong_multiply: OpDefinition = define(
     doc="The product of a cotangent and a local derivative; 0 where the cotangent is 0, whatever the other is. Its derivative is that of "
         "the product.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_multiply, scalar="strong_multiply({0}, {1})", samples=_strong_samples,
+    cost=OpCost.CHEAP, rounding=Rounding.ONCE, same_alone=True, strong=1, where_finite=np.multiply, nonfinite=2,
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_product(ct, operands[0])))
 
 strong_divide: OpDefinition = define(
@@ -54,6 +56,7 @@ strong_divide: OpDefinition = define(
     doc="The quotient of a cotangent and a number; 0 where the cotangent is 0, whatever the other is. Its derivative is that of the "
         "quotient.",
     infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_divide, scalar="strong_divide({0}, {1})", samples=_strong_samples,
+    cost=OpCost.DIVISION, rounding=Rounding.ONCE, same_alone=True, strong=1, where_finite=np.divide, nonfinite=1,
     vjp=lambda ct, operands, results, attrs: _division_vjp(ct, operands, results, strong_product))
 
 
@@ -66,18 +69,21 @@ def _division_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, 
 negative: OpDefinition = define(
     "negative", Kind.ELEMENTWISE, arity=1, numpy=np.negative, doc="-x.",
     infer=same_as_operands(NUMBER), evaluate=np.negative, scalar="(-{0})",
+    cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True, nonfinite=1,
     samples=lambda: unary_samples(-2, 2, differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (negative(ct),))
 
 sign: OpDefinition = define(
     "sign", Kind.ELEMENTWISE, arity=1, numpy=np.sign, doc="-1, 0 or 1; NaN for NaN. Its derivative is 0.",
     infer=same_as_operands(NUMBER), evaluate=np.sign, scalar="sign({0})",
+    cost=OpCost.MODERATE, rounding=Rounding.NONE, same_alone=True,
     samples=lambda: unary_samples(0.5, 2, differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (None,))
 
 abs: OpDefinition = define(
     "abs", Kind.ELEMENTWISE, arity=1, numpy=np.absolute, doc="The absolute value. Its derivative at 0 is 0.",
     infer=same_as_operands(ANY), evaluate=np.absolute, scalar="abs({0})",
+    cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True,
     samples=lambda: _abs_samples(),
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, sign(operands[0])),))
 
@@ -90,36 +96,42 @@ def _abs_samples() -> Iterator[Sample]:
 square: OpDefinition = define(
     "square", Kind.ELEMENTWISE, arity=1, numpy=np.square, doc="x * x.",
     infer=same_as_operands(NUMBER), evaluate=np.square, scalar="square({0})",
+    cost=OpCost.CHEAP, rounding=Rounding.ONCE, same_alone=True, saves_operands=True,
     samples=lambda: unary_samples(-2, 2, differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, multiply(operands[0], full_like(operands[0], 2.0))),))
 
 reciprocal: OpDefinition = define(
     "reciprocal", Kind.ELEMENTWISE, arity=1, numpy=np.reciprocal, doc="1 / x.",
     infer=same_as_operands(FLOAT), evaluate=np.reciprocal, scalar="reciprocal({0})",
+    cost=OpCost.MODERATE, rounding=Rounding.ONCE,
     samples=lambda: unary_samples(0.5, 2, differentiable=True),
     vjp=lambda ct, operands, results, attrs: (negative(strong_multiply(ct, square(results[0]))),))
 
 add: OpDefinition = define(
     "add", Kind.ELEMENTWISE, arity=2, numpy=np.add, doc="x + y; for bools, or.",
     infer=same_as_operands(ANY), evaluate=np.add, scalar="({0} + {1})",
+    cost=OpCost.CHEAP, rounding=Rounding.ONCE, same_alone=True, commutative=True, nonfinite=2,
     samples=lambda: binary_samples(differentiable=True, others=(*INTEGERS, BOOL)),
     vjp=lambda ct, operands, results, attrs: (ct, ct))
 
 subtract: OpDefinition = define(
     "subtract", Kind.ELEMENTWISE, arity=2, numpy=np.subtract, doc="x - y.",
     infer=same_as_operands(NUMBER), evaluate=np.subtract, scalar="({0} - {1})",
+    cost=OpCost.CHEAP, rounding=Rounding.ONCE, same_alone=True, nonfinite=2,
     samples=lambda: binary_samples(differentiable=True, others=INTEGERS),
     vjp=lambda ct, operands, results, attrs: (ct, negative(ct)))
 
 multiply: OpDefinition = define(
     "multiply", Kind.ELEMENTWISE, arity=2, numpy=np.multiply, doc="x * y; for bools, and.",
     infer=same_as_operands(ANY), evaluate=np.multiply, scalar="({0} * {1})",
+    cost=OpCost.CHEAP, rounding=Rounding.ONCE, same_alone=True, commutative=True, nonfinite=2,
     samples=lambda: binary_samples(differentiable=True, others=(*INTEGERS, BOOL)),
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_multiply(ct, operands[0])))
 
 divide: OpDefinition = define(
     "divide", Kind.ELEMENTWISE, arity=2, numpy=np.divide, doc="x / y.",
     infer=same_as_operands(FLOAT), evaluate=np.divide, scalar="({0} / {1})",
+    cost=OpCost.DIVISION, rounding=Rounding.ONCE, same_alone=True, nonfinite=1, saves_operands=True,
     samples=lambda: binary_samples(0.5, 2, differentiable=True),
     vjp=lambda ct, operands, results, attrs: _division_vjp(ct, operands, results, strong_multiply))
 
@@ -139,12 +151,14 @@ floor_divide: OpDefinition = define(
     "floor_divide", Kind.ELEMENTWISE, arity=2, numpy=np.floor_divide,
     doc="The quotient rounded down; 0 for integers divided by 0. Its derivative is 0.",
     infer=same_as_operands(NUMBER), evaluate=np.floor_divide, scalar="floor_divide({0}, {1})",
+    cost=OpCost.TRANSCENDENTAL, rounding=Rounding.ONCE,
     samples=lambda: _division_samples(True), vjp=lambda ct, operands, results, attrs: (None, None))
 
 remainder: OpDefinition = define(
     "remainder", Kind.ELEMENTWISE, arity=2, numpy=np.remainder,
     doc="What `floor_divide` leaves, with the sign of the divisor; 0 for integers divided by 0.",
     infer=same_as_operands(NUMBER), evaluate=np.remainder, scalar="remainder({0}, {1})",
+    cost=OpCost.TRANSCENDENTAL, rounding=Rounding.ONCE,
     samples=lambda: _division_samples(True),
     vjp=lambda ct, operands, results, attrs: (ct, negative(strong_multiply(ct, floor_divide(*operands)))))
 
@@ -152,6 +166,7 @@ _ROUNDING_DOC = "Its derivative is 0."
 floor, ceil, trunc, rint = (
     define(name, Kind.ELEMENTWISE, arity=1, numpy=function, doc=f"{doc}. {_ROUNDING_DOC}",
            infer=same_as_operands(FLOAT), evaluate=function, scalar=f"{name}({{0}})",
+           cost=OpCost.MODERATE, rounding=Rounding.NONE, same_alone=True,
            samples=lambda: unary_samples(0.6, 0.9, differentiable=True),
            vjp=lambda ct, operands, results, attrs: (None,))
     for name, function, doc in (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.ops.rules import NUMBER, drop_axes, require, require_axes
 from adjit.ir.ops.sampling import FLOATS, INTEGERS, edges, uniform
@@ -45,7 +45,7 @@ def _broadcast_samples() -> Iterator[Sample]:
 broadcast: OpDefinition = define(
     "broadcast", Kind.MOVEMENT, arity=1, attributes={"shape": tuple, "axes": tuple},
     doc="The operand repeated along new dimensions: its dimension i is dimension `axes[i]` of `shape`.",
-    infer=_infer_broadcast, evaluate=_evaluate_broadcast, samples=_broadcast_samples,
+    infer=_infer_broadcast, evaluate=_evaluate_broadcast, samples=_broadcast_samples, cost=OpCost.FREE, view=True, nonfinite=1,
     vjp=lambda ct, operands, results, attrs: (reduce_sum(ct, axes=other_axes(ct.type.rank, attrs["axes"])),))
 
 
@@ -85,5 +85,6 @@ reduce_sum: OpDefinition = define(
     doc="The sum over `axes`, in the dtype of the operand; 0 of nothing.",
     infer=infer_reduction(NUMBER, empty=True), evaluate=lambda x, *, axes: np.add.reduce(x, axis=axes, dtype=x.dtype),
     scalar="({0} + {1})", identity=lambda dtype: dtype.type(0), samples=lambda: reduction_samples(empty=True),
+    combine=np.add, nonfinite=1,
     vjp=lambda ct, operands, results, attrs: (
         broadcast(ct, shape=operands[0].type.shape, axes=other_axes(operands[0].type.rank, attrs["axes"])),))

@@ -69,4 +69,5 @@ def _matmul_samples() -> Iterator[Sample]:
 matmul: OpDefinition = define(
     "matmul", Kind.CONTRACTION, arity=2, attributes={"transpose_a": bool, "transpose_b": bool},
     doc="The matrix product over the last two dimensions, each operand transposed first where asked; the others are a batch.",
-    infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples)
+    infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples,
+    terms=lambda shapes, result, attrs: shapes[0][-2 if attrs["transpose_a"] else -1])

@@ -12,20 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, RegionUse, define
 from adjit.ir.errors import DTypeError, ShapeError, TraceError
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
+from adjit.ir.ops.sampling import no_samples
 from adjit.ir.types import BOOL, I64, TensorType
 
 Body = Callable[..., Sequence[np.ndarray]]
 
 COUNT = TensorType(I64, ())
-
-
-def _no_samples() -> Iterator[Sample]:
-    """Loops and branches are tested through the programs that contain them."""
-    return iter(())
 
 
 def _check(found: Sequence[TensorType], expected: Sequence[TensorType], what: str) -> None:
@@ -83,7 +79,7 @@ scan: OpDefinition = define(
     doc="Runs the region `length` times, from the last slice to the first where `reverse`. It takes `carries` values that it hands on to "
         "its next run, then a slice of each of `slices` operands along their first axis, then the other operands as they are; it gives "
         "rows, which are stacked, then what is carried on. Results: the stacked rows, then what is carried after the last run.",
-    infer=_infer_scan, evaluate=_evaluate_scan, samples=_no_samples)
+    infer=_infer_scan, evaluate=_evaluate_scan, samples=no_samples, region_use=RegionUse.CONTROL_FLOW, runs="length")
 
 
 # -- while_loop
@@ -140,7 +136,7 @@ while_loop: OpDefinition = define(
         "what it hands on. Results: what is carried at the end; before that, where `checkpoints` is not 0 (a power of two), the number of "
         "runs, a stride, and for each of the carries `checkpointed` a stack of what it was at the start of every run; of every 2nd, 4th, "
         "... one where that is the first stride with which it fits.",
-    infer=_infer_while, evaluate=_evaluate_while, samples=_no_samples)
+    infer=_infer_while, evaluate=_evaluate_while, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
 
 # -- cond
@@ -163,10 +159,7 @@ def _evaluate_cond(*arrays: np.ndarray, regions: Sequence[Graph], **attrs: Any) 
 cond: OpDefinition = define(
     "cond", Kind.REGION, regions=2, vjp=None, attributes={"scratch_bytes": int},
     doc="The results of the first region where the first operand is true, else of the second; both take the other operands.",
-    infer=_infer_cond, evaluate=_evaluate_cond, samples=_no_samples)
-
-
-CONTROL_FLOW = frozenset({"scan", "while_loop", "cond"})
+    infer=_infer_cond, evaluate=_evaluate_cond, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
 
 def title(op: Op) -> str:
@@ -178,7 +171,7 @@ def nested_graphs(graph: Graph) -> Iterator[Graph]:
     """The graph, and the regions of its loops and branches."""
     yield graph
     for op in graph.ops:
-        if op.name in CONTROL_FLOW:
+        if op.definition.region_use is RegionUse.CONTROL_FLOW:
             for region in op.regions:
                 yield from nested_graphs(region)
 

@@ -125,7 +125,8 @@ convolution: OpDefinition = define(
     doc="Images [n, c, ...] by kernels [o, c / groups, ...], not turned round: each element of the result [n, o, ...] is the sum of a "
         "kernel times a window of its group of channels. Axes get `interior` zeros between elements, then `low` and `high` at their ends "
         "(negative: elements are taken away); windows are `stride` apart and their elements `dilation`.",
-    infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples)
+    infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples,
+    terms=lambda shapes, result, attrs: prod(shapes[1][1:]))
 
 
 PARTS, PART_BYTES = 16, 4 << 20
@@ -193,4 +194,5 @@ convolution_kernel_gradient: OpDefinition = define(
     "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, vjp=_kernel_gradient_vjp,
     attributes={**ATTRIBUTES, "groups": int, "sizes": tuple, "scratch_bytes": int},
     doc="The derivative of a convolution in its kernels [o, c / groups, *sizes], for images [n, c, ...] and the cotangent [n, o, ...].",
-    infer=_infer_kernel_gradient, evaluate=_evaluate_kernel_gradient, samples=_kernel_gradient_samples)
+    infer=_infer_kernel_gradient, evaluate=_evaluate_kernel_gradient, samples=_kernel_gradient_samples,
+    terms=lambda shapes, result, attrs: prod((shapes[1][0], *shapes[1][2:])))

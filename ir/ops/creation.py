@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.ops.rules import NUMBER, require, require_axis, require_number
@@ -39,7 +39,8 @@ def _constant_samples() -> Iterator[Sample]:
 constant: OpDefinition = define(
     "constant", Kind.CREATION, arity=0, attributes={"value": (bool, int, float), "dtype": np.dtype, "shape": tuple},
     doc="An array filled with one number.",
-    infer=_infer_constant, evaluate=_evaluate_constant, vjp=lambda ct, operands, results, attrs: (), samples=_constant_samples)
+    infer=_infer_constant, evaluate=_evaluate_constant, vjp=lambda ct, operands, results, attrs: (), samples=_constant_samples,
+    cost=OpCost.FREE, uniform=True)
 
 
 def _infer_iota(*, dtype: np.dtype, shape: Shape, axis: int) -> TensorType:
@@ -65,7 +66,8 @@ def _iota_samples() -> Iterator[Sample]:
 iota: OpDefinition = define(
     "iota", Kind.CREATION, arity=0, attributes={"dtype": np.dtype, "shape": tuple, "axis": int},
     doc="Each element is its index along `axis`.",
-    infer=_infer_iota, evaluate=_evaluate_iota, vjp=lambda ct, operands, results, attrs: (), samples=_iota_samples)
+    infer=_infer_iota, evaluate=_evaluate_iota, vjp=lambda ct, operands, results, attrs: (), samples=_iota_samples,
+    cost=OpCost.FREE)
 
 
 def full_like(value: Value, number: float) -> Value:

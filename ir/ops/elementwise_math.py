@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from adjit.ir import special_functions
-from adjit.ir.definition import Kind, OpDefinition, Sample, VectorJacobianProduct, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Rounding, Sample, VectorJacobianProduct, define
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import add, divide, multiply, negative, square, strong_divide, strong_multiply, subtract
 from adjit.ir.ops.comparison import equal, isinf
@@ -56,15 +57,17 @@ def one_minus_square(value: Value) -> Value:
 
 def function_of_one(name: str, function: Callable[..., np.ndarray], doc: str, low: float, high: float,
                     vjp: VectorJacobianProduct, numpy: Callable[..., np.ndarray] | None = None,
-                    samples: Callable[[], Iterable[Sample]] | None = None) -> OpDefinition:
-    """The record of a function of one float operand, with samples between `low` and `high` where no others are given."""
+                    samples: Callable[[], Iterable[Sample]] | None = None, **traits: Any) -> OpDefinition:
+    """The record of a function of one float operand, with samples between `low` and `high` where no others are given. It is a
+    transcendental function, unless `traits` say otherwise."""
+    known = {"cost": OpCost.TRANSCENDENTAL, "rounding": Rounding.APPROXIMATE, **traits}
     return define(name, Kind.ELEMENTWISE, arity=1, doc=doc, infer=same_as_operands(FLOAT), evaluate=function, vjp=vjp,
-                  scalar=f"{name}({{0}})", numpy=numpy,
+                  scalar=f"{name}({{0}})", numpy=numpy, **known,
                   samples=samples or (lambda: unary_samples(low, high, differentiable=True)))
 
 
-def _ufunc(function: np.ufunc, doc: str, low: float, high: float, vjp: VectorJacobianProduct) -> OpDefinition:
-    return function_of_one(function.__name__, function, doc, low, high, vjp, function)
+def _ufunc(function: np.ufunc, doc: str, low: float, high: float, vjp: VectorJacobianProduct, **traits: Any) -> OpDefinition:
+    return function_of_one(function.__name__, function, doc, low, high, vjp, function, **traits)
 
 
 # -- exponentials, logarithms, roots
@@ -76,7 +79,8 @@ log: OpDefinition = _ufunc(np.log, "The natural logarithm.", 0.5, 3, over(lambda
 log2: OpDefinition = _ufunc(np.log2, "The logarithm to base 2.", 0.5, 3, over(lambda x, y: scaled(x, math.log(2.0))))
 log10: OpDefinition = _ufunc(np.log10, "The logarithm to base 10.", 0.5, 3, over(lambda x, y: scaled(x, math.log(10.0))))
 log1p: OpDefinition = _ufunc(np.log1p, "log(1 + x), accurate near 0.", -0.5, 2, over(lambda x, y: plus(x, 1.0)))
-sqrt: OpDefinition = _ufunc(np.sqrt, "The square root.", 0.5, 3, over(lambda x, y: scaled(y, 2.0)))
+sqrt: OpDefinition = _ufunc(np.sqrt, "The square root.", 0.5, 3, over(lambda x, y: scaled(y, 2.0)),
+                            cost=OpCost.MODERATE, rounding=Rounding.ONCE, same_alone=True)
 cbrt: OpDefinition = _ufunc(np.cbrt, "The cube root, also of negative numbers.", 0.5, 3, over(lambda x, y: scaled(square(y), 3.0)))
 
 # -- trigonometric and hyperbolic functions
@@ -143,7 +147,8 @@ power: OpDefinition = define(
     "power", Kind.ELEMENTWISE, arity=2, numpy=np.power,
     doc="x to the power y; exponents of integers are not negative. The derivative in x is y * x**(y - 1), 0 where y is 0; in y it is "
         "x**y * log(x), 0 where x is 0.",
-    infer=same_as_operands(NUMBER), evaluate=_power, scalar="power({0}, {1})", vjp=_power_vjp, samples=_power_samples)
+    infer=same_as_operands(NUMBER), evaluate=_power, scalar="power({0}, {1})", vjp=_power_vjp, samples=_power_samples,
+    cost=OpCost.TRANSCENDENTAL, rounding=Rounding.APPROXIMATE)
 
 
 def _hypot_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
@@ -156,6 +161,7 @@ hypot: OpDefinition = define(
     "hypot", Kind.ELEMENTWISE, arity=2, numpy=np.hypot,
     doc="sqrt(x**2 + y**2), without overflow on the way. Its derivative at (0, 0) is 0.",
     infer=same_as_operands(FLOAT), evaluate=np.hypot, scalar="hypot({0}, {1})", vjp=_hypot_vjp,
+    cost=OpCost.TRANSCENDENTAL, rounding=Rounding.APPROXIMATE,
     samples=lambda: binary_samples(0.5, 2, differentiable=True))
 
 
@@ -176,7 +182,8 @@ def _arctan2_samples() -> Iterator[Sample]:
 arctan2: OpDefinition = define(
     "arctan2", Kind.ELEMENTWISE, arity=2, numpy=np.arctan2,
     doc="The angle of the point (y, x), the first operand being the ordinate. Its derivative is 0 at (0, 0) and at infinity.",
-    infer=same_as_operands(FLOAT), evaluate=np.arctan2, scalar="arctan2({0}, {1})", vjp=_arctan2_vjp, samples=_arctan2_samples)
+    infer=same_as_operands(FLOAT), evaluate=np.arctan2, scalar="arctan2({0}, {1})", vjp=_arctan2_vjp, samples=_arctan2_samples,
+    cost=OpCost.TRANSCENDENTAL, rounding=Rounding.APPROXIMATE)
 
 
 def _logaddexp_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
@@ -190,4 +197,5 @@ logaddexp: OpDefinition = define(
     "logaddexp", Kind.ELEMENTWISE, arity=2, numpy=np.logaddexp,
     doc="log(exp(x) + exp(y)), without overflow on the way. Equal infinities share the cotangent equally.",
     infer=same_as_operands(FLOAT), evaluate=np.logaddexp, scalar="logaddexp({0}, {1})", vjp=_logaddexp_vjp,
+    cost=OpCost.TRANSCENDENTAL, rounding=Rounding.APPROXIMATE,
     samples=lambda: binary_samples(differentiable=True))

@@ -122,14 +122,14 @@ take: OpDefinition = define(
 scatter_add: OpDefinition = define(
     "scatter_add", Kind.INDEXING, arity=3, attributes={"axis": int},
     doc="The base with the updates added to its slices along `axis`, at the indices; repeated indices add up.",
-    infer=_infer_scatter_add, evaluate=_evaluate_scatter_add, samples=_scatter_samples,
+    infer=_infer_scatter_add, evaluate=_evaluate_scatter_add, samples=_scatter_samples, updates=True,
     vjp=lambda ct, operands, results, attrs: (ct, None, take(ct, operands[1], axis=attrs["axis"])))
 
 scatter_set: OpDefinition = define(
     "scatter_set", Kind.INDEXING, arity=3, attributes={"axis": int},
     doc="The base with the updates in place of its slices along `axis`, at the indices; of repeated indices the last one counts, and only "
         "its update gets the cotangent.",
-    infer=_infer_scatter, evaluate=_evaluate_scatter_set, vjp=_scatter_set_vjp, samples=_scatter_samples)
+    infer=_infer_scatter, evaluate=_evaluate_scatter_set, vjp=_scatter_set_vjp, samples=_scatter_samples, updates=True)
 
 # -- single elements: take_along_axis, scatter_add_along_axis
 
@@ -189,5 +189,5 @@ take_along_axis: OpDefinition = define(
 scatter_add_along_axis: OpDefinition = define(
     "scatter_add_along_axis", Kind.INDEXING, arity=3, attributes={"axis": int},
     doc="The base with every update added to the element that `take_along_axis` would read for its index; repeated indices add up.",
-    infer=_infer_scatter_along, evaluate=_evaluate_scatter_along, samples=_scatter_along_samples,
+    infer=_infer_scatter_along, evaluate=_evaluate_scatter_along, samples=_scatter_along_samples, updates=True,
     vjp=lambda ct, operands, results, attrs: (ct, None, take_along_axis(ct, operands[1], axis=attrs["axis"])))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Rounding, Sample, define
 from adjit.ir.ops.rules import INTEGER, same_as_operands
 from adjit.ir.ops.sampling import INTEGERS, edge_pairs, edges
 from adjit.ir.types import BOOL
@@ -41,31 +41,37 @@ def _shifts() -> Iterator[Sample]:
 logical_not: OpDefinition = define(
     "logical_not", Kind.ELEMENTWISE, arity=1, numpy=np.logical_not, doc="not x.", vjp=None,
     infer=same_as_operands("b"), evaluate=np.logical_not, scalar="logical_not({0})",
+    cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True,
     samples=lambda: _unary((BOOL,)))
 
 logical_and, logical_or, logical_xor = (
-    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=doc, vjp=None,
-           infer=same_as_operands("b"), evaluate=function, scalar=f"{name}({{0}}, {{1}})", samples=lambda: _binary((BOOL,)))
-    for name, function, doc in (
-        ("logical_and", np.logical_and, "x and y."), ("logical_or", np.logical_or, "x or y."),
-        ("logical_xor", np.logical_xor, "Either x or y.")))
+    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=doc, vjp=None, cost=cost, rounding=Rounding.NONE, same_alone=True,
+           commutative=True, infer=same_as_operands("b"), evaluate=function,
+           scalar=f"{name}({{0}}, {{1}})", samples=lambda: _binary((BOOL,)))
+    for name, function, doc, cost in (
+        ("logical_and", np.logical_and, "x and y.", OpCost.CHEAP), ("logical_or", np.logical_or, "x or y.", OpCost.CHEAP),
+        ("logical_xor", np.logical_xor, "Either x or y.", OpCost.MODERATE)))
 
 invert: OpDefinition = define(
     "invert", Kind.ELEMENTWISE, arity=1, numpy=np.invert, doc="Every bit turned; for bools, not.", vjp=None,
-    infer=same_as_operands("biu"), evaluate=np.invert, scalar="invert({0})", samples=lambda: _unary((*INTEGERS, BOOL)))
+    infer=same_as_operands("biu"), evaluate=np.invert, scalar="invert({0})", samples=lambda: _unary((*INTEGERS, BOOL)),
+    cost=OpCost.MODERATE, rounding=Rounding.NONE, same_alone=True)
 
 bitwise_and, bitwise_or, bitwise_xor = (
-    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=doc, vjp=None,
-           infer=same_as_operands("biu"), evaluate=function, scalar=f"({{0}} {symbol} {{1}})", samples=lambda: _binary((*INTEGERS, BOOL)))
+    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=doc, vjp=None, cost=OpCost.MODERATE, rounding=Rounding.NONE,
+           same_alone=True, commutative=True, infer=same_as_operands("biu"), evaluate=function,
+           scalar=f"({{0}} {symbol} {{1}})", samples=lambda: _binary((*INTEGERS, BOOL)))
     for name, function, symbol, doc in (
         ("bitwise_and", np.bitwise_and, "&", "The bits that both have."), ("bitwise_or", np.bitwise_or, "|", "The bits that one has."),
         ("bitwise_xor", np.bitwise_xor, "^", "The bits that only one has.")))
 
 left_shift: OpDefinition = define(
     "left_shift", Kind.ELEMENTWISE, arity=2, numpy=np.left_shift, doc="x with its bits moved up by y; 0 from the width of x on.", vjp=None,
-    infer=same_as_operands(INTEGER), evaluate=np.left_shift, scalar="left_shift({0}, {1})", samples=_shifts)
+    infer=same_as_operands(INTEGER), evaluate=np.left_shift, scalar="left_shift({0}, {1})", samples=_shifts,
+    cost=OpCost.MODERATE, rounding=Rounding.NONE)
 
 right_shift: OpDefinition = define(
     "right_shift", Kind.ELEMENTWISE, arity=2, numpy=np.right_shift, vjp=None,
     doc="x with its bits moved down by y, the sign filled in; from the width of x on 0, or -1 where x is negative.",
-    infer=same_as_operands(INTEGER), evaluate=np.right_shift, scalar="right_shift({0}, {1})", samples=_shifts)
+    infer=same_as_operands(INTEGER), evaluate=np.right_shift, scalar="right_shift({0}, {1})", samples=_shifts,
+    cost=OpCost.MODERATE, rounding=Rounding.NONE)

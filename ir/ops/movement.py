@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.creation import full_like
@@ -40,6 +40,7 @@ def _reshape_samples() -> Iterator[Sample]:
 reshape: OpDefinition = define(
     "reshape", Kind.MOVEMENT, arity=1, attributes={"shape": tuple}, doc="The same elements, in row-major order, in another shape.",
     infer=_infer_reshape, evaluate=lambda x, *, shape: x.reshape(shape), samples=_reshape_samples,
+    cost=OpCost.FREE, alias=True, view=True, nonfinite=1,
     vjp=lambda ct, operands, results, attrs: (reshape(ct, shape=operands[0].type.shape),))
 
 
@@ -65,7 +66,8 @@ def _transpose_samples() -> Iterator[Sample]:
 transpose: OpDefinition = define(
     "transpose", Kind.MOVEMENT, arity=1, attributes={"permutation": tuple},
     doc="Dimensions in another order: dimension i of the result is dimension `permutation[i]` of the operand.",
-    infer=_infer_transpose, evaluate=lambda x, *, permutation: x.transpose(permutation), vjp=_transpose_vjp, samples=_transpose_samples)
+    infer=_infer_transpose, evaluate=lambda x, *, permutation: x.transpose(permutation), vjp=_transpose_vjp, samples=_transpose_samples,
+    view=True, nonfinite=1)
 
 
 def _infer_flip(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
@@ -82,7 +84,7 @@ def _flip_samples() -> Iterator[Sample]:
 
 flip: OpDefinition = define(
     "flip", Kind.MOVEMENT, arity=1, attributes={"axes": tuple}, doc="The order of the elements along `axes` reversed.",
-    infer=_infer_flip, evaluate=lambda x, *, axes: np.flip(x, axes), samples=_flip_samples,
+    infer=_infer_flip, evaluate=lambda x, *, axes: np.flip(x, axes), samples=_flip_samples, view=True,
     vjp=lambda ct, operands, results, attrs: (flip(ct, axes=attrs["axes"]),))
 
 # -- slice and pad, each other's derivative
@@ -130,7 +132,7 @@ def _slice_samples() -> Iterator[Sample]:
 slice: OpDefinition = define(
     "slice", Kind.MOVEMENT, arity=1, attributes={"start": tuple, "stop": tuple, "step": tuple},
     doc="Every `step`th element of each dimension, from `start` up to `stop`; steps are positive.",
-    infer=_infer_slice, evaluate=_evaluate_slice, vjp=_slice_vjp, samples=_slice_samples)
+    infer=_infer_slice, evaluate=_evaluate_slice, vjp=_slice_vjp, samples=_slice_samples, view=True)
 
 
 def _infer_pad(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value: float) -> TensorType:
@@ -253,4 +255,5 @@ def _update_slice_samples() -> Iterator[Sample]:
 update_slice: OpDefinition = define(
     "update_slice", Kind.MOVEMENT, arity=2, attributes={"start": tuple, "step": tuple},
     doc="The base with the update written into every `step`th place of each dimension from `start` on.",
-    infer=_infer_update_slice, evaluate=_evaluate_update_slice, vjp=_update_slice_vjp, samples=_update_slice_samples)
+    infer=_infer_update_slice, evaluate=_evaluate_update_slice, vjp=_update_slice_vjp, samples=_update_slice_samples,
+    updates=True)

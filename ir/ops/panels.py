@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, RegionUse, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
+from adjit.ir.ops.sampling import no_samples
 from adjit.ir.types import Shape, TensorType
 
 
@@ -68,14 +69,9 @@ def panel_bytes(type: TensorType, panel: TensorType, count: int) -> int:
     return prod(type.shape) // count * type.dtype.itemsize
 
 
-def _no_samples() -> Iterator[Sample]:
-    """Region ops are tested through the programs that contain them."""
-    return iter(())
-
-
 panels: OpDefinition = define(
     "panels", Kind.REGION, regions=1, vjp=None, attributes={"count": int, "sliced": tuple, "shapes": tuple},
     doc="The region, run `count` times: on equal slices along the first axis of the operands that are `sliced` (on some columns of a "
         "matrix where the region's parameter has all rows), and on the whole of the others. The results of the runs follow each other in "
         "memory, in `shapes`.",
-    infer=_infer, evaluate=_evaluate, samples=_no_samples)
+    infer=_infer, evaluate=_evaluate, samples=no_samples, region_use=RegionUse.TILING, runs="count")

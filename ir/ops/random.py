@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Rounding, Sample, define
 from adjit.ir.errors import DTypeError
 from adjit.ir.ops.rules import require_same
 from adjit.ir.types import U64, TensorType
@@ -68,4 +68,5 @@ philox: OpDefinition = define(
     "philox", Kind.ELEMENTWISE, arity=2, vjp=None,
     doc="64 random bits for each pair of a counter and a key: the first two words that Philox4x32-10 gives for the counter (low word, "
         "high word, 0, 0) and the key (low word, high word).",
-    infer=_infer_philox, evaluate=_evaluate_philox, scalar="philox({0}, {1})", samples=_philox_samples)
+    infer=_infer_philox, evaluate=_evaluate_philox, scalar="philox({0}, {1})", samples=_philox_samples,
+    cost=OpCost.TRANSCENDENTAL, rounding=Rounding.NONE)

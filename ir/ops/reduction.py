@@ -51,7 +51,7 @@ reduce_prod: OpDefinition = define(
     "reduce_prod", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.prod,
     doc="The product over `axes`, in the dtype of the operand; 1 of nothing. The derivative is right where elements are 0.",
     infer=infer_reduction(NUMBER, empty=True), evaluate=lambda x, *, axes: np.multiply.reduce(x, axis=axes, dtype=x.dtype),
-    scalar="({0} * {1})", identity=lambda dtype: dtype.type(1), vjp=_reduce_prod_vjp, samples=_reduce_prod_samples)
+    scalar="({0} * {1})", identity=lambda dtype: dtype.type(1), combine=np.multiply, vjp=_reduce_prod_vjp, samples=_reduce_prod_samples)
 
 # -- extrema
 
@@ -79,14 +79,16 @@ reduce_max: OpDefinition = define(
     "reduce_max", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.max,
     doc=f"The largest element over `axes`; NaN where there is one. {_TIES}",
     infer=infer_reduction(ANY, empty=False), evaluate=lambda x, *, axes: np.maximum.reduce(x, axis=axes),
-    scalar="maximum({0}, {1})", identity=_lowest, samples=lambda: reduction_samples(empty=False, others=(*INTEGERS, BOOL)),
+    scalar="maximum({0}, {1})", identity=_lowest, combine=np.maximum,
+    samples=lambda: reduction_samples(empty=False, others=(*INTEGERS, BOOL)),
     vjp=lambda ct, operands, results, attrs: _extremum_vjp(less, ct, operands[0], results[0], attrs["axes"]))
 
 reduce_min: OpDefinition = define(
     "reduce_min", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.min,
     doc=f"The smallest element over `axes`; NaN where there is one. {_TIES}",
     infer=infer_reduction(ANY, empty=False), evaluate=lambda x, *, axes: np.minimum.reduce(x, axis=axes),
-    scalar="minimum({0}, {1})", identity=_highest, samples=lambda: reduction_samples(empty=False, others=(*INTEGERS, BOOL)),
+    scalar="minimum({0}, {1})", identity=_highest, combine=np.minimum,
+    samples=lambda: reduction_samples(empty=False, others=(*INTEGERS, BOOL)),
     vjp=lambda ct, operands, results, attrs: _extremum_vjp(greater, ct, operands[0], results[0], attrs["axes"]))
 
 # -- bools
@@ -102,9 +104,9 @@ def _bool_samples() -> Iterator[Sample]:
 reduce_and: OpDefinition = define(
     "reduce_and", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.all, doc="Whether all are true; true of nothing.",
     infer=infer_reduction("b", empty=True), evaluate=lambda x, *, axes: np.logical_and.reduce(x, axis=axes),
-    scalar="logical_and({0}, {1})", identity=lambda dtype: np.True_, vjp=None, samples=_bool_samples)
+    scalar="logical_and({0}, {1})", identity=lambda dtype: np.True_, combine=np.logical_and, vjp=None, samples=_bool_samples)
 
 reduce_or: OpDefinition = define(
     "reduce_or", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.any, doc="Whether one is true; false of nothing.",
     infer=infer_reduction("b", empty=True), evaluate=lambda x, *, axes: np.logical_or.reduce(x, axis=axes),
-    scalar="logical_or({0}, {1})", identity=lambda dtype: np.False_, vjp=None, samples=_bool_samples)
+    scalar="logical_or({0}, {1})", identity=lambda dtype: np.False_, combine=np.logical_or, vjp=None, samples=_bool_samples)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpDefinition, RegionUse, define
 from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
+from adjit.ir.ops.sampling import no_samples
 from adjit.ir.types import TensorType
-
-
-def _no_samples() -> Iterator[Sample]:
-    """Region ops are tested through the programs that contain them."""
-    return iter(())
 
 
 def _check_call(region: Graph, types: Sequence[TensorType], what: str) -> None:
@@ -52,28 +48,28 @@ vjp: OpDefinition = define(
     "vjp", Kind.REGION, regions=1, attributes={"wrt": tuple, "cotangents": tuple}, vjp=None,
     doc="The results of the region, then the cotangents of its parameters `wrt`; the operands are the region's arguments, then a "
         "cotangent for each result listed in `cotangents` (the others count as zero).",
-    infer=_infer_vjp, evaluate=_evaluate_vjp, samples=_no_samples)
+    infer=_infer_vjp, evaluate=_evaluate_vjp, samples=no_samples, region_use=RegionUse.TRANSFORM)
 
 custom_call: OpDefinition = define(
     "custom_call", Kind.REGION, regions=3, vjp=None,
     doc="The results of the first region. Differentiated by the user's rule: the second region gives results and residuals, the "
         "third takes residuals and cotangents and gives the cotangents of the arguments.",
-    infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)
+    infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.CALL)
 
 checkpoint: OpDefinition = define(
     "checkpoint", Kind.REGION, regions=1, vjp=None,
     doc="The results of the region; the backward pass runs it again instead of keeping its intermediate values.",
-    infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)
+    infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.CALL)
 
 fused: OpDefinition = define(
     "fused", Kind.REGION, regions=1, vjp=None,
     attributes={"rows": int, "columns": int, "in_place": tuple, "scratch_bytes": int},
     doc="One kernel: the region, run in one pass over a space of `rows` x `columns`. A result may take the memory of an operand "
         "listed in `in_place` (same size, read only at the element that is written).",
-    infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)
+    infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.KERNEL)
 
 product: OpDefinition = define(
     "product", Kind.REGION, regions=1, vjp=None,
     doc="A product of two matrices and what follows it element by element, as one: the region, whose first op is the `matmul` of its "
         "first two parameters.",
-    infer=_infer_call, evaluate=_evaluate_call, samples=_no_samples)
+    infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.KERNEL)

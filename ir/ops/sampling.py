@@ -14,6 +14,11 @@ FLOATS = (F32, F64)
 BOTH_BOOLS = np.array([[False, False, True, True], [False, True, False, True]])
 
 
+def no_samples() -> Iterator[Sample]:
+    """None: ops with regions, and those of planned graphs, are tested through the programs that contain them."""
+    return iter(())
+
+
 def uniform(shape: Shape, low: float = -2.0, high: float = 2.0, dtype: np.dtype = F64, seed: int = 0) -> np.ndarray:
     """Numbers between `low` and `high`, no two equal."""
     return np.asarray(np.random.default_rng(seed).uniform(low, high, shape)).astype(dtype)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, OpCost, OpDefinition, Rounding, Sample, define
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import multiply
@@ -44,7 +44,8 @@ def _select_samples() -> Iterator[Sample]:
 select: OpDefinition = define(
     "select", Kind.ELEMENTWISE, arity=3, numpy=np.where,
     doc="The second operand where the condition holds, else the third. The one that is not chosen gets cotangent 0.",
-    infer=_infer_select, evaluate=np.where, scalar="select({0}, {1}, {2})", vjp=_select_vjp, samples=_select_samples)
+    infer=_infer_select, evaluate=np.where, scalar="select({0}, {1}, {2})", vjp=_select_vjp, samples=_select_samples,
+    cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True)
 
 
 def convert_array(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
@@ -92,12 +93,13 @@ convert: OpDefinition = define(
         "and NaN; u64 takes 2^63 off from there on, and puts it back. Between floats the cotangent is converted back; integers and "
         "bools have none.",
     infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=convert_array, scalar="convert({0})", vjp=_convert_vjp,
-    samples=_convert_samples)
+    samples=_convert_samples, cost=OpCost.MODERATE, rounding=Rounding.ONCE, same_alone=True)
 
 stop_gradient: OpDefinition = define(
     "stop_gradient", Kind.ELEMENTWISE, arity=1, doc="The operand, as a constant for differentiation: its derivative counts as 0.",
     infer=same_as_operands(ANY), evaluate=lambda x: x, scalar="{0}", vjp=lambda ct, operands, results, attrs: (None,),
-    samples=lambda: unary_samples(-2, 2, differentiable=False, others=(*INTEGERS, BOOL)))
+    samples=lambda: unary_samples(-2, 2, differentiable=False, others=(*INTEGERS, BOOL)),
+    cost=OpCost.MODERATE, rounding=Rounding.NONE, view=True)
 
 
 def _relu_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
@@ -114,7 +116,7 @@ def _relu_samples() -> Iterator[Sample]:
 relu: OpDefinition = define(
     "relu", Kind.ELEMENTWISE, arity=1, doc="The larger of x and 0; NaN for NaN. Its derivative at 0 is 0.",
     infer=same_as_operands(FLOAT), evaluate=lambda x: np.maximum(x, x.dtype.type(0)), scalar="relu({0})", vjp=_relu_vjp,
-    samples=_relu_samples)
+    samples=_relu_samples, cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True)
 
 
 # -- extrema of two operands
@@ -153,12 +155,14 @@ _TIES = "Operands that tie share the cotangent equally"
 maximum, minimum = (
     define(name, Kind.ELEMENTWISE, arity=2, numpy=function, scalar=f"{name}({{0}}, {{1}})",
            doc=f"The {which} of two; NaN where one is NaN. {_TIES}, also where one is NaN.",
-           infer=same_as_operands(ANY), evaluate=function, vjp=rule, samples=_extremum_samples)
+           infer=same_as_operands(ANY), evaluate=function, vjp=rule, samples=_extremum_samples,
+           cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True)
     for name, function, which, rule in (
         ("maximum", np.maximum, "larger", _maximum_vjp), ("minimum", np.minimum, "smaller", _minimum_vjp)))
 
 fmax, fmin = (
     define(name, Kind.ELEMENTWISE, arity=2, numpy=function, scalar=f"{name}({{0}}, {{1}})",
            doc=f"The {which} of two; the other where one is NaN. {_TIES}; a NaN gets 0.",
-           infer=same_as_operands(ANY), evaluate=function, vjp=_chosen_vjp, samples=_extremum_samples)
+           infer=same_as_operands(ANY), evaluate=function, vjp=_chosen_vjp, samples=_extremum_samples,
+           cost=OpCost.MODERATE, rounding=Rounding.NONE, same_alone=True)
     for name, function, which in (("fmax", np.fmax, "larger"), ("fmin", np.fmin, "smaller")))

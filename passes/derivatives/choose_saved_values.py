@@ -28,11 +28,11 @@ cheap op that is run again in the kernel of its first run costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from math import prod
 from operator import is_
 
+from adjit.ir.cost import terms_of
 from adjit.ir.dataclass import dataclass
-from adjit.ir.definition import Kind
+from adjit.ir.definition import Kind, OpCost
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
 from adjit.passes.derivatives.minimum_cut import Network
@@ -40,12 +40,6 @@ from adjit.passes.options import Options
 from adjit.passes.simplifications.dead_code import eliminate_dead_code
 
 CHEAP, MATERIALIZED, TRANSCENDENTAL, COLLECTIVE, CONTRACTION = 1, 2, 3, 4, 5
-
-TRANSCENDENTALS = frozenset({
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "arcsinh", "arccosh", "arctanh", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "trigamma", "i0e", "i1e", "sigmoid",
-    "power", "arctan2", "hypot", "logaddexp", "floor_divide",
-    "remainder", "philox"})
 
 GRADES = {
     Kind.ELEMENTWISE: CHEAP, Kind.MOVEMENT: CHEAP, Kind.REDUCTION: COLLECTIVE, Kind.SCAN: COLLECTIVE, Kind.INDEXING: COLLECTIVE,
@@ -140,7 +134,7 @@ def wide_ops(graph: Graph, cache_bytes: int) -> set[Op]:
     for op in graph.ops:
         if op.name == "matmul" and op.result.type.rank > 2:
             nbytes = op.result.type.nbytes
-            grows = nbytes >= max(cache_bytes, sum(value.type.nbytes for value in op.operands)) and _products(op) <= WIDE_PRODUCTS
+            grows = nbytes >= max(cache_bytes, sum(value.type.nbytes for value in op.operands)) and terms_of(op) <= WIDE_PRODUCTS
         else:
             grows = op.definition.kind is Kind.ELEMENTWISE and not wide.isdisjoint(op.operands)
         if grows:
@@ -196,7 +190,7 @@ class _Halves:
         in_memory: set[Value] = {value for op in self.backward if op.definition.kind in READERS_FROM_MEMORY for value in op.operands}
         grades: dict[Op, int] = {}
         for op in reversed(graph.ops):
-            grade = TRANSCENDENTAL if op.name in TRANSCENDENTALS else GRADES.get(op.definition.kind)
+            grade = TRANSCENDENTAL if op.definition.cost is OpCost.TRANSCENDENTAL else GRADES.get(op.definition.kind)
             if op in self.backward or grade is None:
                 continue
             if op.result in in_memory:
@@ -262,16 +256,8 @@ def spread_order(count: int) -> list[int]:
 def _operations(op: Op, grade: int) -> int:
     """A rough count of what one run of `op` computes."""
     if op.definition.kind is Kind.CONTRACTION:
-        return OPERATIONS[CONTRACTION] * _products(op) * op.result.type.size
+        return OPERATIONS[CONTRACTION] * terms_of(op) * op.result.type.size
     return OPERATIONS[grade] * max((value.type.size for value in (*op.operands, op.result)), default=1)
-
-
-def _products(op: Op) -> int:
-    """How many products each element of a contraction is the sum of."""
-    first, second = (value.type.shape for value in op.operands)
-    if op.name == "matmul":
-        return first[-2 if op.attrs["transpose_a"] else -1]
-    return prod(second[1:]) if op.name == "convolution" else prod((second[0], *second[2:]))
 
 
 def _least_that_fits(halves: _Halves, budget: int) -> _Choice:

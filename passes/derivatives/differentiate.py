@@ -8,13 +8,10 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, walk
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CALLS, CONTROL_FLOW, EXPANDED
 from adjit.passes.derivatives.forward_ad import run_tangents
 from adjit.passes.derivatives.reverse_ad import append_copy, run_backward, run_forward, zeros_like
 from adjit.passes.options import Options
-
-CALLS = frozenset({"custom_call", "checkpoint"})
-EXPANDED = CALLS | {"vjp"}
 
 
 def differentiate(graph: Graph, options: Options) -> Graph:

@@ -13,7 +13,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import current_emitter, emitting
 from adjit.ir.errors import NonDifferentiableError, Role
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import is_float
 from adjit.passes.derivatives.path import reached_carries
 from adjit.passes.derivatives.reverse_ad import append_copy, run_backward, run_forward, zeros_like

@@ -17,7 +17,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.on_demand import OnDemand
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.derivatives.choose_saved_values import choose_saved_values
 from adjit.passes.derivatives.path import find_path
 from adjit.passes.derivatives.split_joint import Halves, split_joint

@@ -12,10 +12,8 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import VerificationError
 from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.ops.traits import VIEWS
 from adjit.ir.types import is_float
-
-FREE = frozenset({"reshape", "transpose", "broadcast", "slice", "flip", "stop_gradient"})
-"""Ops that the backward half runs again rather than that their result is kept: they move nothing, or next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
     """Split a joint graph: its first `inputs` parameters are those of the function (the others are cotangents), its first `results`
     results are those of the function (the others are gradients).
 
-    Without `saved`, what crosses over is saved, but for what depends on no input and what `FREE` ops make. With `saved` the backward half
+    Without `saved`, what crosses over is saved, but for what depends on no input and views. With `saved` the backward half
     makes do with these values and computes the others again; raises `VerificationError` where that is impossible. What is constant is
     never saved; with `again`, nor is what ops of these names make of parameters, what integer parameters alone tell, or the sum of what
     is saved.
@@ -76,7 +74,7 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
             used[known[value]] = value
         elif op is None:
             raise VerificationError(f"the gradient of {joint.name} needs an input that is not kept")
-        elif saved is None and op in forward_ops and op.name not in FREE and op in of_inputs and value not in by_hand \
+        elif saved is None and op in forward_ops and op.name not in VIEWS and op in of_inputs and value not in by_hand \
                 and not (again and op.name == "reduce_sum" and op.operands[0] in crossing):
             used[Saved(True, results + len(hidden))] = value
             hidden.append(value)
@@ -92,12 +90,12 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
 
 
 def _at_hand(graph: Graph, params: Sequence[Value], again: Container[str]) -> set[Value]:
-    """Constants, and what ops named in `again` make of parameters, constants, or what `FREE` ops make of these."""
+    """Constants, and what ops named in `again` make of parameters, constants, or views of these."""
     near, constants, made = set(params), set[Value](), set[Value]()
     integers = {value for value in params if again and not is_float(value.type.dtype)}
     told = set(integers)
     for op in graph.ops:
-        if op.name in FREE or not op.operands:
+        if op.name in VIEWS or not op.operands:
             if constants.issuperset(op.operands):
                 constants.update(op.results)
                 told.update(op.results)

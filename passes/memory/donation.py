@@ -9,9 +9,9 @@ from operator import or_
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, updated_results
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW
 from adjit.ir.types import TensorType
-from adjit.ir.verifier import ALIASES, in_place_operands
+from adjit.ir.verifier import in_place_operands
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from adjit.ir import ops
 from adjit.ir.graph import Graph, Op, Slot, Value
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.region_memory import scratch_bytes
 from adjit.passes.memory.donation import Donations, place_results
 from adjit.passes.memory.liveness import working_blocks

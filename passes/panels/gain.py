@@ -6,7 +6,8 @@ from collections.abc import Container
 
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Value
-from adjit.passes.panels.groups import VIEWS, Group, PanelGroups, Uses
+from adjit.ir.ops.traits import FREE_IN_PANELS
+from adjit.passes.panels.groups import Group, PanelGroups, Uses
 from adjit.passes.panels.rules import batches_before
 
 RUN_BYTES = 1 << 15
@@ -97,4 +98,4 @@ def _bytes_in_loops(groups: PanelGroups, group: Group) -> int:
     loops = groups.axes.loops
     return sum(value.type.nbytes // (groups.count if value in loops[op].body else 1)
                for op in group.ops if op in loops
-               for inner in op.regions[0].ops if inner.name not in VIEWS for value in inner.results)
+               for inner in op.regions[0].ops if inner.name not in FREE_IN_PANELS for value in inner.results)

@@ -9,6 +9,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.ops.traits import FREE_IN_PANELS
 from adjit.passes.panels.cuts import OpCut, PanelCuts
 from adjit.passes.panels.rules import Needs, is_divisible, is_dropped, is_free, summed_axes
 
@@ -20,9 +21,6 @@ FEWEST_ROWS = 16
 
 FEWER_BYTES = 4
 """How many times smaller than the operands the parts of a product over the batch have to be, all together."""
-
-VIEWS = frozenset({"constant", "broadcast", "reshape"})
-"""Ops that become part of the kernels that read them, and of each panel that asks for them."""
 
 
 def has_products(op: Op) -> bool:
@@ -55,7 +53,7 @@ class Uses:
         for op in graph.ops:
             for value in op.operands:
                 self.readers.setdefault(value, []).append(op)
-            if op.name not in VIEWS and op.definition.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION):
+            if op.name not in FREE_IN_PANELS and op.definition.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION):
                 self.stored.update(op.operands, op.results)
 
 

@@ -40,13 +40,13 @@ from dataclasses import replace
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops import panels, reduce_sum
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW, FREE_IN_PANELS
 from adjit.ir.types import TensorType
 from adjit.passes.options import Options
 from adjit.passes.panels.axes import Axes, batch_axes, loop_axes
 from adjit.passes.panels.cuts import PanelCuts
 from adjit.passes.panels.gain import may_gain, panel_gain, peak_bytes
-from adjit.passes.panels.groups import FEWEST_ROWS, VIEWS, Group, PanelGroups, Uses, has_products
+from adjit.passes.panels.groups import FEWEST_ROWS, Group, PanelGroups, Uses, has_products
 from adjit.passes.panels.made_again import made_again
 from adjit.passes.panels.region import PanelRegion
 from adjit.passes.regions import in_regions
@@ -116,7 +116,7 @@ def describe_panels(before: Graph, after: Graph, options: Options) -> str:
     if not found:
         return ""
     inside = sum(v.type.nbytes * op.attrs["count"] for op in found for inner in op.regions[0].ops for v in inner.results
-                 if v not in op.regions[0].results and inner.name not in VIEWS)
+                 if v not in op.regions[0].results and inner.name not in FREE_IN_PANELS)
     return "; ".join(f"{op.attrs['count']} panels of {len(op.regions[0].ops)} ops" for op in found) + (
         f"; {inside / 2**20:.3g} MiB stay in the cache")
 
@@ -194,7 +194,7 @@ def _without_dead_views(new: Iterable[Op], results: Iterable[Value]) -> list[Op]
     wanted = set(results)
     kept = []
     for op in reversed(list(new)):
-        if op.name not in VIEWS or not wanted.isdisjoint(op.results):
+        if op.name not in FREE_IN_PANELS or not wanted.isdisjoint(op.results):
             kept.append(op)
             wanted.update(op.operands)
     return kept[::-1]

@@ -6,11 +6,8 @@ from collections.abc import Hashable
 
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, attributes_key
+from adjit.ir.ops.traits import COMMUTATIVE
 from adjit.passes.options import Options
-
-COMMUTATIVE = frozenset({
-    "add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"})
-"""Ops whose operands may be swapped without changing a bit (`maximum` of two zeros depends on their order)."""
 
 
 def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adjit.ir.graph import Graph
 from adjit.ir.on_demand import OnDemand
-from adjit.ir.ops.control_flow import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
 from adjit.passes.simplifications.common_subexpressions import eliminate_common_subexpressions

@@ -17,7 +17,8 @@ import numpy as np
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
 from adjit.ir.layout import Handing, Layout
-from adjit.ir.ops.control_flow import CONTROL_FLOW, bind_control_flow
+from adjit.ir.ops.control_flow import bind_control_flow
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.portable.chain import join_steps
 from adjit.runtime.portable.copy_step import CopyStep

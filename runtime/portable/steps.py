@@ -27,6 +27,8 @@ def bind_step(op: Op, registers: Registers, operands: Sequence[int], results: Se
     """The step that runs `op` on the arrays that `registers` holds at these numbers when it is called."""
     if op.definition.kind is Kind.ELEMENTWISE and isinstance(op.definition.evaluate, np.ufunc):
         return _ufunc(op, registers, operands, results)
+    if op.definition.kind is Kind.REDUCTION:
+        return _reduction(op, registers, operands, results)
     return _BINDERS.get(op.name, _evaluated)(op, registers, operands, results)
 
 
@@ -226,14 +228,13 @@ def _scatter(op: Op, r: Registers, operands: Sequence[int], results: Sequence[in
 # -- reductions and scans
 
 
-def _reduction(function: np.ufunc) -> Binder:
-    def bind(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
-        assert op.definition.identity is not None
-        (x,), (out,), axes = operands, results, op.attrs["axes"]
-        dtype, identity = op.result.type.dtype, op.definition.identity(op.result.type.dtype)
-        initial = {"initial": identity} if op.operands[0].type.size == 0 else {}
-        return lambda: function.reduce(r[x], axis=axes, dtype=dtype, out=r[out], **initial)
-    return bind
+def _reduction(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
+    function, neutral = op.definition.combine, op.definition.identity
+    assert function is not None
+    assert neutral is not None
+    (x,), (out,), axes, dtype = operands, results, op.attrs["axes"], op.result.type.dtype
+    initial = {"initial": neutral(dtype)} if op.operands[0].type.size == 0 else {}
+    return lambda: function.reduce(r[x], axis=axes, dtype=dtype, out=r[out], **initial)
 
 
 def _cumulative(function: np.ufunc) -> Binder:
@@ -259,8 +260,6 @@ _BINDERS: dict[str, Binder] = {
     "flip": _moved(_flip), "pad": _pad, "concatenate": _concatenate, "update_slice": _update_slice,
     "take": _take, "take_along_axis": _take_along_axis, "scatter_add_along_axis": _scatter_along_axis,
     "scatter_add": _scatter, "scatter_set": _scatter,
-    "reduce_sum": _reduction(np.add), "reduce_prod": _reduction(np.multiply), "reduce_max": _reduction(np.maximum),
-    "reduce_min": _reduction(np.minimum), "reduce_and": _reduction(np.logical_and), "reduce_or": _reduction(np.logical_or),
     "cumsum": _cumulative(np.add), "cumprod": _cumulative(np.multiply),
     "argmax": _arg_extremum(np.argmax), "argmin": _arg_extremum(np.argmin),
 }

@@ -12,9 +12,9 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.layout import arena_bytes
-from adjit.ir.ops.control_flow import CONTROL_FLOW, title
+from adjit.ir.ops.control_flow import title
+from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW
 from adjit.ir.region_memory import stack_bytes
-from adjit.ir.verifier import ALIASES
 from adjit.passes.derivatives.choose_saved_values import saved_values
 from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
 from adjit.runtime.reports.memory_plot import draw_timeline

@@ -25,11 +25,12 @@ from adjit.codegen.native import program
 from adjit.codegen.target import TARGETS
 from adjit.ir.graph import Graph, Op, meaning, walk
 from adjit.ir.ops.region import fused
+from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.parser import parse
 from adjit.passes import fusion_groups, unit_order
 from adjit.passes.derivatives.differentiate import differentiate
 from adjit.passes.fuse_kernels import fuse_kernels
-from adjit.passes.fusion_groups import MAX_OPS, VIEWS
+from adjit.passes.fusion_groups import MAX_OPS
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, run_pipeline
 from adjit.passes.simplifications.rewrite import Rewriter, Rule, RuleTable, rewrite
@@ -92,7 +93,7 @@ def stages(name: str, steps: int) -> dict[str, Graph]:
 
 def computing(graph: Graph) -> Counter[str]:
     """How often each kind of op that costs something is in the graph, kernels taken apart."""
-    return Counter(op.name for op in walk(graph) if op.name not in VIEWS | {"fused"})
+    return Counter(op.name for op in walk(graph) if op.name not in FREE_IN_KERNELS | {"fused"})
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -165,7 +166,7 @@ def test_fusion_computes_nothing_twice(name: str) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_each_op_runs_again_at_most_once(name: str) -> None:
     graphs = stages(name, 2 * STEPS[name])
-    ops = [op for op in graphs["optimized"].ops if op.name not in VIEWS]
+    ops = [op for op in graphs["optimized"].ops if op.name not in FREE_IN_KERNELS]
     again = Counter(op.name for op in ops if op.role.name == "RECOMPUTE")
     first = Counter(op.name for op in stages(name, 2 * STEPS[name])["adjoint"].ops if op.role.name == "PRIMAL")
     assert again <= first
@@ -175,7 +176,7 @@ def test_a_long_chain_of_stencils_is_one_kernel_a_step() -> None:
     def kernels(steps: int) -> list[Op]:
         return [op for op in stages("stencil", steps)["fused"].ops if op.name == "fused"]
 
-    sizes = [len([op for op in kernel.regions[0].ops if op.name not in VIEWS]) for kernel in kernels(40)]
+    sizes = [len([op for op in kernel.regions[0].ops if op.name not in FREE_IN_KERNELS]) for kernel in kernels(40)]
     assert len(kernels(40)) - len(kernels(20)) == 40       # a step forward and one backward
     assert max(sizes) <= 12
 

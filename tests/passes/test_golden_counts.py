@@ -17,7 +17,7 @@ from support.project import ROOT
 from adjit.codegen.kernel_source import KernelSource, lower_fused
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.layout import arena_bytes
-from adjit.ir.verifier import ALIASES
+from adjit.ir.ops.traits import ALIASES
 from adjit.passes.derivatives.choose_saved_values import saved_bytes, saved_values
 from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options

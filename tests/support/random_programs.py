@@ -18,7 +18,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
+from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Rounding
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import AdjitError, Location, Role
 from adjit.ir.evaluator import evaluate
@@ -33,10 +33,9 @@ ELEMENTWISE = tuple(record for record in DEFINITIONS.values() if record.kind is 
 REDUCTIONS = tuple(record for record in DEFINITIONS.values() if record.kind is Kind.REDUCTION)
 
 EXACT = frozenset({
-    "negative", "abs", "sign", "square", "reciprocal", "multiply", "divide", "strong_multiply", "strong_divide", "sqrt",
-    "floor", "ceil", "trunc", "rint", "floor_divide", "remainder", "maximum", "minimum", "fmax", "fmin", "select", "convert",
-    "stop_gradient", "relu", "reduce_max", "reduce_min", "update_slice", "take", "take_along_axis", "scatter_set",
-    *(record.name for record in DEFINITIONS.values() if record.kind in (Kind.MOVEMENT, Kind.CREATION))})
+    "reduce_max", "reduce_min", "take", "take_along_axis", "scatter_set",
+    *(record.name for record in DEFINITIONS.values() if record.kind in (Kind.MOVEMENT, Kind.CREATION)
+      or record.rounding in (Rounding.NONE, Rounding.ONCE))}) - {"add", "subtract", "strong_product"}
 """Ops on floats that are rounded in one way only, or that compute nothing. A sum may be rounded together with a product in it."""
 
 JUMPING = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floor_divide", "remainder", "arctan2"})

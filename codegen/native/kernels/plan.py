@@ -9,15 +9,14 @@ from dataclasses import field
 
 import numpy as np
 
-from adjit.codegen.native.kernels.scalar_templates import template_of
+from adjit.codegen.native.kernels.scalar_templates import SUMS_WITH, template_of
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.kernel_schedule import KernelSchedule, schedule_kernel
+from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.types import is_float
 
-PRODUCTS = frozenset({"multiply", "square", "strong_multiply"})
-FREE_OPS = frozenset({"broadcast", "reshape", "constant", "iota"})
 LONGEST_WRITTEN_OUT = 640
 """Instructions of a row without loops; a longer one is a loop over its columns."""
 MOST_VECTORS_WRITTEN_OUT = 8
@@ -80,7 +79,7 @@ class Walk:
                 front.extend(reversed(op.operands))
         ordered = tuple([op for op in self.schedule.region.ops if op in ops])
         length = len(leaves) + len(sinks) + sum(
-            template_of(op, self.width, self.target).lines for op in (*ordered, *reductions) if op.name not in FREE_OPS)
+            template_of(op, self.width, self.target).lines for op in (*ordered, *reductions) if op.name not in FREE_IN_KERNELS)
         products = _only_summed(ordered, stored, reductions)
         made = set(products.values())
         return LoopPlan(tuple([value for value in sinks if value not in products]), tuple([op for op in ordered if op not in made]),
@@ -93,7 +92,7 @@ def _only_summed(ops: Iterable[Op], stored: Iterable[Value], reductions: Iterabl
     uses.update(stored)
     uses.update(op.operands[0] for op in reductions)
     summed = {op.operands[0] for op in reductions if op.name == "reduce_sum"}
-    return {op.result: op for op in ops if op.name in PRODUCTS and is_float(op.result.type.dtype)
+    return {op.result: op for op in ops if op.name in SUMS_WITH and is_float(op.result.type.dtype)
             and op.result in summed and uses[op.result] == 1}
 
 
@@ -115,7 +114,7 @@ def flattened(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
     rows, columns = schedule.rows, schedule.columns
     if columns == 1 or rows == 1 or columns > MOST_PATTERN_COPIES * lanes or (columns % lanes == 0 and columns > lanes):
         return schedule
-    if any(schedule.place(op.result) not in ("full", "scalar") for op in schedule.region.ops if op.name not in FREE_OPS) or any(
+    if any(schedule.place(op.result) not in ("full", "scalar") for op in schedule.region.ops if op.name not in FREE_IN_KERNELS) or any(
             schedule.place(value) not in ("full", "scalar") for value in schedule.region.results):
         return schedule
     if any(scope != "all" for scope in schedule.scope.values()):
@@ -127,7 +126,7 @@ def flattened(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
 def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
     """Elements of a vector: as many as the target has of the size that most ops compute."""
     votes: dict[int, int] = {}
-    values = [op.result for op in schedule.region.ops if op.name not in FREE_OPS] or list(schedule.region.params)
+    values = [op.result for op in schedule.region.ops if op.name not in FREE_IN_KERNELS] or list(schedule.region.params)
     for value in values:
         if value.type.dtype != np.bool_:
             votes[value.type.dtype.itemsize] = votes.get(value.type.dtype.itemsize, 0) + 1

@@ -71,11 +71,15 @@ def _strong_quotient_by_number(a: Value, divisor: Value, inverse: Value, zero: V
     return select(a.equals(0.0), 0.0, quotient_by_number(a, divisor, inverse, zero))
 
 
+SUMS_WITH: dict[str, Callable[..., Value]] = {
+    "multiply": _sum_with_product, "square": _sum_with_product, "strong_multiply": _sum_with_strong_product}
+"""Sums with one more product, for the ops that are products."""
+
 _OTHERS: dict[str, Callable[..., Value]] = {
     "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": _larger, "reduce_min": _smaller,
     "reduce_and": arithmetic.logical_and, "reduce_or": arithmetic.logical_or, "maximum": _larger, "minimum": _smaller,
     "divide_by_number": quotient_by_number, "strong_divide_by_number": _strong_quotient_by_number,
-    "sum_with_multiply": _sum_with_product, "sum_with_square": _sum_with_product, "sum_with_strong_multiply": _sum_with_strong_product,
+    **{f"sum_with_{name}": definition for name, definition in SUMS_WITH.items()},
     "select": select, "stop_gradient": lambda x: x}
 """Definitions that are not in the tables of `codegen/vector_math/`, or are better for vectors that are written out."""
 

@@ -16,6 +16,7 @@ from adjit.codegen.target import TARGETS, Target
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op, Value
+from adjit.ir.ops.traits import TRANSFORMS
 from adjit.ir.types import SHORT_NAMES
 
 pytestmark = pytest.mark.skipif(not TARGET_CASES, reason="no x86-64 process")
@@ -57,11 +58,10 @@ def test_samples(definition: OpDefinition, target: Target) -> None:
         check(definition.name, target, *sample.arrays, **sample.attrs)
 
 
-EXPANDED = {"vjp", "checkpoint", "custom_call", "stop_gradient"}
 """Ops that passes take out of a graph before it is planned."""
 
 
-@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY)), where=lambda record: record.name not in EXPANDED)
+@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY)), where=lambda record: record.name not in TRANSFORMS)
 def test_every_op_has_machine_code(definition: OpDefinition) -> None:
     for sample in definition.samples():
         op = op_of(definition, sample.arrays, sample.attrs)

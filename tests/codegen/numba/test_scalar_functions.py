@@ -11,15 +11,12 @@ import pytest
 from support.op_cases import for_each_op
 
 from adjit.codegen.scalar_functions import helper, native_helpers, python_helpers
-from adjit.ir.definition import Kind, OpDefinition
+from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Rounding
 from adjit.ir.ops.sampling import edge_pairs
 from adjit.ir.types import SHORT_NAMES, short_name
 
 # These round, each in its own way; how much is tested in test_vector_math.
-ROUNDED = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh",
-           "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "erf", "erfc", "erfcx", "erfinv",
-           "lgamma", "digamma", "trigamma", "i0e", "i1e", "sigmoid",
-           "power", "arctan2", "hypot", "logaddexp"}
+ROUNDED = {name for name, definition in DEFINITIONS.items() if definition.rounding is Rounding.APPROXIMATE}
 # Which of two equal zeros comes out is not specified.
 EITHER_ZERO = {"relu", "maximum", "minimum", "fmax", "fmin", "maximum_step", "minimum_step"}
 STEPS = {"sum_step": np.add, "product_step": np.multiply, "maximum_step": np.maximum, "minimum_step": np.minimum}

@@ -11,14 +11,14 @@ from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.target import LEVELS, NEON, Target, machine
 from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.graph import Op, Value
+from adjit.ir.ops.traits import TRANSFORMS
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
-EXPANDED = {"vjp", "checkpoint", "custom_call", "stop_gradient"}
 
 
 @pytest.mark.parametrize("target", [pytest.param(LEVELS["x86-64-v2"], id="v2"), pytest.param(NEON, id="neon")])
-@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY)), where=lambda record: record.name not in EXPANDED)
+@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY)), where=lambda record: record.name not in TRANSFORMS)
 def test_ops_need_nothing_of_libc(definition: OpDefinition, target: Target) -> None:
     import llvmlite.binding as llvm
 

@@ -1,0 +1,70 @@
+"""Sets of ops that share a trait, by their names, told from their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
+from adjit.ir.definition import DEFINITIONS, Kind, OpCost, OpDefinition, RegionUse
+
+
+def _names(has_trait: Callable[[OpDefinition], bool]) -> frozenset[str]:
+    return frozenset(name for name, definition in DEFINITIONS.items() if has_trait(definition))
+
+
+def _used_as(*uses: RegionUse) -> frozenset[str]:
+    return _names(lambda op: op.region_use in uses)
+
+
+ELEMENTWISE = tuple(name for name, op in DEFINITIONS.items() if op.kind is Kind.ELEMENTWISE)
+"""In the order of the records."""
+
+# -- cost inside a kernel
+
+FREE_IN_KERNELS = _names(lambda op: op.cost is OpCost.FREE)
+"""Ops that cost nothing inside a kernel: each kernel gets a copy of its own instead of a buffer."""
+
+FREE_IN_PANELS = FREE_IN_KERNELS & _names(lambda op: op.uniform or op.kind is Kind.MOVEMENT)
+"""Ops that become part of the kernels that read them, and of each panel that asks for them."""
+
+CHEAP = _names(lambda op: op.cost is OpCost.CHEAP)
+"""Ops of few instructions, which do not hold up the tiles of a product."""
+
+TRANSCENDENTAL = _names(lambda op: op.cost is OpCost.TRANSCENDENTAL)
+"""Ops that cost many times an addition."""
+
+KEPT = _names(lambda op: op.cost is not None and op.cost >= OpCost.DIVISION)
+"""Ops that cost more than storing and loading a value in the first cache."""
+
+# -- operands and results
+
+COMMUTATIVE = _names(lambda op: op.commutative)
+ALIASES = _names(lambda op: op.alias)
+"""Ops whose result may be the memory of their operand, unchanged."""
+
+VIEWS = _names(lambda op: op.view)
+"""Ops that move nothing, or next to nothing."""
+
+UPDATES = _names(lambda op: op.updates)
+"""Ops that change parts of their first operand."""
+
+SAVES_OPERANDS = _names(lambda op: op.saves_operands)
+"""Ops whose results eager tensors do not save, as in PyTorch."""
+
+STRONG = _names(lambda op: op.strong > 0)
+"""Products and quotients in which a 0 counts more than an infinity or NaN."""
+
+# -- ops with regions
+
+CALLS = _used_as(RegionUse.CALL)
+EXPANDED = _used_as(RegionUse.TRANSFORM, RegionUse.CALL)
+"""Ops that become other ops when a graph is differentiated."""
+
+TRANSFORMS = EXPANDED | {"stop_gradient"}
+"""Ops that mean something to derivatives alone: none is left when they are taken."""
+
+CONTROL_FLOW = _used_as(RegionUse.CONTROL_FLOW)
+WITH_PROGRAMS = _used_as(RegionUse.CONTROL_FLOW, RegionUse.TILING)
+"""Ops whose regions are programs by themselves."""
+
+KERNELS = _used_as(RegionUse.KERNEL)
