@@ -7,6 +7,7 @@ analysis computes uses when it needs them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,20 @@ def producers(graph: Graph) -> dict[Value, Op]:
     return {value: op for op in graph.ops for value in op.results}
 
 
+def positions(ops: Iterable[Op]) -> dict[Value, int]:
+    """The index of the op that defines each value (parameters are absent)."""
+    return {value: index for index, op in enumerate(ops) for value in op.results}
+
+
+def readers(ops: Iterable[Op]) -> dict[Value, list[Op]]:
+    """The ops that read each value, in order; one that reads it twice is there twice, and a value that nothing reads is absent."""
+    found: dict[Value, list[Op]] = {}
+    for op in ops:
+        for value in op.operands:
+            found.setdefault(value, []).append(op)
+    return found
+
+
 def use_counts(graph: Graph) -> dict[Value, int]:
     """How often each value is an operand or a result of the graph."""
     counts: dict[Value, int] = {}
@@ -199,10 +214,15 @@ def last_uses(graph: Graph) -> dict[Value, int]:
 
 def live_ops(graph: Graph) -> list[Op]:
     """The ops that the results of the graph need."""
-    needed = set(graph.results)
+    return needed_ops(graph.ops, graph.results)
+
+
+def needed_ops(ops: Sequence[Op], values: Iterable[Value], known: AbstractSet[Value] = frozenset()) -> list[Op]:
+    """Those of `ops` that lead to `values`, in their order; what makes values that are `known` is not needed."""
+    needed = set(values)
     kept: list[Op] = []
-    for op in reversed(graph.ops):
-        if not needed.isdisjoint(op.results):
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.results) and known.isdisjoint(op.results):
             needed.update(op.operands)
             kept.append(op)
     return kept[::-1]

@@ -14,7 +14,7 @@ from typing import Any
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, OpDefinition
-from adjit.ir.graph import Graph, Op, Value, live_ops
+from adjit.ir.graph import Graph, Op, Value, live_ops, producers
 from adjit.passes.options import Options
 
 ROUNDS = 8
@@ -83,7 +83,7 @@ class _Chains:
     """The chains of a graph, and how they should be turned."""
 
     def __init__(self, graph: Graph) -> None:
-        self.maker = {value: op for op in graph.ops for value in op.results}
+        self.maker = producers(graph)
         self.pinned = set(graph.results)        # read as it is
         self.joined: dict[Value, Value] = {}
         for op in graph.ops:

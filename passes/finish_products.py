@@ -40,9 +40,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, needed_ops, readers
 from adjit.ir.iteration_space import classify, infer_maps
 from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.ir.ops.region import fused, product
@@ -74,10 +72,7 @@ def _finish_region(region: Graph) -> Graph:
 def _finish(graph: Graph, written: set[Value]) -> Graph:
     """The graph with products; results may be written over the parameters `written`, as over donated ones."""
     graph = in_regions(graph, _finish_region)
-    readers: dict[Value, list[Op]] = {}
-    for op in graph.ops:
-        for value in op.operands:
-            readers.setdefault(value, []).append(op)
+    read_by = readers(graph.ops)
     given = set(graph.results)
     writable = {value for value, role in zip(graph.params, graph.param_roles, strict=True) if role in WRITABLE_ROLES}
     products = {op.result: op for op in graph.ops if _is_suitable(op) and op.result not in given}
@@ -87,7 +82,7 @@ def _finish(graph: Graph, written: set[Value]) -> Graph:
         joined = None
         if op.name == "fused":
             for value in op.operands:
-                if joined is None and value in products and readers[value] == [op]:
+                if joined is None and value in products and read_by[value] == [op]:
                     joined = _join(products[value], op, writable if given.isdisjoint(op.results) else writable | written)
                     replaced.update([products[value]] if joined else [])
         new += joined or [op]
@@ -135,7 +130,7 @@ def _rest(kernel: Op, given: Value) -> Op:
     place = kernel.results.index(given)
     inner = region.results[place]
     results = tuple(value for value in region.results if value is not inner)
-    ops = _needed(region.ops, results, {inner})
+    ops = needed_ops(region.ops, results, {inner})
     used = {value for op in ops for value in op.operands}
     kept = [(value, outer) for value, outer in zip(region.params, kernel.operands, strict=True) if value in used]
     param = Value(inner.type, inner.name)
@@ -147,16 +142,6 @@ def _rest(kernel: Op, given: Value) -> Op:
     outers = (given, *(outer for _, outer in kept))
     attrs["in_place"] = tuple(i for i in schedule.in_place if outers.count(outers[i]) == 1)
     return Op(fused, outers, tuple(v for v in kernel.results if v is not given), attrs, (rest,), kernel.loc, kernel.role)
-
-
-def _needed(ops: Iterable[Op], values: Iterable[Value], known: set[Value]) -> list[Op]:
-    """The ops that make `values` from what is known."""
-    wanted, kept = set(values), []
-    for op in reversed(list(ops)):
-        if not wanted.isdisjoint(op.results) and known.isdisjoint(op.results):
-            kept.append(op)
-            wanted.update(op.operands)
-    return kept[::-1]
 
 
 class _Ancestors:
@@ -174,7 +159,7 @@ class _Ancestors:
             ops = self.leading_to(value)
             if ops:
                 others = [other for other in self.region.results if other is not value]
-                rest = _needed(self.region.ops, others, {value})
+                rest = needed_ops(self.region.ops, others, {value})
                 if self.start not in others and not any(self.start in op.operands for op in rest):
                     return ops
         return None
@@ -183,7 +168,7 @@ class _Ancestors:
         """The ops that make a result, where all are suitable; None where they are not, or do not need the product."""
         if value.type.dtype != self.dtype or self.place(value) != "full":
             return None
-        ops = _needed(self.region.ops, [value], set())
+        ops = needed_ops(self.region.ops, [value])
         read = {operand for op in ops for operand in op.operands}
         params = [param for param in self.region.params if param in read]
         if self.start not in read or sum(op.name not in FREE_IN_KERNELS for op in ops) > MOST_OPS:

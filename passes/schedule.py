@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from adjit.ir.aliases import alias_start
-from adjit.ir.graph import Graph, Value
+from adjit.ir.graph import Graph, Value, positions
 from adjit.ir.ops.traits import ALIASES
 from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
 from adjit.passes.memory.liveness import live_bytes
@@ -60,7 +60,7 @@ def _cost(graph: Graph, donations: Donations) -> tuple[int, int]:
 
 def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
     """For each op those that come before it: its operands' makers, and readers of a donated buffer that it writes."""
-    maker = {value: index for index, op in enumerate(graph.ops) for value in op.results}
+    maker = positions(graph.ops)
     extra = reads_before_writes(graph, donations.matches)
     return [list(dict.fromkeys([*(maker[value] for value in op.operands if value in maker), *extra[index]]))
             for index, op in enumerate(graph.ops)]

@@ -15,7 +15,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Value, needed_ops
 from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.derivatives.choose_saved_values import choose_saved_values
@@ -127,7 +127,7 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
         with builder.at(loc=op.loc, role=Role.ADJOINT):
             start = len(builder.ops)
             pulled = _pull_back(builder, forward, op, given, wanted)
-            _drop_unneeded(builder, start, [value for index in wanted if (value := pulled[index]) is not None])
+            builder.ops[start:] = needed_ops(builder.ops[start:], (value for index in wanted if (value := pulled[index]) is not None))
             for index in wanted:
                 contribution = pulled[index]
                 if contribution is None:
@@ -185,14 +185,3 @@ def _apply_custom_rule(builder: GraphBuilder, forward: Forward, op: Op, results:
 def zeros_like(value: Value) -> Value:
     """The cotangent of a value that nothing depends on."""
     return ops.full_like(value, value.type.dtype.type(0).item())
-
-
-def _drop_unneeded(builder: GraphBuilder, start: int, results: Iterable[Value]) -> None:
-    """Take back the ops from `start` on that do not lead to `results`."""
-    needed = set(results)
-    kept: list[Op] = []
-    for op in reversed(builder.ops[start:]):
-        if not needed.isdisjoint(op.results):
-            kept.append(op)
-            needed.update(op.operands)
-    builder.ops[start:] = reversed(kept)

@@ -11,7 +11,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import VerificationError
-from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.graph import Graph, Op, Value, needed_ops, producers
 from adjit.ir.ops.traits import VIEWS
 from adjit.ir.types import is_float
 
@@ -51,7 +51,7 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[Saved] 
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     made_by = producers(joint)
-    forward_ops = _needed(joint, joint.results[:results])
+    forward_ops = set(needed_ops(joint.ops, joint.results[:results]))
     of_inputs = _depending(joint, joint.params)
     known = {value: Saved(True, index) for index, value in reversed([*enumerate(joint.results[:results])])}
     known.update((value, Saved(False, index)) for index, value in enumerate(params))
@@ -113,18 +113,8 @@ def _at_hand(graph: Graph, params: Sequence[Value], again: Container[str]) -> se
 
 def _crossing(graph: Graph, gradients: Sequence[Value], forward: Container[Op]) -> set[Value]:
     """What ops that are not needed for the results use of ops that are."""
-    behind = [op for op in _needed(graph, gradients) if op not in forward]
+    behind = [op for op in needed_ops(graph.ops, gradients) if op not in forward]
     return {value for op in behind for value in op.operands}
-
-
-def _needed(graph: Graph, results: Sequence[Value]) -> set[Op]:
-    """The ops that lead to `results`."""
-    wanted, ops = set(results), set()
-    for op in reversed(graph.ops):
-        if not wanted.isdisjoint(op.results):
-            ops.add(op)
-            wanted.update(op.operands)
-    return ops
 
 
 def _depending(graph: Graph, values: Sequence[Value]) -> set[Op]:

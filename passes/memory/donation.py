@@ -8,7 +8,7 @@ from operator import or_
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, updated_results
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, positions, updated_results
 from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import in_place_operands
@@ -96,7 +96,7 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
     except where one of them needs its result (the memory plan then works on a copy). Readers of a reshaped parameter count.
     """
     count = len(graph.ops)
-    producer = {value: index for index, op in enumerate(graph.ops) for value in op.results}
+    producer = positions(graph.ops)
     readers: dict[Value, list[int]] = {}
     origin: dict[Value, Value] = {graph.params[index]: graph.params[index] for index in matches}
     after: list[list[int]] = [[] for _ in range(count)]      # ops that need this one

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, Value, producers, use_counts
+from adjit.ir.graph import Graph, Op, Value, producers, readers, use_counts
 from adjit.passes.panels.rules import Needs, free_length, operand_axes, summed_axes
 from adjit.passes.simplifications.move_out_of_loops import added_in_each_run
 
@@ -88,11 +88,7 @@ def loop_axes(graph: Graph, shortest: int) -> Iterator[Axes]:
 def _followed(graph: Graph, start: Mapping[Value, int], batch: int = 0, ties: Iterable[tuple[Value, Value]] = ()) -> Axes:
     """The axes that are the same as those of `start`. Each of two values of `ties` has that of the other."""
     maker = producers(graph)
-    readers: dict[Value, list[Op]] = {}
-    for op in graph.ops:
-        if op.definition.kind is not Kind.REGION or (batch and op.name == "scan"):
-            for operand in op.operands:
-                readers.setdefault(operand, []).append(op)
+    followed = readers(op for op in graph.ops if op.definition.kind is not Kind.REGION or (batch and op.name == "scan"))
     tied: dict[Value, list[Value]] = {}
     for one, other in ties:
         tied.setdefault(one, []).append(other)
@@ -117,7 +113,7 @@ def _followed(graph: Graph, start: Mapping[Value, int], batch: int = 0, ties: It
         elif made is not None and (needs := operand_axes(made, axes[here], batch)) is not None:
             for other, place in zip(made.operands, needs, strict=True):
                 reach(other, place)
-        for op in readers.get(here, ()):
+        for op in followed.get(here, ()):
             if op.name == "scan":
                 reach_loop(op)
                 continue

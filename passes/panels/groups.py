@@ -8,7 +8,7 @@ from dataclasses import field
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, producers
+from adjit.ir.graph import Graph, Op, Value, producers, readers
 from adjit.ir.ops.traits import FREE_IN_PANELS
 from adjit.passes.panels.cuts import OpCut, PanelCuts
 from adjit.passes.panels.rules import Needs, is_divisible, is_dropped, is_free, summed_axes
@@ -48,11 +48,9 @@ class Uses:
         self.graph = graph
         self.maker = producers(graph)
         self.results = set(graph.results)
-        self.readers: dict[Value, list[Op]] = {}
+        self.readers = readers(graph.ops)
         self.stored: set[Value] = set()
         for op in graph.ops:
-            for value in op.operands:
-                self.readers.setdefault(value, []).append(op)
             if op.name not in FREE_IN_PANELS and op.definition.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION):
                 self.stored.update(op.operands, op.results)
 

@@ -34,11 +34,11 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Value, needed_ops
 from adjit.ir.ops import panels, reduce_sum
 from adjit.ir.ops.traits import CONTROL_FLOW, FREE_IN_PANELS
 from adjit.ir.types import TensorType
@@ -189,12 +189,7 @@ class _Split:
         return made + again.ops
 
 
-def _without_dead_views(new: Iterable[Op], results: Iterable[Value]) -> list[Op]:
+def _without_dead_views(new: Sequence[Op], results: Iterable[Value]) -> list[Op]:
     """The ops without views that nobody reads any more, as panels made their own."""
-    wanted = set(results)
-    kept = []
-    for op in reversed(list(new)):
-        if op.name not in FREE_IN_PANELS or not wanted.isdisjoint(op.results):
-            kept.append(op)
-            wanted.update(op.operands)
-    return kept[::-1]
+    others = (value for op in new if op.name not in FREE_IN_PANELS for value in op.results)
+    return needed_ops(new, (*results, *others))

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Attributes, Graph, Op, Value
+from adjit.ir.graph import Attributes, Graph, Op, Value, producers, readers
 from adjit.ir.ops import panels
 from adjit.ir.types import Shape, TensorType
 from adjit.passes.options import Options
@@ -92,11 +92,8 @@ class _Uses:
         self.graph = graph
         self.results = set(graph.results)
         self.position = {op: index for index, op in enumerate(graph.ops)}
-        self.maker = {value: op for op in graph.ops for value in op.results}
-        self.readers: dict[Value, list[Op]] = {}
-        for op in graph.ops:
-            for value in op.operands:
-                self.readers.setdefault(value, []).append(op)
+        self.maker = producers(graph)
+        self.readers = readers(graph.ops)
 
     def is_product(self, value: Value) -> bool:
         """Whether a product, or what runs a graph of its own, makes the value."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.graph import Graph, Op, Slot, Value, positions
 from adjit.ir.layout import arena_bytes
 from adjit.ir.ops.control_flow import title
 from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW
@@ -89,7 +89,7 @@ def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, sec
     """
     ops = [[op for op in planned.ops if op.name != "free"] for planned in (first, second)]
     count = len(ops[0])
-    made = {value: index for index, op in enumerate(ops[0]) for value in op.results}
+    made = positions(ops[0])
     makers = {value: _maker(op, position) for op in ops[0] for position, value in enumerate(op.results)}
     last = _last_uses(ops[1])[0]
     offset = forward.arena_bytes + backward.arena_bytes

@@ -13,7 +13,7 @@ from adjit.ir.builder import GraphBuilder, trace_graph
 from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.emitter import emitters, emitting
 from adjit.ir.errors import DTypeError, Location, Role, TraceError
-from adjit.ir.graph import Graph, Op, Value, attribute_key, last_uses, producers, use_counts, walk
+from adjit.ir.graph import Graph, Op, Value, attribute_key, last_uses, live_ops, needed_ops, positions, producers, readers, use_counts, walk
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.types import F32, F64, SHORT_NAMES, TensorType, check_dtype, short_name
@@ -142,6 +142,11 @@ def test_uses() -> None:
     assert producers(graph) == {op.result: op for op in graph.ops}
     assert use_counts(graph) == {x: 2, a: 3, b: 1, c: 2}
     assert last_uses(graph) == {x: 3, unused: -1, a: 2, b: 4, c: 4, d: 3}
+    assert positions(graph.ops) == {a: 0, b: 1, c: 2, d: 3}
+    assert readers(graph.ops) == {value: [op for op in graph.ops for operand in op.operands if operand is value] for value in (x, a)}
+    assert needed_ops(graph.ops, [c]) == [graph.ops[0], graph.ops[2]]
+    assert needed_ops(graph.ops, [c], {a}) == [graph.ops[2]]
+    assert live_ops(graph) == [op for op in graph.ops if op.result is not d]
 
 
 def test_graphs_are_equal_by_structure() -> None:
