@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from adjit.ir.definition import Kind
 from adjit.ir.errors import ExportError
 from adjit.ir.parser import parse
 from adjit.ir.types import SHORT_NAMES, TensorType
@@ -113,7 +114,8 @@ def _operations(text: str, place: Path) -> Lines:
         graph = parse(text)
     except ValueError as error:
         raise ExportError(f"{place} is damaged: its graph cannot be read: {error}", hint="export the program again") from None
-    return [(name, str(count)) for name, count in Counter(op.name for op in graph.ops if op.name != "free").most_common()]
+    counts = Counter(op.name for op in graph.ops if op.definition.kind is not Kind.MEMORY)
+    return [(name, str(count)) for name, count in counts.most_common()]
 
 
 def _type(dtype: str, shape: Sequence[int]) -> str:

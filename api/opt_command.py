@@ -7,9 +7,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from adjit.ir.definition import Kind
 from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Graph, walk
-from adjit.ir.ops.traits import TRANSFORMS
+from adjit.ir.ops.traits import KERNELS, TRANSFORMS
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the graph after the passes."""
     text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
     graph = parse(text)
-    if options.passes is None and any(op.name in ("free", "fused") or op.slots for op in walk(graph)):
+    if options.passes is None and any(op.definition.kind is Kind.MEMORY or op.name in KERNELS or op.slots for op in walk(graph)):
         raise AdjitError("this graph has been through the pipeline", hint='the text of an earlier stage: f.ir("traced") or f.ir("adjoint")')
     passes = PIPELINE if options.passes is None else _chosen(options.passes, graph)
     read = Stage.TRACED if options.passes is None else _stage(graph)

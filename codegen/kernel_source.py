@@ -17,7 +17,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.iteration_space import full_map, split_at_rows, split_map
 from adjit.ir.kernel_schedule import KernelSchedule, has_row_work, schedule_kernel
-from adjit.ir.ops.traits import TRANSCENDENTAL
+from adjit.ir.ops.traits import SAME_ELEMENTS, TRANSCENDENTAL
 from adjit.ir.types import is_float, short_name
 
 LOOP_STRETCH = 32 * STRETCH
@@ -276,7 +276,7 @@ class _Writer:
             stored = s.is_stored(value) and s.place(value) == "full"
             return self.load(f"{self.pointers[value]}[{'r' if stored else 'block'} * columns + c]", value)
         names = [self.need(operand) for operand in op.operands]
-        if op.name in ("broadcast", "reshape"):
+        if op.name in SAME_ELEMENTS:
             return names[0]
         return self.assign(expression(op, names, self.helpers))
 

@@ -15,7 +15,7 @@ def alias_start(op: Op) -> int | None:
     A reshape is all of it. A slice is a part where its elements follow each other: of the axes that are longer than 1 in the result it
     takes less than all of the first alone.
     """
-    if op.name == "reshape":
+    if op.definition.alias:
         return 0
     if op.name != "slice" or not op.result.type.size:
         return None

@@ -133,7 +133,7 @@ def _infer_forward(op: Op, maps: dict[Value, IndexMap]) -> None:
         reduced = reduced_map(op, known[0])
         if reduced is not None:
             maps[op.result] = reduced
-    elif kind is Kind.ELEMENTWISE or op.name == "reshape":
+    elif kind is Kind.ELEMENTWISE or op.definition.alias:
         maps[op.result] = known[0]
 
 

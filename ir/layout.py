@@ -10,6 +10,7 @@ from enum import Enum
 
 from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
 from adjit.ir.types import TensorType
 
@@ -61,7 +62,8 @@ class Layout:
         self.places: dict[Value, Slot] = {value: Slot("param", i) for i, value in enumerate(graph.params)}
         for op in graph.ops:
             self.places.update(zip(op.results, op.slots, strict=False))
-        self.ops: tuple[Op, ...] = tuple(op for op in graph.ops if op.name != "free" and not moves_nothing(op, self.places))
+        self.ops: tuple[Op, ...] = tuple(op for op in graph.ops
+                                         if op.definition.kind is not Kind.MEMORY and not moves_nothing(op, self.places))
         self.arena_bytes = arena_bytes(graph)
         self.buffers: dict[Slot, TensorType] = {Slot("param", i): value.type for i, value in enumerate(graph.params)}
         for place in self.places.values():

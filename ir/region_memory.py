@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from adjit.ir.definition import RegionUse
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.layout import Handing, Layout, aligned, arena_bytes
 from adjit.ir.ops.traits import CONTROL_FLOW
@@ -43,8 +44,8 @@ def scratch_bytes(op: Op) -> int:
 
 def stack_bytes(graph: Graph) -> int:
     """The most bytes that `panels` of a planned graph, and panels within them, take of the stack of a thread."""
-    return max((stack_bytes(region) + (arena_bytes(region) if op.name == "panels" else 0) for op in graph.ops for region in op.regions),
-               default=0)
+    return max((stack_bytes(region) + (arena_bytes(region) if op.definition.region_use is RegionUse.TILING else 0)
+                for op in graph.ops for region in op.regions), default=0)
 
 
 def nested_ops(op: Op) -> Iterator[tuple[Op, Layout]]:

@@ -23,7 +23,7 @@ from enum import IntEnum
 
 from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
-from adjit.ir.definition import DEFINITIONS, Kind
+from adjit.ir.definition import DEFINITIONS, Kind, RegionUse
 from adjit.ir.errors import AdjitError, VerificationError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.ops.traits import KERNELS, TRANSFORMS, UPDATES, WITH_PROGRAMS
@@ -281,7 +281,7 @@ def in_place_operands(op: Op) -> frozenset[int]:
         return frozenset(i for i, value in enumerate(op.operands) if value.type.nbytes == op.results[0].type.nbytes)
     if op.name in UPDATES:
         return frozenset({0})
-    if op.name == "panels":
+    if op.definition.region_use is RegionUse.TILING:
         return _elementwise_params(op)
     return frozenset(op.attrs.get("in_place", ()))
 

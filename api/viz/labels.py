@@ -8,6 +8,7 @@ from html import escape
 from itertools import chain, groupby
 from typing import Any
 
+from adjit.ir.definition import Kind
 from adjit.ir.errors import Location, Role
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.control_flow import title
@@ -47,7 +48,7 @@ class Folded:
 
     def holds(self, op: Op) -> bool:
         """Whether an op gets no node."""
-        return op.name == "free" or any(value in self.literals or value in self._sources for value in op.results)
+        return op.definition.kind is Kind.MEMORY or any(value in self.literals or value in self._sources for value in op.results)
 
 
 def op_text(op: Op, literals: Mapping[Value, str]) -> str:

@@ -10,6 +10,7 @@ from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.native.program_code import LowerGraph, Pitches
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
+from adjit.ir.definition import RegionUse
 from adjit.ir.graph import Op
 from adjit.ir.on_demand import OnDemand
 from adjit.ir.ops.traits import CONTROL_FLOW
@@ -32,7 +33,7 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
     that the op owns. `pitches` has the operands of a product that are some columns of a matrix. Raises `UnsupportedError` for an op without
     machine code.
     """
-    if op.name == "reshape":
+    if op.definition.alias:
         return (lower_copy(op.result.type.nbytes),)
     if op.name == "fused":
         return fused.lower_fused(op, shared, target)
@@ -44,6 +45,6 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
         return finished_products.lower_finished_product(op, target, pitches)
     if op.name in CONTROL_FLOW:
         return control_flow.lower_control_flow(op, shared, target, lower_graph)
-    if op.name == "panels":
+    if op.definition.region_use is RegionUse.TILING:
         return panels.lower_panels(op, shared, target, lower_graph)
     return lower_op(op, shared, target)

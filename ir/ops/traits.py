@@ -17,14 +17,18 @@ def _used_as(*uses: RegionUse) -> frozenset[str]:
 
 
 ELEMENTWISE = tuple(name for name, op in DEFINITIONS.items() if op.kind is Kind.ELEMENTWISE)
-"""In the order of the records."""
+REDUCTIONS = tuple(name for name, op in DEFINITIONS.items() if op.kind is Kind.REDUCTION)
+"""In the order of the records, as all rules for them are tried."""
 
 # -- cost inside a kernel
 
 FREE_IN_KERNELS = _names(lambda op: op.cost is OpCost.FREE)
 """Ops that cost nothing inside a kernel: each kernel gets a copy of its own instead of a buffer."""
 
-FREE_IN_PANELS = FREE_IN_KERNELS & _names(lambda op: op.uniform or op.kind is Kind.MOVEMENT)
+SAME_ELEMENTS = FREE_IN_KERNELS & _names(lambda op: op.kind is Kind.MOVEMENT)
+"""Ops whose result at a position of a kernel is the operand there."""
+
+FREE_IN_PANELS = FREE_IN_KERNELS & (SAME_ELEMENTS | _names(lambda op: op.uniform))
 """Ops that become part of the kernels that read them, and of each panel that asks for them."""
 
 CHEAP = _names(lambda op: op.cost is OpCost.CHEAP)

@@ -194,7 +194,7 @@ class _Halves:
             if op in self.backward or grade is None:
                 continue
             if op.result in in_memory:
-                if op.name == "reshape":
+                if op.definition.alias:
                     in_memory.add(op.operands[0])
                 elif op.name != "broadcast":
                     grade = max(grade, MATERIALIZED)

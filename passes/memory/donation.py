@@ -106,7 +106,7 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
                 after[producer[value]].append(index)
             if value in origin:
                 readers.setdefault(origin[value], []).append(index)
-                if op.name == "reshape":
+                if op.name in ALIASES:
                     origin[op.result] = origin[value]
     before: list[list[int]] = [[] for _ in range(count)]
     failing = may_fail(graph) if matches and "carried" not in graph.param_roles else []
@@ -131,7 +131,7 @@ def may_fail(graph: Graph) -> list[int]:
     checked: set[tuple[Value, int]] = set()
     found: list[int] = []
     for number, op in enumerate(graph.ops):
-        if op.name == "reshape":
+        if op.name in ALIASES:
             origin[op.result] = origin.get(op.operands[0], op.operands[0])
         elif op.definition.kind is Kind.INDEXING:
             base, indices = op.operands[:2]

@@ -23,7 +23,7 @@ def slices_to_copy(graph: Graph) -> set[Value]:
         for value in op.operands:
             last[cut.get(value, root.get(value, value))] = index
         operand = op.operands[0] if op.operands else None
-        if operand is not None and (op.result in starts if op.name == "slice" else op.name == "reshape"):
+        if operand is not None and (op.result in starts if op.name == "slice" else op.definition.alias):
             root[op.result] = root.get(operand, operand)
             if op.name == "slice" or operand in cut:
                 cut[op.result] = op.result if op.name == "slice" else cut[operand]

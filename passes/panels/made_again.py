@@ -13,6 +13,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.ops.traits import FREE_IN_PANELS
 
 SMALLER = 8
 """How many times smaller than a result a value has to be to be kept in its place."""
@@ -64,7 +65,7 @@ class _Chain:
             self.small.append(value)
             return True
         self.looked_at += 1
-        if not (op.definition.kind is Kind.ELEMENTWISE or op.name in ("broadcast", "reshape", "constant")) or self.looked_at > MOST_OPS:
+        if not (op.definition.kind is Kind.ELEMENTWISE or op.name in FREE_IN_PANELS) or self.looked_at > MOST_OPS:
             return False
         if not all(self.reach(operand) for operand in op.operands):
             return False

@@ -15,6 +15,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.graph import Op, Value
+from adjit.ir.ops.traits import SAME_ELEMENTS
 from adjit.ir.types import is_float, is_integer
 from adjit.passes.simplifications.rewrite import Number, Rewriter, RuleTable
 
@@ -277,10 +278,10 @@ def strong_divide_by_shared(op: Op, graph: Rewriter) -> Value | None:
 def _has_reciprocal(value: Value, graph: Rewriter) -> bool:
     """Whether the value is known to be no subnormal number, whose reciprocals overflow: a square root is none, nor is what is larger
     than some number."""
-    maker = graph.maker(value, "sqrt", "add", "maximum", "reshape", "broadcast")
+    maker = graph.maker(value, "sqrt", "add", "maximum", *SAME_ELEMENTS)
     if maker is None or maker.name == "sqrt":
         return maker is not None
-    if maker.name in ("reshape", "broadcast"):
+    if maker.name in SAME_ELEMENTS:
         return _has_reciprocal(maker.operands[0], graph)
     number = graph.number(maker.operands[1])
     if number is None or not is_float(value.type.dtype) or number < np.finfo(value.type.dtype).tiny:

@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.definition import DEFINITIONS, Kind
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op, Value
+from adjit.ir.ops import traits
 from adjit.ir.types import is_float
 from adjit.passes.simplifications.rewrite import Number, Rewriter, RuleTable
 
 CONSTANTS = RuleTable()
-ELEMENTWISE = tuple(name for name, definition in DEFINITIONS.items() if definition.kind is Kind.ELEMENTWISE and name != "stop_gradient")
+ELEMENTWISE = tuple(name for name in traits.ELEMENTWISE if name not in traits.TRANSFORMS)
 
 
 def filled(type_of: Value, number: Number) -> Value:

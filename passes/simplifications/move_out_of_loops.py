@@ -11,6 +11,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, live_ops, producers, use_counts
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.derivatives.reverse_ad import append_copy
 from adjit.passes.options import Options
 
@@ -50,7 +51,7 @@ def move_out_of_loops(graph: Graph, options: Options) -> Graph:
           return %last
         }
     """
-    if not any(op.name in ("scan", "while_loop", "cond") for op in graph.ops):
+    if not any(op.name in CONTROL_FLOW for op in graph.ops):
         return graph
     builder = GraphBuilder(graph.name)
     values = {value: builder.param(value.type, value.name, role) for value, role in zip(graph.params, graph.param_roles, strict=True)}
@@ -59,7 +60,7 @@ def move_out_of_loops(graph: Graph, options: Options) -> Graph:
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
-            if op.name not in ("scan", "while_loop", "cond"):
+            if op.name not in CONTROL_FLOW:
                 results = append_copy(builder, op, operands, op.regions)
             else:
                 body = _Body(builder, op, operands, [made_by.get(value) for value in op.operands])

@@ -14,15 +14,15 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import Role
 from adjit.ir.graph import Op, Value
+from adjit.ir.ops import traits
 from adjit.ir.types import is_float
 from adjit.passes.simplifications.movement import not_one, same_but_ones
 from adjit.passes.simplifications.rewrite import Rewriter, RuleTable
 
 REDUCTIONS = RuleTable()
-ALL = ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or")
 
 
-@REDUCTIONS.rule(*ALL)
+@REDUCTIONS.rule(*traits.REDUCTIONS)
 def reduce_nothing(op: Op, graph: Rewriter) -> Value | None:
     """A reduction over axes of size 1 is a reshape; a sum begins with 0.0, so that of -0.0 is 0.0."""
     operand = op.operands[0]
@@ -38,7 +38,7 @@ def _begun_with_zero(total: Value, op: Op) -> Value:
     return ops.add(total, ops.constant(value=0.0, dtype=total.type.dtype, shape=total.type.shape))
 
 
-@REDUCTIONS.rule(*ALL, some=("reshape",))
+@REDUCTIONS.rule(*traits.REDUCTIONS, some=("reshape",))
 def reduce_before_reshape(op: Op, graph: Rewriter) -> Value | None:
     """Axes of size 1 that were inserted or dropped just before a reduction do not concern it."""
     inner = graph.maker(op.operands[0], "reshape")

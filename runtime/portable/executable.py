@@ -41,7 +41,7 @@ class Executable:
         self.layout = Layout(graph)
         self.kernels = dict(kernels)
         self.threads = threads
-        self.native = frozenset(op for op in self.layout.ops if op in self.kernels or op.name == "reshape")
+        self.native = frozenset(op for op in self.layout.ops if op in self.kernels or op.definition.alias)
         self.regions = {op: [Executable(region, kernels, threads) for region in op.regions]
                         for op in self.layout.ops if op.name in CONTROL_FLOW}
         self._homes = self.layout.homes
@@ -144,7 +144,7 @@ class _Frame:
         if op not in executable.native:
             return bind_step(op, self.registers, [layout.register(v) for v in op.operands], [layout.register(v) for v in op.results])
         operands, results = [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results]
-        if op.name == "reshape":
+        if op.definition.alias:
             return CopyStep(operands[0], results[0], op.result.type.nbytes)
         kernel, owner = executable.kernels[op], (self.registers, self.arena)
         if isinstance(kernel, ProductKernel):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value, positions
 from adjit.ir.layout import arena_bytes
@@ -74,7 +75,7 @@ class MemoryReport:
 
 def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
     """The report on a planned graph; `optimized` is the same program before fusion, to compare with."""
-    ops = [op for op in planned.ops if op.name != "free"]
+    ops = [op for op in planned.ops if op.definition.kind is not Kind.MEMORY]
     blocks = _blocks(ops)
     live = _live_bytes(blocks, len(ops))
     return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), _saved_bytes(optimized, ops),
@@ -87,7 +88,7 @@ def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, sec
     `kept[i]` is the result of the first half that is parameter i of the second; None for what is an argument of the program. The halves
     have an arena each. What is kept lies between them: results, as far as the caller holds on to them, and others.
     """
-    ops = [[op for op in planned.ops if op.name != "free"] for planned in (first, second)]
+    ops = [[op for op in planned.ops if op.definition.kind is not Kind.MEMORY] for planned in (first, second)]
     count = len(ops[0])
     made = positions(ops[0])
     makers = {value: _maker(op, position) for op in ops[0] for position, value in enumerate(op.results)}
@@ -136,7 +137,7 @@ def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
         slots.update(zip(op.results, op.slots, strict=False))
         for value in op.operands:
             last[root.get(value, value)] = index
-        if op.name != "free" and moves_nothing(op, slots):
+        if op.definition.kind is not Kind.MEMORY and moves_nothing(op, slots):
             root[op.result] = root.get(op.operands[0], op.operands[0])
     return last, set(root)
 

@@ -75,10 +75,13 @@ SUMS_WITH: dict[str, Callable[..., Value]] = {
     "multiply": _sum_with_product, "square": _sum_with_product, "strong_multiply": _sum_with_strong_product}
 """Sums with one more product, for the ops that are products."""
 
+QUOTIENTS_BY_NUMBER: dict[str, Callable[..., Value]] = {"divide": quotient_by_number, "strong_divide": _strong_quotient_by_number}
+"""Quotients by a number whose inverse is known."""
+
 _OTHERS: dict[str, Callable[..., Value]] = {
     "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": _larger, "reduce_min": _smaller,
     "reduce_and": arithmetic.logical_and, "reduce_or": arithmetic.logical_or, "maximum": _larger, "minimum": _smaller,
-    "divide_by_number": quotient_by_number, "strong_divide_by_number": _strong_quotient_by_number,
+    **{f"{name}_by_number": definition for name, definition in QUOTIENTS_BY_NUMBER.items()},
     **{f"sum_with_{name}": definition for name, definition in SUMS_WITH.items()},
     "select": select, "stop_gradient": lambda x: x}
 """Definitions that are not in the tables of `codegen/vector_math/`, or are better for vectors that are written out."""

@@ -11,13 +11,14 @@ import numpy as np
 from adjit.codegen.llvm_text import Typed
 from adjit.codegen.native.kernels.plan import LoopPlan, Walk
 from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
-from adjit.codegen.native.kernels.scalar_templates import LEAST_QUOTIENT, template
+from adjit.codegen.native.kernels.scalar_templates import LEAST_QUOTIENT, QUOTIENTS_BY_NUMBER, template
 from adjit.codegen.native.kernels.text import Index, KernelText
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.iteration_space import split_at_rows, split_map
 from adjit.ir.kernel_schedule import KernelSchedule
+from adjit.ir.ops.traits import SAME_ELEMENTS
 from adjit.ir.types import U32, U64, short_name
 
 WITH_SLOW_DIVISION = 64
@@ -117,7 +118,7 @@ class KernelWriter:
         if op.name == "iota":
             return self.converted(str(self.scalar_digits(self.iota_terms(op))), "u64", value, 1)
         names = [self.scalar(operand) for operand in op.operands]
-        return names[0] if op.name in ("broadcast", "reshape") else text.apply(op, names, 1)
+        return names[0] if op.name in SAME_ELEMENTS else text.apply(op, names, 1)
 
     def converted(self, name: str, source: str, value: Value, width: int) -> str:
         target = short_name(value.type.dtype)
@@ -160,7 +161,7 @@ class KernelWriter:
         if op is None or self.is_loaded(value):
             return self.load_leaf(value, position)
         names = [self.vector(operand, position) for operand in op.operands]
-        if op.name in ("broadcast", "reshape"):
+        if op.name in SAME_ELEMENTS:
             return names[0]
         known = (op.name, value.type.dtype, *names)
         result = self.find(known)
@@ -170,7 +171,7 @@ class KernelWriter:
 
     def divided(self, op: Op, names: list[str]) -> str | None:
         """A quotient by a number whose inverse `spread` made ready."""
-        inverse = self.find((op.operands[-1], "inverse")) if op.name in ("divide", "strong_divide") else None
+        inverse = self.find((op.operands[-1], "inverse")) if op.name in QUOTIENTS_BY_NUMBER else None
         if inverse is None:
             return None
         type, divisor = short_name(op.result.type.dtype), op.operands[1]
@@ -206,7 +207,7 @@ class KernelWriter:
     def prepare(self, plan: LoopPlan, length: int) -> None:
         """Before a loop over `length` elements: the numbers that it needs in all lanes of a vector, and the inverses of divisors."""
         self.spread(plan.uniforms)
-        divisions = [op for op in plan.ops if op.name in ("divide", "strong_divide")]
+        divisions = [op for op in plan.ops if op.name in QUOTIENTS_BY_NUMBER]
         slow = self.text.target.vector_bytes == WITH_SLOW_DIVISION
         if slow and length >= SHORTEST_WITH_INVERSES * self.lanes:
             for op in divisions:
