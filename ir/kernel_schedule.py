@@ -20,6 +20,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.iteration_space import IndexMap, classify, infer_maps, reduction_scope
+from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.traits import KEPT
 
 LEVELS = ("kernel", "row", "element", "late")
@@ -30,7 +31,6 @@ MOST_COMPUTED_AGAIN = 5.0
 ELEMENTS_PER_BLOCK = 1 << 14
 MAX_BLOCKS_WITH_COLUMN_SUMS = 16
 MAX_BLOCKS_WITH_BUFFERS = 32
-ALIGNMENT = 64
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ def _lay_out_scratch(s: KernelSchedule) -> None:
 
 def _reserve(s: KernelSchedule, value: Value, size: int) -> None:
     s.scratch[value] = s.scratch_bytes
-    s.scratch_bytes += -(-size // ALIGNMENT) * ALIGNMENT
+    s.scratch_bytes += aligned(size)
 
 
 def _in_place(s: KernelSchedule) -> tuple[int, ...]:

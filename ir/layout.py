@@ -12,15 +12,8 @@ from adjit.ir.aliases import moves_nothing
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
+from adjit.ir.memory_sizes import aligned
 from adjit.ir.types import TensorType
-
-ALIGNMENT = 64
-"""Every place in the arena starts at a multiple of this many bytes: a cache line, and the widest vector."""
-
-
-def aligned(size: int) -> int:
-    """`size` rounded up to `ALIGNMENT`."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def arena_bytes(graph: Graph) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from adjit.ir.definition import RegionUse
 from adjit.ir.graph import Graph, Op, Slot
-from adjit.ir.layout import Handing, Layout, aligned, arena_bytes
+from adjit.ir.layout import Handing, Layout, arena_bytes
+from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 Places = tuple[int | None, ...]

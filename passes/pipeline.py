@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
+from adjit.ir.memory_sizes import MAX_PANELS_STACK_BYTES
 from adjit.ir.region_memory import stack_bytes
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
@@ -27,10 +28,6 @@ from adjit.passes.simplifications.dead_code import eliminate_dead_code
 from adjit.passes.simplifications.loops import simplify_loops
 from adjit.passes.simplifications.simplify import simplify
 from adjit.passes.simplifications.stop_gradients import remove_stop_gradients
-
-STACK_BYTES = 1 << 22
-"""What panels may take of the stack of a thread, which has 8 MiB where nobody chose another size. (What they take is known when memory is
-planned; before, the cost model counts only what surely lies in memory.)"""
 
 SMALLER_PANELS = 4
 """How many times less cache panels are made for, where they take too much of the stack."""
@@ -134,7 +131,7 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     """
     result = _run(graph, options, verify, on_pass, passes, stage)
     for smaller in (options.cache_bytes // SMALLER_PANELS, None) if options.cache_bytes is not None else ():
-        if stack_bytes(result.final) <= STACK_BYTES:
+        if stack_bytes(result.final) <= MAX_PANELS_STACK_BYTES:
             break
         result = _run(graph, replace(options, cache_bytes=smaller), verify, on_pass, passes, stage)
     return result

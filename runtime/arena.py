@@ -12,10 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from adjit.ir.memory_sizes import ALIGNMENT
 from adjit.ir.types import TensorType
-
-ALIGNMENT = 64
-"""Bytes; a cache line, and the widest vector register."""
 
 
 def allocate(nbytes: int) -> np.ndarray:

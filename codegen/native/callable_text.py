@@ -19,6 +19,7 @@ from adjit.codegen.native.program import ENTRY
 from adjit.codegen.native.program_code import NO_STACK, ProgramCode
 from adjit.codegen.native.routine_text import RoutineText
 from adjit.ir.dataclass import dataclass
+from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 
 STATUS = (
     "no error", "the function takes another number of variables", "a pointer is NULL", "there is no memory", "an index is out of range")
@@ -28,9 +29,6 @@ SYMBOL = "adjit_functions"
 FUNCTIONS = ("evaluate", "value", "value_and_grad", "value_of_one")
 """In the order of their addresses in the table `SYMBOL`; null for those that the program has not. Behind them there is room for that of
 `adjit_call`."""
-
-STACK_BYTES = 1 << 14
-"""Working memory up to which it lies on the stack."""
 
 _LINE = 64
 _NAN = "0x7FF8000000000000"
@@ -91,7 +89,7 @@ def _give_value(text: RoutineText, count: str, x: str, gradient: str) -> None:
 def _write_evaluate(text: RoutineText, objective: Objective) -> None:
     own = -(-objective.arena_bytes // _LINE) * _LINE
     total = own + -(-8 * objective.count // _LINE) * _LINE      # behind the arena the gradient, where nobody asks for it
-    allocates = total > STACK_BYTES
+    allocates = total > MAX_CALL_STACK_BYTES
     with text.routine("i32", "evaluate", "i64 %n", "ptr %x", "ptr %value", "ptr %gradient"):
         with text.when(text.compare("ne", "%n", objective.count)):
             text.give("i32 1")

@@ -15,7 +15,8 @@ from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.object_code import Module, emit_objects
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph
-from adjit.ir.layout import ALIGNMENT, Handing, Layout
+from adjit.ir.layout import Handing, Layout
+from adjit.ir.memory_sizes import ALIGNMENT
 from adjit.ir.types import short_name
 
 __all__ = ["compile_program_text", "lower_program", "make_artifact"]

@@ -16,7 +16,8 @@ from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepText
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
-from adjit.ir.layout import ALIGNMENT, Layout
+from adjit.ir.layout import Layout
+from adjit.ir.memory_sizes import ALIGNMENT
 from adjit.ir.ops.panels import is_columns, panel_bytes
 
 

@@ -18,9 +18,7 @@ from dataclasses import field
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
-
-STACK_BYTES = 1 << 22
-"""The most that a step may take of the stack of a thread, which has 8 MiB where nobody chose another size."""
+from adjit.ir.memory_sizes import MAX_STEP_STACK_BYTES
 
 SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high"
 
@@ -53,6 +51,6 @@ class StepCode:
 def check_stack(op: Op, elements: int) -> None:
     """Raise `UnsupportedError` where windows reach over so much of an image that what one row of them reads does not fit the stack."""
     nbytes = elements * op.result.type.dtype.itemsize
-    if nbytes > STACK_BYTES:
+    if nbytes > MAX_STEP_STACK_BYTES:
         raise UnsupportedError(f"{op.name}: windows that reach over {nbytes / 2**20:.3g} MiB of an image have no native code", op.loc,
                                hint="use backend='numba'")

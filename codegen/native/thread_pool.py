@@ -30,6 +30,7 @@ from adjit.codegen.llvm_text import GLUE
 from adjit.codegen.native.helper_places import DECLARATION, note_text, part_text, places_text
 from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS
+from adjit.ir.memory_sizes import POOL_STACK_BYTES
 
 SYMBOL = "adjit_launch"
 MOST_RANGES = 64
@@ -37,8 +38,6 @@ MOST_RANGES = 64
 
 TEAM_BYTES = 320 + 64 * MOST_RANGES
 THREAD_NAME = "adjit"
-STACK_BYTES = 12 << 20
-"""Of a thread. Panels take up to 4 MiB of it (`passes/pipeline.py`), windows within them as much (`step_code.py`)."""
 
 SPIN_CYCLES = 1 << 16
 """For how long a thread that waits spins, in cycles of the time stamp counter: some 20 us, about what waking a thread takes."""
@@ -359,7 +358,7 @@ prepare:
   call void @llvm.memset.p0.i64(ptr %all.signals, i8 -1, i64 128, i1 false)
   %blocked = call i32 @pthread_sigmask(i32 {_SET_MASK}, ptr %all.signals, ptr %old.signals)
   %made = call i32 @pthread_attr_init(ptr %attributes)
-  %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {STACK_BYTES})
+  %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {POOL_STACK_BYTES})
   %detached = call i32 @pthread_attr_setdetachstate(ptr %attributes, i32 {_DETACHED})
   br label %start
 start:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from adjit.ir.graph import Graph
-from adjit.ir.layout import aligned
+from adjit.ir.memory_sizes import aligned
 from adjit.passes.memory.donation import Donations
 from adjit.passes.memory.packing import Block
 from adjit.passes.memory.share_memory import Sharing, share_memory

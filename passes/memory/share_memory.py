@@ -14,7 +14,7 @@ from adjit.ir import ops
 from adjit.ir.aliases import alias_start, part_starts
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
-from adjit.ir.layout import aligned
+from adjit.ir.memory_sizes import aligned
 from adjit.ir.verifier import in_place_operands
 from adjit.passes.memory.donation import Donations, match_donations, may_fail
 from adjit.passes.memory.slices import slices_to_copy

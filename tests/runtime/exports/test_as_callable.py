@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.native.callable_text import STACK_BYTES
 from adjit.errors import ExportError
+from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
@@ -107,7 +107,7 @@ def test_many_threads_with_large_working_memory() -> None:
     function = aj.compile(aj.value_and_grad(objective))
     points = np.random.default_rng(1).standard_normal((8, 3))
     expected = [function(point) for point in points]
-    assert function._cache.last.executable.code.artifact.arena_bytes > STACK_BYTES
+    assert function._cache.last.executable.code.artifact.arena_bytes > MAX_CALL_STACK_BYTES
     c = function.as_callable()
     wrong: list[int] = []
 

@@ -260,12 +260,12 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from support import native_pool as t
-from adjit.codegen.native.thread_pool import STACK_BYTES
+from adjit.ir.memory_sizes import POOL_STACK_BYTES
 from adjit.runtime.native import threads as native_threads
 pool = native_threads.pool_for(4)
 t.step("count")
 there = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (there + STACK_BYTES // 2,) * 2)     # no room for a stack
+resource.setrlimit(resource.RLIMIT_AS, (there + POOL_STACK_BYTES // 2,) * 2)     # no room for a stack
 assert all(t.all_once(pool, tasks) for tasks in (1, 2, 100, 100))
 assert not t.workers()
 """

@@ -12,11 +12,9 @@ from support.native_calls import hot
 from support.project import TESTS
 
 import adjit as aj
-from adjit.codegen.native import step_code, thread_pool
 from adjit.codegen.native.stack_size import STEP_BYTES, asked_bytes
 from adjit.codegen.native.subnormals import flushing_entry
 from adjit.codegen.target import TARGETS, host_targets
-from adjit.passes import pipeline
 from adjit.runtime import choices
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.stack import has_stack, stack_needed
@@ -125,7 +123,3 @@ def test_shared_functions_ask_for_little() -> None:
     most = max(asked_bytes(text) for name, text in shared.items() if not name.startswith("region"))
     wrapper, _ = flushing_entry("entry", TARGETS["sse2"], "ptr %a", "ptr %a", "")
     assert most + asked_bytes(wrapper) < STEP_BYTES // 4
-
-
-def test_threads_of_the_pool_have_room_for_every_step() -> None:
-    assert thread_pool.STACK_BYTES >= pipeline.STACK_BYTES + step_code.STACK_BYTES + (1 << 20)

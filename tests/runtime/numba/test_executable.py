@@ -12,8 +12,9 @@ import pytest
 
 from adjit.ir.graph import Graph
 from adjit.ir.layout import Handing, Layout
+from adjit.ir.memory_sizes import ALIGNMENT
 from adjit.ir.parser import parse
-from adjit.runtime.arena import ALIGNMENT, allocate, data_address, new_array, view_as
+from adjit.runtime.arena import allocate, data_address, new_array, view_as
 from adjit.runtime.portable.executable import Executable, Interpretation
 from adjit.runtime.portable.kernel_step import Kernel
 
