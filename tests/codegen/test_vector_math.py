@@ -21,6 +21,7 @@ from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import FORMATS, Value
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type, print_function
 from adjit.ir import special_functions
+from adjit.ir.definition import DEFINITIONS, Rounding
 
 DTYPES = {"f32": np.float32, "f64": np.float64}
 BOUND = {"f32": 2.0, "f64": 4.0}
@@ -38,6 +39,11 @@ SPECIAL = {
 }
 RANGES |= SPECIAL
 PAIRED = ("arctan2", "hypot", "power", "logaddexp")
+
+
+def test_every_function_that_is_not_exact_is_compared() -> None:
+    rounded = {name for name, definition in DEFINITIONS.items() if definition.rounding is Rounding.APPROXIMATE}
+    assert {*RANGES, *PAIRED} == rounded | {"sqrt"}
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -49,12 +49,13 @@ def accepts(definition: OpDefinition, dtype: np.dtype) -> bool:
     return True
 
 
-def test_table_of_the_architecture_page_lists_every_op() -> None:
+def test_table_of_the_architecture_page_lists_every_op_but_elementwise_ones() -> None:
     written = {}
     for kind, text in re.findall(r"^\| ([A-Z]+) \| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE):
         for code in re.findall(r"`(\w[^`]*)`", text):
             written.update(dict.fromkeys(re.sub(r"\([^)]*\)|\{[^}]*\}", "", code).split(), kind))
-    assert written == {name: definition.kind.name for name, definition in DEFINITIONS.items()}
+    others = {name: definition for name, definition in DEFINITIONS.items() if definition.kind is not Kind.ELEMENTWISE}
+    assert written == {name: definition.kind.name for name, definition in others.items()}
 
 
 def test_every_op_is_reached_by_its_name() -> None:
