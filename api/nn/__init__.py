@@ -7,8 +7,6 @@
 Names, arguments, defaults and initial values are PyTorch's; parameters are float32 unless `dtype=` says otherwise.
 """
 
-# ruff: noqa: F405 (the names of `modules`)
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,50 @@ from adjit.nn import functional
 
 if TYPE_CHECKING:
     from adjit.nn import init, utils
-    from adjit.nn.modules import *  # noqa: F403
+    from adjit.nn.activations import (
+        ELU,
+        GELU,
+        GLU,
+        SELU,
+        Hardsigmoid,
+        Hardswish,
+        Hardtanh,
+        LeakyReLU,
+        LogSigmoid,
+        LogSoftmax,
+        Mish,
+        PReLU,
+        ReLU,
+        ReLU6,
+        Sigmoid,
+        SiLU,
+        Softmax,
+        Softplus,
+        Softsign,
+        Tanh,
+    )
+    from adjit.nn.attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+    from adjit.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+    from adjit.nn.convolution import AdaptiveAvgPool2d, AvgPool2d, Conv1d, Conv2d, MaxPool2d
+    from adjit.nn.distances import CosineSimilarity, GaussianNLLLoss, MarginRankingLoss, PairwiseDistance, TripletMarginLoss
+    from adjit.nn.linear import Bilinear, Embedding, Flatten, Identity, Linear
+    from adjit.nn.losses import (
+        BCELoss,
+        BCEWithLogitsLoss,
+        CrossEntropyLoss,
+        HuberLoss,
+        KLDivLoss,
+        L1Loss,
+        MSELoss,
+        NLLLoss,
+        SmoothL1Loss,
+    )
+    from adjit.nn.module import Module
+    from adjit.nn.normalization import BatchNorm1d, BatchNorm2d, Dropout, Dropout2d, GroupNorm, LayerNorm, RMSNorm
+    from adjit.nn.parameter import Parameter
+    from adjit.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+    from adjit.nn.resizing import AvgPool1d, ConvTranspose1d, ConvTranspose2d, MaxPool1d, Unflatten, Upsample, ZeroPad2d
+    from adjit.nn.state import load_state, save_state
 
 __all__ = [
     "AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "Bilinear", "Conv1d",
@@ -29,6 +70,10 @@ __all__ = [
     "TripletMarginLoss", "Unflatten", "Upsample", "ZeroPad2d", "functional", "init", "load_state", "save_state", "utils",
 ]
 
+_MODULES = ("activations", "attention", "containers", "convolution", "distances", "linear", "losses", "module", "normalization",
+            "parameter", "recurrent", "resizing", "state")
+"""Where the names of `__all__` are looked for."""
+
 
 def __getattr__(name: str) -> Any:
     """Programs that use the functions alone do not wait for the classes."""
@@ -36,7 +81,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'adjit.nn' has no attribute {name!r}")
     if name in ("init", "utils"):
         return import_module(f"adjit.nn.{name}")
-    return globals().setdefault(name, getattr(import_module("adjit.nn.modules"), name))
+    modules = (import_module(f"adjit.nn.{module}") for module in _MODULES)
+    return globals().setdefault(name, next(vars(module)[name] for module in modules if name in vars(module)))
 
 
 def __dir__() -> list[str]:
