@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -42,8 +43,10 @@ PAIRED = ("arctan2", "hypot", "power", "logaddexp")
 
 
 def test_every_function_that_is_not_exact_is_compared() -> None:
+    """With others here, and for its time and its errors by the benchmarks."""
     rounded = {name for name, definition in DEFINITIONS.items() if definition.rounding is Rounding.APPROXIMATE}
     assert {*RANGES, *PAIRED} == rounded | {"sqrt"}
+    assert runpy.run_path(str(ROOT / "benchmarks" / "vector_math.py"))["RANGES"].keys() == rounded
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
