@@ -185,6 +185,11 @@ def readers(ops: Iterable[Op]) -> dict[Value, list[Op]]:
     return found
 
 
+def number_of(op: Op | None) -> bool | int | float | None:
+    """The number that an op fills its result with; None for another op, or none."""
+    return op.attrs["value"] if op is not None and op.definition.uniform else None
+
+
 def use_counts(graph: Graph) -> dict[Value, int]:
     """How often each value is an operand or a result of the graph."""
     counts: dict[Value, int] = {}

@@ -117,11 +117,8 @@ def _assign_levels(s: KernelSchedule) -> None:
         s.level[value] = _level_of_map(s.maps[value], s.rows, s.columns)
     for op in s.region.ops:
         value = op.result
-        if op.name == "constant":
-            s.level[value] = "kernel"
-            continue
-        if op.name == "iota":
-            s.level[value] = _level_of_map(s.maps[value], s.rows, s.columns)
+        if op.definition.kind is Kind.CREATION:
+            s.level[value] = "kernel" if op.definition.uniform else _level_of_map(s.maps[value], s.rows, s.columns)
             continue
         before = max((s.level[v] for v in op.operands), key=LEVELS.index)
         s.level[value] = before

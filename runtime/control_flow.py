@@ -16,7 +16,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.control_flow import hold_fixed, widen
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
-from adjit.ir.graph import Graph, Value
+from adjit.ir.graph import Graph, Value, number_of
 from adjit.ir.types import BOOL, I64, TensorType, is_float
 from adjit.runtime.compiled import compile
 from adjit.runtime.transform_arguments import describe
@@ -295,8 +295,9 @@ def _may_become(dtype: np.dtype, body: BodyTrace, index: int) -> bool:
     if not body.weak[index] or number == dtype:
         return False
     maker = next((op for op in body.graph.ops if value in op.results), None)
-    if maker is not None and maker.name == "constant" and number.kind == "i" and dtype.kind in "iu":
-        return bool(np.iinfo(dtype).min <= maker.attrs["value"] <= np.iinfo(dtype).max)
+    content = number_of(maker)
+    if content is not None and number.kind == "i" and dtype.kind in "iu":
+        return bool(np.iinfo(dtype).min <= content <= np.iinfo(dtype).max)
     return np.can_cast(number, dtype, "same_kind")
 
 

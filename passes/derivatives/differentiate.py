@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, walk
+from adjit.ir.graph import Graph, Op, Value, number_of, walk
 from adjit.ir.ops.traits import CALLS, CONTROL_FLOW, EXPANDED
 from adjit.passes.derivatives.forward_ad import run_tangents
 from adjit.passes.derivatives.reverse_ad import append_copy, run_backward, run_forward, zeros_like
@@ -107,7 +107,7 @@ def _push_forward(builder: GraphBuilder, op: Op, operands: Sequence[Value]) -> t
     is_push = (pullback.operands == outer.params and outer.results == pullback.results
                and op.attrs["wrt"] == tuple(range(inputs, inputs + len(seeded)))
                and op.attrs["cotangents"] == tuple(range(count, count + len(wrt)))
-               and all(value in makers and makers[value].name == "constant" and makers[value].attrs["value"] == 0 for value in zeros))
+               and all(number_of(makers.get(value)) == 0 for value in zeros))
     if not is_push or not _contains(function, CONTROL_FLOW):
         return None
     with builder.at(loc=op.loc, role=Role.ADJOINT):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, Value, producers, readers, use_counts
+from adjit.ir.graph import Graph, Op, Value, number_of, producers, readers, use_counts
 from adjit.passes.panels.rules import Needs, free_length, operand_axes, summed_axes
 from adjit.passes.simplifications.move_out_of_loops import added_in_each_run
 
@@ -218,8 +218,7 @@ def _is_read_as_cut(graph: Graph, op: Op, cut: LoopCut, axes: Axes) -> bool:
     for index, (value, axis) in enumerate(zip(op.results, cut.results, strict=True)):
         if axes.get(value) != axis:
             return False
-        if axis is None and value in read:
-            start = maker.get(op.operands[index - first])
-            if index - first not in cut.sums or start is None or start.name != "constant" or start.attrs["value"] != 0:
-                return False
+        from_zero = index - first in cut.sums and number_of(maker.get(op.operands[index - first])) == 0
+        if axis is None and value in read and not from_zero:
+            return False
     return True

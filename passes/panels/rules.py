@@ -89,7 +89,7 @@ def free_length(op: Op, axis: int) -> int:
     type = op.results[0].type
     if op.name == "broadcast" and axis not in op.attrs["axes"] and type.rank > axis and type.size:
         return type.shape[axis]
-    return 0 if op.name == "constant" else 1
+    return 0 if op.definition.uniform else 1
 
 
 def is_free(op: Op, axis: int, count: int) -> bool:

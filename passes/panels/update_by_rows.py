@@ -194,7 +194,7 @@ class _Rows:
         """The rows of `value`: made here, a view of their own, or an operand that is sliced."""
         maker = self.uses.maker.get(value)
         if value not in self.inner and maker is not None and (
-                maker.name == "constant" or (maker.name == "broadcast" and 0 not in maker.attrs["axes"])):
+                maker.definition.uniform or (maker.name == "broadcast" and 0 not in maker.attrs["axes"])):
             self.append(maker, tuple(self.param(v, v.type.shape, False) for v in maker.operands), {**maker.attrs, "shape": self.shape})
         return self.inner.get(value) or self.param(value, self.shape, True)
 

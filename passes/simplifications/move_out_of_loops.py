@@ -10,7 +10,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Graph, Op, Value, live_ops, producers, use_counts
+from adjit.ir.graph import Graph, Op, Value, live_ops, number_of, producers, use_counts
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.derivatives.reverse_ad import append_copy
 from adjit.passes.options import Options
@@ -312,9 +312,7 @@ class _Body:
 
     def _after_start(self, carry: int, total: Value) -> Value:
         """A sum that begins with what is carried first; derivatives begin with zeros, which are left out."""
-        maker = self.made_by[carry]
-        is_zero = maker is not None and maker.name == "constant" and maker.attrs["value"] == 0
-        return total if is_zero else ops.add(self.operands[carry], total)
+        return total if number_of(self.made_by[carry]) == 0 else ops.add(self.operands[carry], total)
 
 
 def added_in_each_run(body: Graph, carry: int, first: int, maker: dict[Value, Op], uses: dict[Value, int]) -> Value | None:
