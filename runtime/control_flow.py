@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, overload
 
 import numpy as np
 
@@ -35,11 +35,17 @@ from adjit.tracer.bodies import (
 )
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.lowering import convert
+from adjit.tracer.renamed_parameters import renamed_parameters
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, unflatten
 
 Function = Callable[..., Any]
+C = TypeVar("C")            # a carry, a tree
+X = TypeVar("X")
+Y = TypeVar("Y")
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 LOOPS = Remedy("a carry keeps its shape from step to step: start with an array of the shape that the function returns; "
                "what grows by a row each step is better returned as the y of a scan",
@@ -48,9 +54,17 @@ BRANCHES = Remedy("both branches have to return arrays of the same shapes: bring
                   "convert one of them: .astype(np.{expected}) in the second branch, or .astype(np.{found}) in the first")
 
 
+@overload
+def scan(f: Callable[[C, X], tuple[C, Y]], init: C, xs: X, length: int | None = None, reverse: bool = False) -> tuple[C, Y]: ...
+
+
+@overload
+def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]: ...
+
+
 def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]:
-    """Runs `carry, y = f(carry, x)` for each slice `x` of the arrays `xs` along their first axis, starting with `init`: the pair (last
-    carry, the `y` stacked along a new first axis).
+    """A loop over the slices of arrays, that hands on a carry: runs `carry, y = f(carry, x)` for each slice `x` of the arrays `xs` along
+    their first axis, starting with `init`, and gives the pair (last carry, the `y` stacked along a new first axis).
 
     `init`, `xs` and `y` are trees of arrays and numbers; `xs=None` with `length` gives `f` the slice None. The carry keeps its structure,
     shapes and dtypes: another one raises `TraceError`, `ShapeError` or `DTypeError`, which show both. Python numbers in `init` take the
@@ -69,42 +83,73 @@ def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, re
     return result
 
 
-def fori_loop(lo: Any, hi: Any, f: Function, init: Tree) -> Tree:
-    """`carry = f(i, carry)` for each integer `i` from `lo` to `hi - 1`, starting with `init`; the last carry.
+@overload
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: C) -> C: ...
 
-    With Python integers as bounds this is a `scan`, with traced ones a `while_loop`; carry, errors and derivatives are as there.
+
+@overload
+def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Tree) -> Tree: ...
+
+
+@renamed_parameters(lo="lower", hi="upper", f="body_fun", init="init_val")
+def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Tree) -> Tree:
+    """A counted loop: `carry = body_fun(i, carry)` for each integer `i` from `lower` to `upper - 1`, starting with `init_val`; gives the
+    last carry.
+
+    With Python integers as bounds this is a `scan`, with traced ones a `while_loop`; carry, errors and derivatives are as there. Raises
+    `DTypeError` for bounds that are no integers.
 
     >>> import numpy as np
     >>> fori_loop(0, 3, lambda i, x: x * 2.0 + i, np.array([1.0, 0.0]))
     array([12.,  4.])
     """
-    low, high = _static_bound(lo), _static_bound(hi)
+    low, high = _static_bound(lower), _static_bound(upper)
     if low is not None and high is not None:
-        return _run("fori_loop", f, (low, high), lambda init, numbers: _counted_scan(f, low, high, init, numbers), init)
-    bounds = [_traced_bound(bound, name) if known is None else known for known, bound, name in ((low, lo, "lo"), (high, hi, "hi"))]
+        return _run("fori_loop", body_fun, (low, high), lambda init, numbers: _counted_scan(body_fun, low, high, init, numbers), init_val)
+    bounds = [_traced_bound(bound, name) if known is None else known
+              for known, bound, name in ((low, lower, "lower"), (high, upper, "upper"))]
 
     def run(init: Tree, lo: Any, hi: Any, numbers: frozenset[int]) -> Tree:
-        return _counted_while(f, lo, hi, init, numbers)
+        return _counted_while(body_fun, lo, hi, init, numbers)
 
-    return _run("fori_loop", f, (), run, init, *map(_as_array, bounds))
+    return _run("fori_loop", body_fun, (), run, init_val, *map(_as_array, bounds))
 
 
-def while_loop(cond: Function, body: Function, init: Tree) -> Tree:
-    """`state = body(state)` as long as `cond(state)` is true, starting with `init`; the last state.
+@overload
+def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C: ...
+
+
+@overload
+def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree: ...
+
+
+@renamed_parameters(cond="cond_fun", body="body_fun", init="init_val")
+def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree:
+    """A loop that ends by a condition: `state = body_fun(state)` as long as `cond_fun(state)` is true, starting with `init_val`; gives the
+    last state.
 
     The state is a tree of arrays and numbers that keeps its structure, shapes and dtypes (else `TraceError`, `ShapeError`,
-    `DTypeError`); `cond` gives a bool scalar. It can be differentiated in reverse: a fixed number of states is kept on the way, and
+    `DTypeError`); `cond_fun` gives a bool scalar. It can be differentiated in reverse: a fixed number of states is kept on the way, and
     what lies between them is run again (`docs/derivatives.md`).
 
     >>> import numpy as np
     >>> float(while_loop(lambda x: x < 100.0, lambda x: x * 2.0, 3.0))
     192.0
     """
-    return _run("while_loop", body, (cond,), lambda init, numbers: _while_loop(cond, body, init, numbers), init)
+    return _run("while_loop", body_fun, (cond_fun,), lambda init, numbers: _while_loop(cond_fun, body_fun, init, numbers), init_val)
 
 
-def cond(pred: Any, f: Function, g: Function, *args: Tree) -> Tree:
-    """`f(*args)` where `pred` (a bool scalar) is true, else `g(*args)`; only one of them runs.
+@overload
+def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R], *operands: *Ts) -> R: ...
+
+
+@overload
+def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Tree) -> Tree: ...
+
+
+@renamed_parameters(f="true_fun", g="false_fun")
+def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Tree) -> Tree:
+    """A branch: `true_fun(*operands)` where `pred` (a bool scalar) is true, else `false_fun(*operands)`; only one of them runs.
 
     Both return the same structure with the same shapes and dtypes, else `TraceError`, `ShapeError` or `DTypeError`. The derivative
     is that of the branch that is taken. Outside of a trace this is an ordinary `if`.
@@ -114,10 +159,10 @@ def cond(pred: Any, f: Function, g: Function, *args: Tree) -> Tree:
     0.0
     """
     if not is_tracing():
-        return f(*args) if bool(pred) else g(*args)
+        return true_fun(*operands) if bool(pred) else false_fun(*operands)
     if issubclass(type(pred), (bool, np.bool_)):
-        return f(*args) if pred else g(*args)
-    return _on_boxes(lambda pred, *args: _cond(pred, f, g, args))(pred, *args)
+        return true_fun(*operands) if pred else false_fun(*operands)
+    return _on_boxes(lambda pred, *args: _cond(pred, true_fun, false_fun, args))(pred, *operands)
 
 
 def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, init: Tree, *others: Tree) -> Tree:

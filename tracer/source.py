@@ -24,12 +24,12 @@ def find_user_location() -> Location | None:
     return None
 
 
-def warn_user(message: str) -> None:
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of something at the user's line: once for each line, unless Python's filters say otherwise."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def is_called_by(library: str) -> bool:

@@ -39,6 +39,7 @@ from adjit.optim.rules import (
     sgd_rule,
 )
 from adjit.tracer.array import TracedArray
+from adjit.tracer.renamed_parameters import renamed_parameters
 from adjit.tracer.scope import active_scope
 from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import TreeSpec, flatten, paths, structure_text, unflatten
@@ -106,12 +107,13 @@ class AdagradState(NamedTuple):
     total: Tree
 
 
-def sgd(learning_rate: float | Array = 1e-3, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0,
+@renamed_parameters(learning_rate="lr")
+def sgd(lr: float | Array = 1e-3, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0,
         dampening: float = 0.0, maximize: bool = False) -> FunctionalOptimizer:
-    """Stochastic gradient descent: `v = momentum * v + (1 - dampening) * g`, `p -= learning_rate * v`, where `g` is the gradient plus
+    """Stochastic gradient descent: `v = momentum * v + (1 - dampening) * g`, `p -= lr * v`, where `g` is the gradient plus
     `weight_decay * p`; `v` is `g` at the first step.
 
-    With `nesterov`, `p -= learning_rate * (g + momentum * v)`; with `maximize` the gradient is negated.
+    With `nesterov`, `p -= lr * (g + momentum * v)`; with `maximize` the gradient is negated.
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013, as in `torch.optim.SGD`.
 
     >>> optimizer = sgd(0.1)
@@ -119,18 +121,19 @@ def sgd(learning_rate: float | Array = 1e-3, momentum: float = 0.0, nesterov: bo
     >>> params
     {'w': array([0.9, 0.8])}
     """
-    numbers = {"lr": learning_rate, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+    numbers = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
     check_sgd({**numbers, "nesterov": nesterov})
     rule = sgd_rule(bool(momentum), bool(momentum and dampening), nesterov, bool(weight_decay), maximize)
     return _optimizer("sgd", rule, numbers, SgdState, {"momentum": "momentum_buffer", "count": "step"})
 
 
-def adam(learning_rate: float | Array = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
+@renamed_parameters(learning_rate="lr")
+def adam(lr: float | Array = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
          amsgrad: bool = False, maximize: bool = False) -> FunctionalOptimizer:
     """Adam; `weight_decay * p` is added to the gradient.
 
     `m = beta1 * m + (1 - beta1) * g`, `v = beta2 * v + (1 - beta2) * g**2`,
-    `p -= learning_rate / (1 - beta1**t) * m / (sqrt(v) / sqrt(1 - beta2**t) + eps)`; with `amsgrad`, the largest `v` so far.
+    `p -= lr / (1 - beta1**t) * m / (sqrt(v) / sqrt(1 - beta2**t) + eps)`; with `amsgrad`, the largest `v` so far.
     Source: Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980, as in `torch.optim.Adam`.
 
     >>> optimizer = adam(0.1)
@@ -138,12 +141,13 @@ def adam(learning_rate: float | Array = 1e-3, betas: tuple[float, float] = (0.9,
     >>> params[0].round(6), int(state.count)
     (array([0.9]), 1)
     """
-    return _adam("adam", False, learning_rate, betas, eps, weight_decay, amsgrad, maximize)
+    return _adam("adam", False, lr, betas, eps, weight_decay, amsgrad, maximize)
 
 
-def adamw(learning_rate: float | Array = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+@renamed_parameters(learning_rate="lr")
+def adamw(lr: float | Array = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
           amsgrad: bool = False, maximize: bool = False) -> FunctionalOptimizer:
-    """Adam with decoupled weight decay: `p *= 1 - learning_rate * weight_decay` before the step of `adam`.
+    """Adam with decoupled weight decay: `p *= 1 - lr * weight_decay` before the step of `adam`.
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, arXiv:1711.05101, as in `torch.optim.AdamW`.
 
@@ -152,21 +156,22 @@ def adamw(learning_rate: float | Array = 1e-3, betas: tuple[float, float] = (0.9
     >>> params[0].round(6)
     array([0.85])
     """
-    return _adam("adamw", True, learning_rate, betas, eps, weight_decay, amsgrad, maximize)
+    return _adam("adamw", True, lr, betas, eps, weight_decay, amsgrad, maximize)
 
 
-def _adam(name: str, decoupled: bool, learning_rate: float | Array, betas: tuple[float, float], eps: float, weight_decay: float,
+def _adam(name: str, decoupled: bool, lr: float | Array, betas: tuple[float, float], eps: float, weight_decay: float,
           amsgrad: bool, maximize: bool) -> FunctionalOptimizer:
-    check_adam({"lr": learning_rate, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+    check_adam({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
     rule = adam_rule(decoupled, bool(weight_decay), amsgrad, maximize)
-    numbers = {"lr": learning_rate, "beta1": betas[0], "beta2": betas[1], "eps": eps, "weight_decay": weight_decay}
+    numbers = {"lr": lr, "beta1": betas[0], "beta2": betas[1], "eps": eps, "weight_decay": weight_decay}
     fields = {"count": "step", "mean": "exp_avg", "variance": "exp_avg_sq", "largest": "max_exp_avg_sq"}
     return _optimizer(name, rule, numbers, AdamState, fields)
 
 
-def rmsprop(learning_rate: float | Array = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
+@renamed_parameters(learning_rate="lr")
+def rmsprop(lr: float | Array = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
             centered: bool = False, maximize: bool = False) -> FunctionalOptimizer:
-    """RMSprop: `s = alpha * s + (1 - alpha) * g**2`, `p -= learning_rate * g / (sqrt(s) + eps)`.
+    """RMSprop: `s = alpha * s + (1 - alpha) * g**2`, `p -= lr * g / (sqrt(s) + eps)`.
 
     With `centered`, `sqrt(s - a**2)` in place of `sqrt(s)`, `a` the running mean of the gradients; with `momentum`, the step is that of
     `b = momentum * b + g / (sqrt(s) + eps)`. Source: Tieleman and Hinton, lecture 6.5, 2012, as in `torch.optim.RMSprop`.
@@ -176,15 +181,16 @@ def rmsprop(learning_rate: float | Array = 1e-2, alpha: float = 0.99, eps: float
     >>> params[0].round(6), state.square[0].round(6)
     (array([0.]), array([0.09]))
     """
-    numbers = {"lr": learning_rate, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
+    numbers = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
     check_rmsprop(numbers)
     rule = rmsprop_rule(bool(momentum), centered, bool(weight_decay), maximize, False)
     return _optimizer("rmsprop", rule, numbers, RmspropState, {"square": "square_avg", "mean": "grad_avg", "momentum": "momentum_buffer"})
 
 
-def adagrad(learning_rate: float | Array = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
+@renamed_parameters(learning_rate="lr")
+def adagrad(lr: float | Array = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
             eps: float = 1e-10, maximize: bool = False) -> FunctionalOptimizer:
-    """Adagrad: `s = s + g**2`, `p -= learning_rate / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)`.
+    """Adagrad: `s = s + g**2`, `p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)`.
 
     Source: Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011, as in
     `torch.optim.Adagrad`.
@@ -194,7 +200,7 @@ def adagrad(learning_rate: float | Array = 1e-2, lr_decay: float = 0.0, weight_d
     >>> params[0].round(6), state.total[0]
     (array([0.9]), array([9.]))
     """
-    numbers = {"lr": learning_rate, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
+    numbers = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
     check_adagrad({**numbers, "initial_accumulator_value": initial_accumulator_value})
     rule = adagrad_rule(bool(weight_decay), maximize)
     return _optimizer("adagrad", rule, numbers, AdagradState, {"count": "step", "total": "sum"}, initial_accumulator_value)

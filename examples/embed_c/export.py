@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 import adjit as aj
 
 STEPS, BATCH = 200, 128
-OPTIMIZER = aj.optim.adam(learning_rate=2e-3)
+OPTIMIZER = aj.optim.adam(lr=2e-3)
 
 
 def loss(params, x, y):

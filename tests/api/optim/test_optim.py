@@ -36,7 +36,7 @@ def leaves_after_each_step(optimizer: optim.FunctionalOptimizer, update: Callabl
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("how", ["plain", "compiled", "donated"])
 def test_ten_steps(function: str, formula: Callable[..., Iterator[np.ndarray]], options: dict[str, Any], dtype: type, how: str) -> None:
-    optimizer = OPTIMIZERS[function](**{"learning_rate" if key == "lr" else key: value for key, value in options.items()})
+    optimizer = OPTIMIZERS[function](**options)
     update = {
         "plain": optimizer.update,
         "compiled": aj.compile(optimizer.update, backend="interpret"),

@@ -70,7 +70,7 @@ def mlp_loss(params, x, y):
     return aj.nn.functional.cross_entropy(hidden @ params["w2"] + params["b2"], y)
 
 
-ADAM = aj.optim.adam(learning_rate=1e-2)
+ADAM = aj.optim.adam(lr=1e-2)
 
 
 @aj.compile(donate=("params", "state"))
