@@ -7,7 +7,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,12 +33,12 @@ class _Mode:
 
     _before: list[bool]
 
-    def __new__(cls, *function: Any) -> Any:
+    def __new__(cls, *arguments: Any) -> Self:
         made = super().__new__(cls)
         made._before = []
-        return made(*function) if function else made       # `@no_grad` without parentheses
+        return made
 
-    def __enter__(self) -> _Mode:
+    def __enter__(self) -> Self:
         self._before.append(getattr(modes, self.mode))
         switched.value = 1
         setattr(modes, self.mode, self.value)
@@ -88,8 +88,21 @@ class _Mode:
         return type(self)()
 
 
-class no_grad(_Mode):
-    """Within the block, or the decorated function, nothing is recorded: results do not require grad. Holds for this thread only.
+class _NoGrad(_Mode):
+    mode, value = "grad", False
+
+
+@overload
+def no_grad() -> _Mode: ...
+
+
+@overload
+def no_grad(function: F, /) -> F: ...
+
+
+def no_grad(*function: Any) -> Any:
+    """A context manager within which nothing is recorded: results do not require grad. Also a decorator of functions and generators, with
+    or without parentheses. Holds for this thread only.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor([1.0], requires_grad=True)
@@ -97,13 +110,29 @@ class no_grad(_Mode):
     ...     y = x * 2
     >>> y.requires_grad
     False
+    >>> @no_grad
+    ... def double(x):
+    ...     return x * 2
+    >>> double(x).requires_grad
+    False
     """
+    return _NoGrad()(*function) if function else _NoGrad()        # with a function: `@no_grad` without parentheses
 
-    mode, value = "grad", False
+
+class _EnableGrad(_Mode):
+    mode, value = "grad", True
 
 
-class enable_grad(_Mode):
-    """Within the block, or the decorated function, operations are recorded, also inside of `no_grad`.
+@overload
+def enable_grad() -> _Mode: ...
+
+
+@overload
+def enable_grad(function: F, /) -> F: ...
+
+
+def enable_grad(*function: Any) -> Any:
+    """A context manager within which operations are recorded, also inside of `no_grad`. Also a decorator, with or without parentheses.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor([1.0], requires_grad=True)
@@ -112,12 +141,12 @@ class enable_grad(_Mode):
     >>> y.requires_grad
     True
     """
-
-    mode, value = "grad", True
+    return _EnableGrad()(*function) if function else _EnableGrad()        # with a function: `@enable_grad` without parentheses
 
 
 class set_grad_enabled(_Mode):
-    """Records operations or not, as `mode` says: at once, and until the end of the block where it is used as one.
+    """A switch that has operations recorded or not, as `mode` says: at once, and until the end of the block where it is used as one. Also
+    a decorator.
 
     >>> with set_grad_enabled(False):
     ...     is_grad_enabled()
@@ -126,16 +155,13 @@ class set_grad_enabled(_Mode):
 
     mode = "grad"
 
-    def __new__(cls, mode: bool) -> Any:
-        return super().__new__(cls)
-
     def __init__(self, mode: bool) -> None:
         self.value = bool(mode)
         self._before.append(modes.grad)
         switched.value = 1
         modes.grad = self.value
 
-    def __enter__(self) -> _Mode:
+    def __enter__(self) -> Self:
         return self
 
     def __call__(self, fun: F) -> F:
@@ -146,9 +172,21 @@ class set_grad_enabled(_Mode):
         return set_grad_enabled(self.value)
 
 
-class detect_anomaly(_Mode):
-    """Within the block operations remember the user's line, and a NaN in a backward pass raises `AnomalyError` that names the operation
-    and that line. Costs time: for debugging.
+class _DetectAnomaly(_Mode):
+    mode, value = "anomaly", True
+
+
+@overload
+def detect_anomaly() -> _Mode: ...
+
+
+@overload
+def detect_anomaly(function: F, /) -> F: ...
+
+
+def detect_anomaly(*function: Any) -> Any:
+    """A context manager within which operations remember the user's line, and a NaN in a backward pass raises `AnomalyError` that names the
+    operation and that line. Also a decorator, with or without parentheses. Costs time: for debugging.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor([0.0], requires_grad=True)
@@ -157,8 +195,7 @@ class detect_anomaly(_Mode):
     Traceback (most recent call last):
     adjit.errors.AnomalyError: DivBackward0 gives NaN in the gradient of operand 1
     """
-
-    mode, value = "anomaly", True
+    return _DetectAnomaly()(*function) if function else _DetectAnomaly()        # with a function: `@detect_anomaly` without parentheses
 
 
 def is_grad_enabled() -> bool:

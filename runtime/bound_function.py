@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from adjit.ir.on_demand import OnDemand
 from adjit.tracer.trees import flatten
@@ -26,10 +26,14 @@ else:
     reports = OnDemand("adjit.runtime.reports.reports")
 
 
-class BoundCompiledFunction:
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class BoundCompiledFunction(Generic[P, R]):
     """A compiled method of one instance: an instance that is a tree is traced, any other is part of the signature by its identity."""
 
-    def __init__(self, function: CompiledFunction, instance: Any):
+    def __init__(self, function: CompiledFunction[..., Any], instance: Any):
         self.__doc__ = function.__doc__
         self.__func__ = function
         self.__self__ = instance
@@ -58,9 +62,9 @@ class BoundCompiledFunction:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self.__func__.__get__(copy.deepcopy(self.__self__, memo))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fun, args = self._split(args)
-        return self.__func__.call(fun, args, kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        fun, given = self._split(args)
+        return self.__func__.call(fun, given, kwargs)       # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<{self.__func__!r} of {self.__self__!r}>"

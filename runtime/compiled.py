@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import numpy as np
 
@@ -49,11 +49,18 @@ else:
     exporting = OnDemand("adjit.runtime.exports.export")
     calling = OnDemand("adjit.runtime.exports.native_callable")
 
+P = ParamSpec("P")
+Q = ParamSpec("Q")      # of a method, without its instance
+R = TypeVar("R", covariant=True)
+Owner = TypeVar("Owner")
+Returned = TypeVar("Returned")
+CompiledKind = TypeVar("CompiledKind", bound=ByReference)      # of a module, which is compiled as a module of its class
+
 MANY_TRACES = 16
 """Traces after which a function is warned about, once."""
 
 
-class CompiledFunction:
+class CompiledFunction(Generic[P, R]):
     """A function compiled by `compile`. Call it as the function; a new signature is traced and compiled at its first call.
 
     The reports speak of the last signature called, or of the one of the example arguments given (which is compiled, not run).
@@ -79,8 +86,8 @@ class CompiledFunction:
         if isinstance(fun, FunctionType):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.call(self.fun, args, kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.call(self.fun, args, kwargs)        # type: ignore[no-any-return]
 
     def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun`: the function, or its bound method of an instance."""
@@ -99,6 +106,13 @@ class CompiledFunction:
                 raise
         self._cache.forget(signature.key, program)
         return self._first_call(fun, args, kwargs, signature, update_in_place=False)
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+
+    @overload
+    def __get__(self: CompiledFunction[Concatenate[Owner, Q], Returned], instance: Owner,
+                owner: type | None = None) -> BoundCompiledFunction[Q, Returned]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -278,19 +292,40 @@ def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
     return function.__call__(*args, **kwargs)
 
 
+class _Decorator(Protocol):
+    """`compile` with its options: a decorator of functions and modules."""
+
+    @overload
+    def __call__(self, fun: CompiledKind, /) -> CompiledKind: ...
+
+    @overload
+    def __call__(self, fun: np.ufunc, /) -> CompiledFunction[..., Any]: ...
+
+    @overload
+    def __call__(self, fun: Callable[P, R], /) -> CompiledFunction[P, R]: ...
+
+
 @overload
-def compile(fun: Callable[..., Any], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ...,
-            flush_subnormals: bool = ...) -> CompiledFunction: ...
+def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> CompiledKind: ...
+
+
+@overload
+def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> CompiledFunction[..., Any]: ...
+
+
+@overload
+def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> CompiledFunction[P, R]: ...
 
 
 @overload
 def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ...,
-            flush_subnormals: bool = ...) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> _Decorator: ...
 
 
-def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
+def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",    # type: ignore[misc]
             device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
             flush_subnormals: bool = False) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.

@@ -16,7 +16,7 @@ def _is_own(name: str) -> bool:
     return name in _OWN or (name.startswith("__") and name.endswith("__"))
 
 
-class CompiledModule(CompiledFunction):
+class CompiledModule(CompiledFunction[..., Any]):
     """A compiled module. All but its calls and reports is that of the module, which a module that holds it therefore trains and saves,
     under names without a prefix: checkpoints fit with and without `compile`.
 

@@ -147,7 +147,7 @@ def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R],
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Tree) -> Tree: ...
 
 
-@renamed_parameters(f="true_fun", g="false_fun")
+@renamed_parameters(f="true_fun", g="false_fun")       # type: ignore[misc]
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Tree) -> Tree:
     """A branch: `true_fun(*operands)` where `pred` (a bool scalar) is true, else `false_fun(*operands)`; only one of them runs.
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,13 +25,16 @@ from adjit.tracer.trace import RegionTrace, is_tracing, trace_region
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 
 Function = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+Residuals = TypeVar("Residuals")
 
 ORDERS = 3
 """All derivatives up to this order use the rule: calls in a rule within a rule within a rule are calls of the function's own code. Each
 order is traced, and rules call themselves."""
 
 
-class custom_vjp:
+class custom_vjp(Generic[P, R]):
     """`fun` with a derivative rule of its own, given by `.defvjp(forward, backward)`.
 
     `forward(*args)` returns (the output of `fun`, residuals), both trees; `backward(residuals, cotangent)` returns a tuple with
@@ -49,7 +52,7 @@ class custom_vjp:
     1.0
     """
 
-    def __init__(self, fun: Function, constant_closures: bool = False):
+    def __init__(self, fun: Callable[P, R], constant_closures: bool = False):
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.constant_closures = constant_closures      # what is closed over counts as constant, where it is else an error
@@ -57,18 +60,18 @@ class custom_vjp:
         self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
         self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may reach arrays too
 
-    def defvjp(self, forward: Function, backward: Function) -> None:
+    def defvjp(self, forward: Callable[..., tuple[R, Residuals]], backward: Callable[[Residuals, Any], tuple[Any, ...]]) -> None:
         """Set the rule, once. Programs that were compiled keep the rule they were compiled with, so it cannot be replaced."""
         if self.rule is not None:
             raise TraceError(f"{describe(self)} has a derivative rule already", find_user_location(),
                              hint="define the function anew to give it another one")
         self.rule = self.__adjit_functions__ = forward, backward
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         box = find_box(args, kwargs)
         if box is not None:
-            return box.apply_boxed(self._on_arrays, args, kwargs)
-        return self._call(*args, **kwargs)
+            return box.apply_boxed(self._on_arrays, args, kwargs)       # type: ignore[no-any-return]
+        return self._call(*args, **kwargs)      # type: ignore[no-any-return]
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracing():

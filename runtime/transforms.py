@@ -10,7 +10,7 @@ import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 import numpy as np
 
@@ -33,6 +33,35 @@ from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+First = TypeVar("First")        # the first argument, a tree, with respect to which functions are differentiated unless `argnums` is given
+Aux = TypeVar("Aux")
+Leaf = TypeVar("Leaf")
+Primals = TypeVarTuple("Primals")
+
+
+@overload
+def grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
+
+
+@overload
+def grad(fun: Callable[Concatenate[First, P], Any], argnums: Literal[0] = 0,
+         has_aux: Literal[False] = False) -> Callable[Concatenate[First, P], First]: ...
+
+
+@overload
+def grad(fun: Callable[Concatenate[First, P], tuple[Any, Aux]], argnums: Literal[0] = 0, *,     # type: ignore[overload-overlap]
+         has_aux: Literal[True]) -> Callable[Concatenate[First, P], tuple[First, Aux]]: ...
+
+
+@overload
+def grad(fun: Callable[P, Any], argnums: Sequence[int], has_aux: Literal[False] = False) -> Callable[P, tuple[Any, ...]]: ...
+
+
+@overload
+def grad(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
 def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
@@ -57,7 +86,24 @@ def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
     return _transform(fun, "grad", (numbers, has_aux), gradient)
 
 
-def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+@overload
+def value_and_grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., tuple[Any, Any]]: ...
+
+
+@overload
+def value_and_grad(fun: Callable[Concatenate[First, P], R], argnums: Literal[0] = 0,
+                   has_aux: bool = False) -> Callable[Concatenate[First, P], tuple[R, First]]: ...
+
+
+@overload
+def value_and_grad(fun: Callable[P, R], argnums: Sequence[int], has_aux: bool = False) -> Callable[P, tuple[R, tuple[Any, ...]]]: ...
+
+
+@overload
+def value_and_grad(fun: Callable[P, R], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, tuple[R, Any]]: ...
+
+
+def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:     # type: ignore[misc]
     """Like `grad`, but gives the pair (value, gradient); with `has_aux` ((value, anything), gradient).
 
     >>> import numpy as np
@@ -74,7 +120,15 @@ def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -
     return _transform(fun, "value_and_grad", (numbers, has_aux), both)
 
 
-def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:
+@overload
+def vjp(fun: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[Any], tuple[*Primals]]]: ...
+
+
+@overload
+def vjp(fun: Callable[..., R], *primals: Any) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+
+
+def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:      # type: ignore[misc]
     """`(fun(*primals), pullback)`; `pullback(cotangent)` is a tuple, one cotangent a primal, each with that primal's tree.
 
     The cotangent has the tree, shapes and dtypes of the output. All primals and outputs have to be floats
@@ -96,7 +150,7 @@ def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:
     return forward(saved, {}), lambda cotangent: backward(saved, {}, cotangent)
 
 
-def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """`(fun(*primals), tangent)`: the derivative of `fun` at `primals` along `tangents`, which have the primals' trees,
     shapes and dtypes. Raises as `vjp` does.
 
@@ -116,8 +170,16 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple
         if not isinstance(given, (tuple, list)):
             raise TraceError(f"jvp of {describe(fun)}: the {what} are {type(given).__name__}, expected a tuple with one item an argument",
                              find_user_location(), hint=f"write ({what[:-1]},) for a single one")
-    result: tuple[Any, Any] = _transform(fun, "jvp", (), push, like_fun=False)(tuple(primals), tuple(tangents))
+    result: tuple[R, R] = _transform(fun, "jvp", (), push, like_fun=False)(tuple(primals), tuple(tangents))
     return result
+
+
+@overload
+def jacobian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+
+
+@overload
+def jacobian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
 
 
 def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
@@ -146,6 +208,14 @@ def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
     return kept(fun, ("jacobian", numbers), lambda: _named(fun, "jacobian", rows))
 
 
+@overload
+def hessian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+
+
+@overload
+def hessian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+
+
 def hessian(fun: Function, argnums: Argnums = 0) -> Function:
     """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`.
 
@@ -155,6 +225,14 @@ def hessian(fun: Function, argnums: Argnums = 0) -> Function:
            [1., 0.]])
     """
     return jacobian(grad(fun, argnums), argnums)
+
+
+@overload
+def hvp(fun: Callable[..., Any], primals: tuple[First], tangents: Sequence[Any]) -> First: ...
+
+
+@overload
+def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any: ...
 
 
 def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -168,6 +246,14 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """
     _, product = jvp(grad(fun, tuple(range(len(primals)))), primals, tangents)
     return product[0] if len(primals) == 1 else product
+
+
+@overload
+def checkpoint(fun: np.ufunc) -> Callable[..., Any]: ...
+
+
+@overload
+def checkpoint(fun: Callable[P, R]) -> Callable[P, R]: ...
 
 
 def checkpoint(fun: Function) -> Function:
@@ -189,13 +275,13 @@ def checkpoint(fun: Function) -> Function:
     return kept(fun, "checkpoint", lambda: _named(fun, "checkpoint", checkpointed))
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: Leaf) -> Leaf:
     """`x` (a tree), as a constant in the eyes of every derivative.
 
     >>> float(grad(lambda x: x * stop_gradient(x))(3.0))
     3.0
     """
-    return _map(_stop, x)
+    return _map(_stop, x)       # type: ignore[no-any-return]
 
 
 def _stop(leaf: Any) -> Any:

@@ -98,8 +98,8 @@ def _solve_forward(lower: Any, upper: Any, order: Any, a: Any, b: Any, transpose
 
 
 def _solve_backward(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
-    *factored, x, transposed = residuals
-    of_b = _solve(*factored, cotangent, not transposed)
+    lower, upper, order, a, x, transposed = residuals
+    of_b = _solve(lower, upper, order, a, cotangent, not transposed)
     return None, None, None, -(x @ _t(of_b) if transposed else of_b @ _t(x)), of_b, None
 
 
