@@ -38,6 +38,33 @@ from adjit.runtime.transforms import (
 if TYPE_CHECKING:
     from adjit import nn, optim, special, viz
     from adjit.runtime.exports.load import load
+    from adjit.tensor_functions import (  # noqa: F401
+        arange,
+        cat,
+        einsum,
+        empty,
+        empty_like,
+        eye,
+        from_numpy,
+        full,
+        full_like,
+        is_tensor,
+        linspace,
+        ones,
+        ones_like,
+        rand,
+        rand_like,
+        randint,
+        randn,
+        randn_like,
+        randperm,
+        stack,
+        where,
+        zeros,
+        zeros_like,
+    )
+    from adjit.tensor_functions import cat as concat  # noqa: F401
+    from adjit.tensor_method_functions import *  # noqa: F403
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
@@ -50,16 +77,17 @@ _ON_DEMAND = ("nn", "optim", "special", "viz")
 _LOADING = "adjit.runtime.exports.load"
 
 
-def __getattr__(name: str) -> Any:
-    """The parts that many programs do without are imported where they are first used: `import adjit` stays quick."""
-    if name in _ON_DEMAND:
-        return import_module(f"adjit.{name}")
-    if name == "load":
-        return globals().setdefault(name, import_module(_LOADING).load)
-    function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
-    if function is not None:
-        return globals().setdefault(name, function)
-    raise AttributeError(f"module 'adjit' has no attribute {name!r}")
+if not TYPE_CHECKING:       # type checkers know all names
+    def __getattr__(name: str) -> Any:
+        """The parts that many programs do without are imported where they are first used: `import adjit` stays quick."""
+        if name in _ON_DEMAND:
+            return import_module(f"adjit.{name}")
+        if name == "load":
+            return globals().setdefault(name, import_module(_LOADING).load)
+        function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
+        if function is not None:
+            return globals().setdefault(name, function)
+        raise AttributeError(f"module 'adjit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager import functions_shapes as shapes
+from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.generator import next_key
 from adjit.eager.names import raw
@@ -200,6 +201,7 @@ def _as_function(name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`input.{name}(...)`, the method of tensors."
+    signatures.as_function(function, getattr(Tensor, name))
     return function
 
 

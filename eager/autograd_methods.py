@@ -338,12 +338,10 @@ def install() -> None:
     Tensor.as_argument = _as_argument       # type: ignore[method-assign, assignment]
     Tensor.signature_key = _signature_key   # type: ignore[method-assign, assignment]
     Tensor.traced = traced      # type: ignore[method-assign, assignment]
-    Tensor.grad_fn = property(_grad_fn)         # type: ignore[attr-defined]
-    Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)     # type: ignore[attr-defined]
-    Tensor.is_leaf = property(_is_leaf)         # type: ignore[attr-defined]
-    Tensor.grad = property(_get_grad, _set_grad)        # type: ignore[attr-defined]
-    Tensor.data = property(_get_data, _set_data)        # type: ignore[attr-defined]
-    Tensor.retains_grad = property(_retains)    # type: ignore[attr-defined]
+    for name, attribute in {"grad_fn": property(_grad_fn), "requires_grad": property(_get_requires_grad, _set_requires_grad),
+                            "is_leaf": property(_is_leaf), "grad": property(_get_grad, _set_grad), "data": property(_get_data, _set_data),
+                            "retains_grad": property(_retains)}.items():
+        setattr(Tensor, name, attribute)
     for name, method in {"requires_grad_": _requires_grad_, "detach": _detach, "detach_": _detach_, "retain_grad": _retain_grad,
                          "register_hook": _register_hook, "backward": _backward, "__repr__": _repr}.items():
         setattr(Tensor, name, method)

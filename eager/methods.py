@@ -16,7 +16,7 @@ from adjit.eager import functions_places as places
 from adjit.eager import functions_products as products
 from adjit.eager import functions_reductions as reductions
 from adjit.eager import functions_shapes as shapes
-from adjit.eager import indexing
+from adjit.eager import indexing, signatures
 from adjit.eager.apply import apply
 from adjit.eager.checks import check_indices, checked
 from adjit.eager.generator import next_key
@@ -193,6 +193,7 @@ def _method(function: Function) -> Function:
         return apply(function, (self, *args), _pytorch_names(kwargs)) if kwargs else apply(function, (self, *args))
 
     method.__doc__ = function.__doc__
+    signatures.like(method, function)
     return method
 
 
@@ -201,6 +202,7 @@ def _in_place_method(function: Function) -> Function:
         return apply_in_place(function, self, args, _pytorch_names(kwargs))
 
     method.__doc__ = f"{(function.__doc__ or '').strip()}\n\n        Written into this tensor, which is given back."
+    signatures.like(method, function, in_place=True)
     return method
 
 
@@ -226,6 +228,7 @@ def _extremum(along: Function, of_two: Function) -> Function:
         return apply(along, (self, *args), _pytorch_names(kwargs))
 
     method.__doc__ = f"{along.__doc__} With a tensor as its argument: elementwise."
+    signatures.like(method, along)
     return method
 
 
@@ -236,6 +239,7 @@ def _sizes(function: Function) -> Function:
         return apply(function, (self, _integers(*given)))
 
     method.__doc__ = function.__doc__
+    signatures.sized(method)
     return method
 
 
@@ -248,6 +252,7 @@ def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
 
 
 _view.__doc__ = shapes.view.__doc__
+signatures.sized(_view)
 
 
 def _integers(*sizes: Any) -> tuple[int, ...]:

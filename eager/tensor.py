@@ -6,7 +6,7 @@ This file holds what a tensor *is*. What it can do is in `autograd_methods` (gra
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,13 +24,16 @@ from adjit.tracer.source import find_user_location, warn_user
 
 if TYPE_CHECKING:
     from adjit.eager.node import Node
+    from adjit.eager.tensor_methods import TensorMethods  # a stub of what `autograd_methods`, `methods` and `conversions` install
     from adjit.eager.views import View
+else:
+    TensorMethods = ArrayBox
 
 DEFAULT_FLOAT = np.dtype(np.float32)
 """What `tensor([1.0])` is, as in PyTorch; arrays keep their dtype."""
 
 
-class Tensor(ArrayBox):
+class Tensor(TensorMethods):
     """An n-dimensional array that remembers how it was computed, so that derivatives can be taken. Made by `adjit.tensor`.
 
     payload         its content: an ndarray, or a traced array while a function is captured.
@@ -61,21 +64,6 @@ class Tensor(ArrayBox):
 
     __hash__ = object.__hash__
     __array_priority__ = 1000
-
-    if TYPE_CHECKING:       # what `autograd_methods` and `methods` install
-        def __getattr__(self, name: str) -> Any: ...
-        def _operator(self, other: Any) -> Any: ...
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __matmul__ = _operator
-        __rpow__ = __rmatmul__ = __floordiv__ = __mod__ = __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = _operator
-        def _unary(self) -> Tensor: ...
-        __neg__ = __pos__ = __abs__ = __invert__ = _unary
-        def __getitem__(self, index: Any) -> Tensor: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-        def __iter__(self) -> Iterator[Tensor]: ...
-        def __len__(self) -> int: ...
-        def __float__(self) -> float: ...
-        def __int__(self) -> int: ...
-        def __index__(self) -> int: ...
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -312,7 +312,8 @@ def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., back
 
 @overload
 def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> CompiledFunction[..., Any]: ...
+            threads: int | None = ..., memory_budget: int | float | None = ...,
+            flush_subnormals: bool = ...) -> CompiledFunction[..., Any]: ...
 
 
 @overload

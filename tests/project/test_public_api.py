@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -27,6 +28,8 @@ OF_OTHERS = ("adjit.numpy", "adjit.special")
 
 def signature_text(thing: Any) -> str:
     """The signature, without the modules of types and the addresses of objects: both may change."""
+    if dataclasses.is_dataclass(thing):         # `__init__` is made when instances are
+        return f"({', '.join(f'{field.name}: {field.type}' for field in dataclasses.fields(thing))})"
     try:
         text = str(inspect.signature(thing))
     except (TypeError, ValueError):

@@ -1,0 +1,152 @@
+"""Writes the stubs of the tensor methods and functions that are made when they are imported: `python docs/make_tensor_stubs.py`.
+
+Type checkers and editors read `eager/tensor_methods.pyi` and `api/tensor_method_functions.pyi`; there are no modules of these names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from adjit.eager.tensor import Tensor
+from adjit.tensor_functions import FUNCTIONS, METHODS
+
+ROOT = Path(__file__).resolve().parent.parent
+METHODS_STUB = ROOT / "eager" / "tensor_methods.pyi"
+FUNCTIONS_STUB = ROOT / "api" / "tensor_method_functions.pyi"
+
+HEAD = """\
+# Written by: python docs/make_tensor_stubs.py
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+
+"""
+METHODS_HEAD = HEAD.replace("\n\n", "\n# ruff: noqa: E501\n\n", 1) + """\
+from adjit.eager.functions_reductions import ValuesAndIndices
+from adjit.eager.node import Handle, Node
+from adjit.eager.tensor import Tensor
+from adjit.tracer.box import ArrayBox
+
+TensorLike: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic | float | Sequence[Any]
+_bool: TypeAlias = bool
+_float: TypeAlias = float
+_int: TypeAlias = int
+_str: TypeAlias = str
+
+class TensorMethods(ArrayBox):
+    device: _str
+    requires_grad: _bool
+    grad: Tensor | None
+    data: Tensor
+    @property
+    def grad_fn(self) -> Node | None: ...
+    @property
+    def is_leaf(self) -> _bool: ...
+    @property
+    def retains_grad(self) -> _bool: ...
+    @property
+    def nbytes(self) -> _int: ...
+    @property
+    def itemsize(self) -> _int: ...
+    @property
+    def T(self) -> Tensor: ...
+    @property
+    def mT(self) -> Tensor: ...
+    @property
+    def H(self) -> Tensor: ...
+    def __array__(self, dtype: Any = ..., copy: _bool | None = ...) -> np.ndarray[Any, Any]: ...
+    def __dlpack__(self, **arguments: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[_int, _int]: ...
+    def __bool__(self) -> _bool: ...
+    def __float__(self) -> _float: ...
+    def __int__(self) -> _int: ...
+    def __index__(self) -> _int: ...
+    def __len__(self) -> _int: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    def __contains__(self, element: object) -> _bool: ...
+    def __getitem__(self, index: Any) -> Tensor: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+"""
+FUNCTIONS_HEAD = HEAD.replace("from collections.abc import Callable, Iterator, Sequence", "from collections.abc import Sequence").replace(
+    "from typing import Any, Literal, TypeAlias, overload\n\nimport numpy as np\n", "from typing import Any, Literal, overload\n") + """\
+from adjit.eager.functions_reductions import ValuesAndIndices
+from adjit.eager.tensor import Tensor
+from adjit.eager.tensor_methods import TensorLike
+
+"""
+
+OVERLOADS = {
+    "max": ["({first}) -> Tensor", "({first}, dim: int, keepdim: bool = ...) -> ValuesAndIndices",
+            "({first}, other: TensorLike) -> Tensor"],
+    "median": ["({first}) -> Tensor", "({first}, dim: int, keepdim: bool = ...) -> ValuesAndIndices"],
+    "size": ["({first}) -> tuple[int, ...]", "({first}, dim: int) -> int"],
+    "stride": ["({first}) -> tuple[int, ...]", "({first}, dim: int) -> int"],
+    "nonzero": ["({first}, as_tuple: Literal[False] = ...) -> Tensor", "({first}, as_tuple: Literal[True]) -> tuple[Tensor, ...]"],
+}
+OVERLOADS["min"] = OVERLOADS["max"]
+"""Methods whose results depend on what they are given."""
+
+OF_THE_COMPILER = {"apply_boxed", "apply_closed", "around", "as_argument", "signature_key", "traced"}
+"""Public by their names only."""
+
+
+def parameters_text(signature: inspect.Signature) -> str:
+    """The signature as a stub writes it: every default is `...`."""
+    text = str(signature.replace(parameters=[
+        p if p.default is p.empty else p.replace(default=...) for p in signature.parameters.values()])).replace("Ellipsis", "...")
+    text = re.sub(r"""(: |-> )(['"])(.*?)\2(?=[,)]| =|$)""", r"\1\3", text)
+    return re.sub(r"\bself: Tensor\b", "self", text).replace("np.ndarray", "np.ndarray[Any, Any]")
+
+
+def definitions(name: str, signature: inspect.Signature, first: str) -> Iterator[str]:
+    for text in OVERLOADS.get(name, ()):
+        yield "@overload"
+        yield f"def {name}{text.format(first=first)}: ..."
+    if name not in OVERLOADS:
+        yield f"def {name}{parameters_text(signature)}: ..."
+
+
+def in_class(line: str) -> str:
+    """A line of the class, whose methods hide the builtin types of their names."""
+    head, arrow, result = line.partition(" -> ")
+    name, bracket, parameters = head.partition("(")
+    return "    " + name + re.sub(r"\b(int|float|bool|str)\b", r"_\1", bracket + parameters + arrow + result)
+
+
+def operators() -> Iterator[str]:
+    for name in sorted(name for name in vars(Tensor) if re.fullmatch(r"__[a-z]+__", name)):
+        if name in ("__eq__", "__ne__"):
+            yield f"def {name}(self, other: object) -> Tensor: ...  # type: ignore[override]"
+        elif name.strip("_") in ("neg", "pos", "abs", "invert"):
+            yield f"def {name}(self) -> Tensor: ..."
+        elif any(name in (f"__{of}{base}__" for of in ("", "r", "i")) for base in OPERATORS):
+            yield f"def {name}(self, other: TensorLike) -> Tensor: ..."
+
+
+OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+             "lt", "le", "gt", "ge")
+
+
+def methods_stub() -> str:
+    lines = [in_class(line) for line in operators()]
+    for name in sorted(vars(Tensor)):
+        method: Any = inspect.getattr_static(Tensor, name)
+        if inspect.isfunction(method) and not name.startswith("_") and name not in OF_THE_COMPILER:
+            lines += map(in_class, definitions(name, inspect.signature(method), "self"))
+    return METHODS_HEAD + "\n".join(lines) + "\n"
+
+
+def functions_stub() -> str:
+    lines = [line for name in sorted(METHODS) for line in definitions(name, inspect.signature(FUNCTIONS[name]), "input: TensorLike")]
+    return FUNCTIONS_HEAD + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    METHODS_STUB.write_text(methods_stub())
+    FUNCTIONS_STUB.write_text(functions_stub())

@@ -1,0 +1,106 @@
+"""Signatures of the methods and functions of tensors, found when they are asked for: by `help`, `inspect.signature` and completion.
+
+The methods themselves take `*args, **kwargs`, which they hand to the function that does the work; making all signatures would double the
+time that making the methods takes. The stubs for type checkers are written from these signatures too: `docs/make_tensor_stubs.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+
+Function = Callable[..., Any]
+
+_DETAILS = ("out", "casting", "order", "subok")
+"""Parameters of NumPy's functions that tensors have other means for: methods that write in place, `to`, `contiguous`."""
+
+_PARAMETERS = {"Array": "TensorLike", "Dim": "int | Sequence[int] | None", "Sizes": "Sequence[int]"}
+_RESULTS = {"Any": "Tensor", "TracedArray": "Tensor", "Array": "Tensor", "Array | ValuesAndIndices": "Any"}
+
+
+class OnRequest:
+    """A signature that is made when `inspect.signature` finds it, which looks for it in the attribute `__wrapped__`."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Signature]):
+        self._make = make
+
+    @property
+    def __signature__(self) -> Signature:
+        return self._make()
+
+
+def like(method: Function, function: Function, in_place: bool = False) -> None:
+    """Have `method` say that it takes what `function` does, with itself as the first argument."""
+    method.__wrapped__ = OnRequest(functools.partial(of_method, function, in_place))        # type: ignore[attr-defined]
+
+
+def sized(method: Function) -> None:
+    """Have `method` say that it takes integers, or one sequence of them."""
+    method.__wrapped__ = OnRequest(_of_sizes)       # type: ignore[attr-defined]
+
+
+def as_function(function: Function, method: Function) -> None:
+    """Have `function` say that it takes a tensor, or what makes one, and what a method of tensors does."""
+    def make() -> Signature:
+        signature = inspect.signature(method)
+        _, *others = signature.parameters.values()
+        first = Parameter("input", _kind_before(others), annotation="TensorLike")
+        return signature.replace(parameters=[first, *others])
+
+    function.__wrapped__ = OnRequest(make)      # type: ignore[attr-defined]
+
+
+def of_method(function: Function, in_place: bool) -> Signature:
+    """The signature of the method of tensors that calls `function` on the tensor.
+
+    >>> from adjit.eager import functions_shapes as shapes
+    >>> print(of_method(shapes.narrow, in_place=False))
+    (self, dim: 'int', start: 'int', length: 'int') -> 'Tensor'
+    """
+    signature = inspect.signature(function)
+    parameters = [p for p in signature.parameters.values() if p.name not in _DETAILS and p.kind is not p.VAR_KEYWORD]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        others = _operands(function, parameters)
+    else:
+        others = [_other() if p.kind is p.POSITIONAL_ONLY else p.replace(annotation=_translated(p)) for p in parameters[1:]]
+    returned = str(signature.return_annotation)
+    result = "Tensor" if in_place else _RESULTS.get(returned, returned.replace("Array", "Tensor"))
+    return Signature([Parameter("self", _kind_before(others)), *others], return_annotation=result)
+
+
+def _operands(function: Function, parameters: list[Parameter]) -> list[Parameter]:
+    """The operands of an elementwise function after the first: by name where `function` has names for them other than NumPy's."""
+    named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in ("a", "b")]
+    if len(named) > 1:
+        return [p.replace(annotation="TensorLike") for p in named[1:]]
+    ufunc = getattr(np, function.__name__, None)
+    count = ufunc.nin if isinstance(ufunc, np.ufunc) else 1     # those of scipy.special that are methods have one operand
+    return [_other()] * (count - 1)
+
+
+def _other() -> Parameter:
+    return Parameter("other", Parameter.POSITIONAL_ONLY, annotation="TensorLike")
+
+
+def _kind_before(others: list[Parameter]) -> Any:
+    """The kind that a first parameter may have before these."""
+    return Parameter.POSITIONAL_ONLY if any(p.kind is p.POSITIONAL_ONLY for p in others) else Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _translated(parameter: Parameter) -> str:
+    """An annotation in the words of users."""
+    text = re.sub(r"\b(Array|Dim|Sizes)\b", lambda found: _PARAMETERS[found[0]], str(parameter.annotation))
+    return f"{text} | None" if text == "TensorLike" and parameter.default is None else text
+
+
+def _of_sizes() -> Signature:
+    return Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+                      Parameter("sizes", Parameter.VAR_POSITIONAL, annotation="int | Sequence[int]")], return_annotation="Tensor")

@@ -1,0 +1,59 @@
+"""The stubs that type checkers read are those of the methods and functions that there are: `docs/make_tensor_stubs.py` writes them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import runpy
+from typing import Any
+
+import numpy as np
+import pytest
+from project import ROOT
+
+import adjit as aj
+from adjit.tensor_functions import FUNCTIONS, METHODS
+
+SCRIPT = runpy.run_path(str(ROOT / "docs" / "make_tensor_stubs.py"))
+
+
+@pytest.mark.parametrize("which", ["methods", "functions"])
+def test_stubs_are_up_to_date(which: str) -> None:
+    assert SCRIPT[f"{which}_stub"]() == SCRIPT[f"{which.upper()}_STUB"].read_text(), "run: python docs/make_tensor_stubs.py"
+
+
+def names(stub: str) -> set[str]:
+    tree = ast.parse(SCRIPT[stub].read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)} | {
+        node.target.id for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+
+
+def test_every_public_name_has_a_type() -> None:
+    public = {name for name in dir(aj.Tensor) if not name.startswith("_")}
+    assert public - names("METHODS_STUB") - SCRIPT["OF_THE_COMPILER"] == {"dtype", "ndim", "shape"}      # of the class itself
+    assert names("FUNCTIONS_STUB") == set(METHODS)
+    imported = {alias.asname or alias.name for node in ast.walk(ast.parse((ROOT / "api" / "__init__.py").read_text()))
+                if isinstance(node, ast.ImportFrom) and node.module == "adjit.tensor_functions" for alias in node.names}
+    assert imported | set(METHODS) == set(FUNCTIONS)
+
+
+ARGUMENTS: dict[str, Any] = {
+    "min": 0.5, "max": 0.75, "exponent": 2.0, "weight": 0.5, "value": 2.0, "k": 1, "chunks": 1, "split_size": 1, "shifts": 1, "repeats": 2,
+    "start": 0, "length": 1, "dim": 0, "index": 0, "mask": np.array([[True, False], [False, True]])}
+OF_A_VECTOR = {"logical_and", "logical_or", "logical_xor", "logical_not", "diag", "outer", "flatten"}
+OF_SPECIAL_ARGUMENTS = {
+    "baddbmm", "bernoulli", "bmm", "broadcast_to", "clamp", "dot", "flip", "gather", "index_add", "index_copy", "index_fill", "unflatten",
+    "index_select", "movedim", "mv", "permute", "reshape", "scatter", "scatter_add", "t", "take_along_dim", "tile", "transpose"}
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS} - OF_SPECIAL_ARGUMENTS))
+def test_defaults_are_those_that_the_signature_shows(name: str) -> None:
+    signature = inspect.signature(getattr(aj, name))
+    first, *others = signature.parameters.values()
+    assert first.name == "input"
+    matrix = aj.tensor([[0.25, 0.5], [0.75, 0.5]])
+    matrix = matrix[0] if name in OF_A_VECTOR else matrix
+    given = [ARGUMENTS.get(p.name, matrix) for p in others if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    shown = {p.name: p.default for p in others if p.default is not p.empty}
+    found, expected = getattr(aj, name)(matrix, *given, **shown), getattr(aj, name)(matrix, *given)
+    assert str(found) == str(expected)
