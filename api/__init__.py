@@ -38,6 +38,7 @@ from adjit.runtime.transforms import (
 if TYPE_CHECKING:
     from adjit import nn, optim, special, viz
     from adjit.runtime.exports.load import load
+    from adjit.tensor_function_names import *  # noqa: F403  (a stub)
     from adjit.tensor_functions import (  # noqa: F401
         arange,
         cat,
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from adjit.tensor_functions import cat as concat  # noqa: F401
-    from adjit.tensor_method_functions import *  # noqa: F403
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",

@@ -1,6 +1,6 @@
 """Writes the stubs of the tensor methods and functions that are made when they are imported: `python docs/make_tensor_stubs.py`.
 
-Type checkers and editors read `eager/tensor_methods.pyi` and `api/tensor_method_functions.pyi`; there are no modules of these names.
+Type checkers and editors read `eager/tensor_methods.pyi` and `api/tensor_function_names.pyi`; there are no modules of these names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from adjit.tensor_functions import FUNCTIONS, METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
 METHODS_STUB = ROOT / "eager" / "tensor_methods.pyi"
-FUNCTIONS_STUB = ROOT / "api" / "tensor_method_functions.pyi"
+FUNCTIONS_STUB = ROOT / "api" / "tensor_function_names.pyi"
 
 HEAD = """\
 # Written by: python docs/make_tensor_stubs.py
@@ -144,7 +144,10 @@ def methods_stub() -> str:
 
 def functions_stub() -> str:
     lines = [line for name in sorted(METHODS) for line in definitions(name, inspect.signature(FUNCTIONS[name]), "input: TensorLike")]
-    return FUNCTIONS_HEAD + "\n".join(lines) + "\n"
+    others = sorted((name, function.__name__) for name, function in FUNCTIONS.items() if name not in METHODS)
+    imports = [f"from adjit.tensor_functions import {name} as {name}" for name, function in others if name == function]
+    lines += [f"{name} = {function}" for name, function in others if name != function]
+    return FUNCTIONS_HEAD.rstrip("\n") + "\n" + "\n".join([*imports, "", *lines]) + "\n"
 
 
 if __name__ == "__main__":

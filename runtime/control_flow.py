@@ -59,7 +59,8 @@ def scan(f: Callable[[C, X], tuple[C, Y]], init: C, xs: X, length: int | None = 
 
 
 @overload
-def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]: ...
+def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Tree, xs: Tree = None, length: int | None = None,
+         reverse: bool = False) -> tuple[Tree, Tree]: ...
 
 
 def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]:
@@ -88,7 +89,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val:
 
 
 @overload
-def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Tree) -> Tree: ...
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Tree) -> Tree: ...
 
 
 @renamed_parameters(lo="lower", hi="upper", f="body_fun", init="init_val")
@@ -120,7 +121,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
 
 
 @overload
-def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree: ...
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Tree) -> Tree: ...
 
 
 @renamed_parameters(cond="cond_fun", body="body_fun", init="init_val")
@@ -139,16 +140,8 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree:
     return _run("while_loop", body_fun, (cond_fun,), lambda init, numbers: _while_loop(cond_fun, body_fun, init, numbers), init_val)
 
 
-@overload
-def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R], *operands: *Ts) -> R: ...
-
-
-@overload
-def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Tree) -> Tree: ...
-
-
-@renamed_parameters(f="true_fun", g="false_fun")       # type: ignore[misc]
-def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Tree) -> Tree:
+@renamed_parameters(f="true_fun", g="false_fun")
+def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R], *operands: *Ts) -> R:
     """A branch: `true_fun(*operands)` where `pred` (a bool scalar) is true, else `false_fun(*operands)`; only one of them runs.
 
     Both return the same structure with the same shapes and dtypes, else `TraceError`, `ShapeError` or `DTypeError`. The derivative
@@ -162,7 +155,7 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Tree) ->
         return true_fun(*operands) if bool(pred) else false_fun(*operands)
     if issubclass(type(pred), (bool, np.bool_)):
         return true_fun(*operands) if pred else false_fun(*operands)
-    return _on_boxes(lambda pred, *args: _cond(pred, true_fun, false_fun, args))(pred, *operands)
+    return _on_boxes(lambda pred, *args: _cond(pred, true_fun, false_fun, args))(pred, *operands)       # type: ignore[no-any-return]
 
 
 def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, init: Tree, *others: Tree) -> Tree:

@@ -36,7 +36,7 @@ Argnums = int | Sequence[int]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-First = TypeVar("First")        # the first argument, a tree, with respect to which functions are differentiated unless `argnums` is given
+First = TypeVar("First", bound=Any)     # the first argument, with respect to which functions are differentiated; bound for lambdas
 Aux = TypeVar("Aux")
 Leaf = TypeVar("Leaf")
 Primals = TypeVarTuple("Primals")
@@ -47,7 +47,7 @@ def grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable
 
 
 @overload
-def grad(fun: Callable[Concatenate[First, P], Any], argnums: Literal[0] = 0,
+def grad(fun: Callable[Concatenate[First, P], Any], argnums: Literal[0] = 0,     # type: ignore[overload-overlap]
          has_aux: Literal[False] = False) -> Callable[Concatenate[First, P], First]: ...
 
 
@@ -61,7 +61,11 @@ def grad(fun: Callable[P, Any], argnums: Sequence[int], has_aux: Literal[False] 
 
 
 @overload
-def grad(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+def grad(fun: Callable[P, Any], argnums: Argnums, has_aux: bool = False) -> Callable[P, Any]: ...
+
+
+@overload
+def grad(fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool) -> Callable[P, Any]: ...
 
 
 def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
@@ -91,7 +95,7 @@ def value_and_grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -
 
 
 @overload
-def value_and_grad(fun: Callable[Concatenate[First, P], R], argnums: Literal[0] = 0,
+def value_and_grad(fun: Callable[Concatenate[First, P], R], argnums: Literal[0] = 0,     # type: ignore[overload-overlap]
                    has_aux: bool = False) -> Callable[Concatenate[First, P], tuple[R, First]]: ...
 
 
@@ -100,7 +104,7 @@ def value_and_grad(fun: Callable[P, R], argnums: Sequence[int], has_aux: bool = 
 
 
 @overload
-def value_and_grad(fun: Callable[P, R], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, tuple[R, Any]]: ...
+def value_and_grad(fun: Callable[P, R], argnums: Argnums, has_aux: bool = False) -> Callable[P, tuple[R, Any]]: ...
 
 
 def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:     # type: ignore[misc]

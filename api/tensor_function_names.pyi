@@ -6,6 +6,29 @@ from typing import Any, Literal, overload
 from adjit.eager.functions_reductions import ValuesAndIndices
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
+from adjit.tensor_functions import arange as arange
+from adjit.tensor_functions import cat as cat
+from adjit.tensor_functions import einsum as einsum
+from adjit.tensor_functions import empty as empty
+from adjit.tensor_functions import empty_like as empty_like
+from adjit.tensor_functions import eye as eye
+from adjit.tensor_functions import from_numpy as from_numpy
+from adjit.tensor_functions import full as full
+from adjit.tensor_functions import full_like as full_like
+from adjit.tensor_functions import is_tensor as is_tensor
+from adjit.tensor_functions import linspace as linspace
+from adjit.tensor_functions import ones as ones
+from adjit.tensor_functions import ones_like as ones_like
+from adjit.tensor_functions import rand as rand
+from adjit.tensor_functions import rand_like as rand_like
+from adjit.tensor_functions import randint as randint
+from adjit.tensor_functions import randn as randn
+from adjit.tensor_functions import randn_like as randn_like
+from adjit.tensor_functions import randperm as randperm
+from adjit.tensor_functions import stack as stack
+from adjit.tensor_functions import where as where
+from adjit.tensor_functions import zeros as zeros
+from adjit.tensor_functions import zeros_like as zeros_like
 
 def abs(input: TensorLike) -> Tensor: ...
 def acos(input: TensorLike) -> Tensor: ...
@@ -158,3 +181,4 @@ def unbind(input: TensorLike, dim: int = ...) -> tuple[Tensor, ...]: ...
 def unflatten(input: TensorLike, dim: int, sizes: Sequence[int]) -> Tensor: ...
 def unsqueeze(input: TensorLike, dim: int) -> Tensor: ...
 def var(input: TensorLike, dim: Any = ..., unbiased: bool = ..., keepdim: bool = ..., *, correction: Any = ...) -> Tensor: ...
+concat = cat

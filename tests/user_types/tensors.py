@@ -1,0 +1,51 @@
+"""What type checkers say of tensors and of functions of theirs. Checked by `test_user_types.py`, not run."""
+
+from typing import Any, assert_type
+
+import numpy as np
+
+import adjit as aj
+from adjit import nn, optim
+
+t = aj.tensor([1.0, 2.0], requires_grad=True)
+
+assert_type(t + 1.0, aj.Tensor)
+assert_type(2.0 - t, aj.Tensor)
+assert_type(t @ t, aj.Tensor)
+assert_type(t > 0.5, aj.Tensor)
+assert_type(t[0], aj.Tensor)
+assert_type(t.sum(dim=0, keepdim=True), aj.Tensor)
+assert_type(t.max(), aj.Tensor)
+assert_type(t.max(dim=0).indices, Any)
+assert_type(t.reshape(2, 1).T, aj.Tensor)
+assert_type(t.size(), tuple[int, ...])
+assert_type(t.size(0), int)
+assert_type(t.shape, tuple[int, ...])
+assert_type(t.requires_grad, bool)
+assert_type(t.grad, aj.Tensor | None)
+assert_type(t.numpy(), np.ndarray[Any, Any])
+assert_type(float(t.sum()), float)
+assert_type(t.mul_(2.0).add_(t, alpha=0.5), aj.Tensor)
+t.backward(retain_graph=True)
+t.sun()                         # type: ignore[attr-defined]
+t.sum(dimension=0)              # type: ignore[call-arg]
+t.narrow(0, "a", 1)             # type: ignore[arg-type]
+
+assert_type(aj.exp(t), aj.Tensor)
+assert_type(aj.exp([1.0, 2.0]), aj.Tensor)
+assert_type(aj.zeros(2, 3), aj.Tensor)
+assert_type(aj.cat([t, t], dim=0), aj.Tensor)
+assert_type(aj.concat([t, t]), aj.Tensor)
+assert_type(aj.where(t > 0, t, 0.0), Any)
+assert_type(aj.split(t, 1), tuple[aj.Tensor, ...])
+assert_type(aj.allclose(t, t), bool)
+assert_type(aj.max(t), aj.Tensor)
+aj.expp(t)                      # type: ignore[attr-defined]
+aj.matmul(t)                    # type: ignore[call-arg]
+
+layer = nn.Linear(2, 3)
+assert_type(layer.weight, nn.Parameter)
+assert_type(layer.eval(), nn.Linear)
+optimizer = optim.Adam(layer.parameters(), lr=1e-3)
+optim.adam(lr=1e-3)
+optim.adam(learning_rate=1e-3)      # type: ignore[call-arg]
