@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec
 
 from adjit.ir.surroundings import outside
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import find_box
 from adjit.tracer.guests import is_from_outside, is_guest
-from adjit.tracer.registry import FUNCTIONS, Function
+from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope, entered, evaluating
 
+P = ParamSpec("P")
 
-def entry_point(function: Function) -> Function:
-    """`function`, written over traced arrays, for callers anywhere.
+
+def entry_point(function: Callable[P, Any]) -> Callable[P, Any]:
+    """`function`, written over traced arrays, for callers anywhere, to whom it gives arrays of their kind.
 
     Outside of a trace plain arrays go in, and ndarrays and NumPy scalars come out. Boxed arrays are asked to make the call.
     """
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         box = find_box(args, kwargs)
         if box is not None:
             return box.apply_boxed(function, args, kwargs)
@@ -37,10 +39,10 @@ def entry_point(function: Function) -> Function:
     return call
 
 
-def implements(*numpy_functions: Any) -> Callable[[Function], Function]:
+def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Register a function as ours for `numpy_functions`; gives back its entry point."""
 
-    def register(function: Function) -> Function:
+    def register(function: Callable[P, Any]) -> Callable[P, Any]:
         call = entry_point(function)
         for numpy_function in numpy_functions:
             FUNCTIONS[numpy_function] = call

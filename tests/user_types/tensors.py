@@ -49,3 +49,19 @@ assert_type(layer.eval(), nn.Linear)
 optimizer = optim.Adam(layer.parameters(), lr=1e-3)
 optim.adam(lr=1e-3)
 optim.adam(learning_rate=1e-3)      # type: ignore[call-arg]
+
+
+def traced(x: np.ndarray[Any, np.dtype[np.float32]], y: aj.Tensor) -> None:
+    """Functions of networks take arrays of NumPy and tensors, and NumPy's scalars."""
+    nn.functional.relu(x)
+    nn.functional.relu(input=y)
+    nn.functional.relu(np.float64(1.0))
+    nn.functional.cross_entropy(x, np.array([0, 1]), label_smoothing=0.1)
+    nn.functional.linear(y, layer.weight, layer.bias)
+    nn.functional.relu("a")                     # type: ignore[arg-type]
+    nn.functional.relu(x, alpha=1.0)            # type: ignore[call-arg]
+    nn.functional.layer_norm(x)                 # type: ignore[call-arg]
+    aj.random.normal(aj.random.key(0), (2, 3))
+    aj.random.normal(shape=(2, 3))              # type: ignore[call-arg]
+    aj.linalg.solve_triangular(x, x, lower=True)
+    aj.numpy.zeros((2, 3), dtype=np.float32)

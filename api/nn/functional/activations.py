@@ -182,6 +182,6 @@ _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def _clamped(x: Array, low: float, high: float) -> Array:
+def _clamped(x: Any, low: float, high: float) -> Any:
     """At a bound the bound itself is taken: the derivative there is 0, where a maximum would share it."""
     return np.where(x <= low, low, np.where(x >= high, high, x))

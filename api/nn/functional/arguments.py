@@ -4,17 +4,45 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Protocol
 
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.tracer.array import as_traced
 from adjit.tracer.source import find_user_location
 
-Array = Any
 Reduction = Literal["mean", "sum", "none"]
 
 
-def floating(x: Array, function: str) -> Array:
+class Array(Protocol):
+    """An array as functions of networks take it: of NumPy, a tensor, or one that is traced. They give one of the same kind."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype of the elements."""
+        ...
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        ...
+
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Any, /) -> Any: ...
+    def __neg__(self) -> Any: ...
+
+
+def floating(x: Array, function: str) -> Any:
     """`x` as a traced array of floats; raises `DTypeError`."""
     array = as_traced(x)
     if array.dtype.kind != "f":
@@ -23,7 +51,7 @@ def floating(x: Array, function: str) -> Array:
     return array
 
 
-def integers(labels: Array, function: str, what: str = "labels") -> Array:
+def integers(labels: Array, function: str, what: str = "labels") -> Any:
     """`labels` as a traced array of integers; raises `DTypeError`."""
     array = as_traced(labels)
     if array.dtype.kind not in "iu":
@@ -32,7 +60,7 @@ def integers(labels: Array, function: str, what: str = "labels") -> Array:
     return array
 
 
-def pair(prediction: Array, target: Array, function: str) -> tuple[Array, Array]:
+def pair(prediction: Array, target: Array, function: str) -> tuple[Any, Any]:
     """Both of the same shape; a target of integers or bools counts as numbers of the prediction's dtype."""
     prediction, target = floating(prediction, function), as_traced(target)
     if prediction.shape != target.shape:
@@ -41,7 +69,7 @@ def pair(prediction: Array, target: Array, function: str) -> tuple[Array, Array]
     return prediction, target if target.dtype.kind == "f" else target.astype(prediction.dtype)
 
 
-def parameter(array: Array | None, shape: tuple[int, ...], function: str, what: str) -> Array | None:
+def parameter(array: Array | None, shape: tuple[int, ...], function: str, what: str) -> Any:
     """A parameter as a traced array, or None where there is none; raises `ShapeError` where its shape is another."""
     if array is None:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from adjit.ir import ops
@@ -34,8 +36,8 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
 
 
 @entry_point
-def attention(query: Array, key: Array, value: Array, attn_mask: Array | None, dropout_p: float, is_causal: bool, scale: float | None,
-              dropout_key: Array | None) -> Array:
+def attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None,
+              dropout_key: Any) -> Any:
     """`scaled_dot_product_attention`, with the key that its dropout needs."""
     query, key, value = (floating(x, f"scaled_dot_product_attention: {name}")
                          for x, name in ((query, "query"), (key, "key"), (value, "value")))
@@ -53,7 +55,7 @@ def attention(query: Array, key: Array, value: Array, attn_mask: Array | None, d
     return (drop(weights, dropout_p, dropout_key) if dropout_p > 0.0 else weights) @ value
 
 
-def attention_weights(scores: Array, mask: Array | None) -> Array:
+def attention_weights(scores: Any, mask: Any | None) -> Any:
     """The softmax of the scores along the last axis; zeros where the mask leaves nothing of a row."""
     if mask is not None:
         mask = as_traced(mask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -101,7 +101,7 @@ def pad(input: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def _batched(x: Array, axes: int, function: str) -> tuple[Array, bool]:
+def _batched(x: Any, axes: int, function: str) -> tuple[Any, bool]:
     """`x` with a batch axis, and whether it had one."""
     x = floating(x, function)
     if x.ndim not in (axes + 1, axes + 2):
@@ -110,8 +110,8 @@ def _batched(x: Array, axes: int, function: str) -> tuple[Array, bool]:
     return (x, True) if x.ndim == axes + 2 else (x[None], False)
 
 
-def _convolve(x: Array, weight: Array, bias: Array | None, stride: int | Sequence[int], padding: Padding, dilation: int | Sequence[int],
-              groups: int, axes: int) -> Array:
+def _convolve(x: Any, weight: Any, bias: Any | None, stride: int | Sequence[int], padding: Padding, dilation: int | Sequence[int],
+              groups: int, axes: int) -> Any:
     function = f"conv{axes}d"
     x, batched = _batched(x, axes, function)
     weight = floating(weight, f"{function}: weight")
@@ -131,7 +131,7 @@ def _convolve(x: Array, weight: Array, bias: Array | None, stride: int | Sequenc
     return result if batched else result[0]
 
 
-def convolved(x: Array, kernels: Array, groups: int, **attrs: Sequence[int]) -> Array:
+def convolved(x: Any, kernels: Any, groups: int, **attrs: Sequence[int]) -> Any:
     """The op `convolution`, of arrays that may differ in dtype."""
     loops = resolve(np.matmul, (x, kernels))
     images, weight = (lowering.convert(array.value, dtype) for array, dtype in zip((x, kernels), loops, strict=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def prelu(input: Array, weight: Array) -> Array:
     array([-0.5,  3. ])
     """
     x = floating(input, "prelu")
-    slope: Array = as_traced(weight)
+    slope: Any = as_traced(weight)
     channels = x.shape[1] if x.ndim > 1 else 1
     if slope.shape not in ((), (1,), (channels,)):
         refuse_shape(f"prelu: weight has one number, or {channels} for an input of the shape {x.shape}, got the shape {slope.shape}")

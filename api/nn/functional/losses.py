@@ -17,7 +17,7 @@ from adjit.tracer.entry import entry_point
 from adjit.tracer.source import find_user_location
 
 
-def _check_labels(function: str, input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, *rest: Any,
+def _check_labels(function: str, input: Any, target: Any, weight: Any | None = None, ignore_index: int = -100, *rest: Any,
                   **options: Any) -> None:
     shape = input.shape if hasattr(input, "shape") else np.shape(input)
     if shape:
@@ -25,7 +25,7 @@ def _check_labels(function: str, input: Array, target: Array, weight: Array | No
                     "labels are numbers of classes, from 0; those equal to ignore_index are left out")
 
 
-def _check_probabilities(input: Array, *rest: Any, **options: Any) -> None:
+def _check_probabilities(input: Any, *rest: Any, **options: Any) -> None:
     array = known(input)
     if array is not None and not np.all((array >= 0.0) & (array <= 1.0)):
         wrong = array[~((array >= 0.0) & (array <= 1.0))]
@@ -185,13 +185,13 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
     >>> kl_div(np.log(np.array([[0.5, 0.5]])), np.array([[1.0, 0.0]]), reduction="batchmean").round(4)
     np.float64(0.6931)
     """
-    log_probabilities, target = pair(input, target, "kl_div")
+    log_probabilities, truth = pair(input, target, "kl_div")
     if log_target:
-        loss = np.exp(target) * (target - log_probabilities)
+        loss = np.exp(truth) * (truth - log_probabilities)
     else:
-        nothing = target == 0
-        logarithm = np.where(nothing, 0.0, target * np.log(np.where(nothing, 1.0, target)))
-        loss = logarithm - target * log_probabilities
+        nothing = truth == 0
+        logarithm = np.where(nothing, 0.0, truth * np.log(np.where(nothing, 1.0, truth)))
+        loss = logarithm - truth * log_probabilities
     if reduction == "batchmean":
         if not loss.ndim:
             refuse_shape("kl_div: reduction 'batchmean' divides by the size of the first axis, and there is none")
@@ -199,7 +199,7 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
     return _reduce(loss, reduction)
 
 
-def _class_axis(scores: Array, function: str) -> tuple[int, int]:
+def _class_axis(scores: Any, function: str) -> tuple[int, int]:
     """The axis of the classes and how many there are."""
     if scores.ndim == 0:
         refuse_shape(f"{function}: scores have shape (C,), (N, C) or (N, C, ...), got ()")
@@ -207,7 +207,7 @@ def _class_axis(scores: Array, function: str) -> tuple[int, int]:
     return axis, scores.shape[axis]
 
 
-def _class_weight(weight: Array | None, scores: Array, axis: int, function: str) -> Array | None:
+def _class_weight(weight: Any | None, scores: Any, axis: int, function: str) -> Any | None:
     """The weight of each class, shaped to be broadcast beside the scores."""
     if isinstance(weight, str):
         raise TypeError(f"{function}: weight is an array of one number a class; reduction={weight!r} is given by name")
@@ -215,8 +215,8 @@ def _class_weight(weight: Array | None, scores: Array, axis: int, function: str)
     return None if weight is None else np.reshape(weight, (weight.size, *(1,) * (scores.ndim - axis - 1))).astype(scores.dtype)
 
 
-def _of_labels(log_probabilities: Array, labels: Array, weight: Array | None, axis: int, ignore_index: int, reduction: Reduction,
-               label_smoothing: float, function: str) -> Array:
+def _of_labels(log_probabilities: Any, labels: Any, weight: Any | None, axis: int, ignore_index: int, reduction: Reduction,
+               label_smoothing: float, function: str) -> Any:
     """Minus the log-probability at each label; NaN for a label that is no class."""
     labels = integers(labels, function)
     expected = log_probabilities.shape[:axis] + log_probabilities.shape[axis + 1:]
@@ -238,7 +238,7 @@ def _of_labels(log_probabilities: Array, labels: Array, weight: Array | None, ax
     return np.sum(loss) if mean else _reduce(loss, reduction)
 
 
-def _share(chosen: Array, weight: Array | None, ignored: Any, axis: int, dtype: np.dtype) -> Array:
+def _share(chosen: Any, weight: Any | None, ignored: Any, axis: int, dtype: np.dtype) -> Any:
     """What a loss of weight 1 counts in the mean; infinite where nothing counts."""
     if weight is None:
         return 1.0 / np.sum((~ignored).astype(dtype))
@@ -246,13 +246,13 @@ def _share(chosen: Array, weight: Array | None, ignored: Any, axis: int, dtype: 
     return 1.0 / np.sum(counted if ignored is None else np.where(ignored, 0.0, counted))
 
 
-def _is_number(labels: Array, number: int) -> Array | None:
+def _is_number(labels: Any, number: int) -> Any | None:
     """Where the labels are that number; None where their dtype does not hold it."""
     limits = np.iinfo(labels.dtype)
     return labels == number if limits.min <= number <= limits.max else None
 
 
-def _weighted(loss: Array, weight: Array | None, function: str) -> Array:
+def _weighted(loss: Any, weight: Any | None, function: str) -> Any:
     if weight is None:
         return loss
     if isinstance(weight, str):
@@ -260,13 +260,13 @@ def _weighted(loss: Array, weight: Array | None, function: str) -> Array:
     return _fitting(loss * floating(weight, f"{function}: weight").astype(loss.dtype), loss.shape, function, "weight")
 
 
-def _fitting(loss: Array, shape: tuple[int, ...], function: str, what: str) -> Array:
+def _fitting(loss: Any, shape: tuple[int, ...], function: str, what: str) -> Any:
     if loss.shape != shape:
         refuse_shape(f"{function}: {what} has to broadcast to the shape of the prediction, {shape}; it makes {loss.shape}")
     return loss
 
 
-def _reduce(loss: Array, reduction: Any) -> Array:
+def _reduce(loss: Any, reduction: Any) -> Any:
     if reduction == "none":
         return loss
     if reduction == "sum":

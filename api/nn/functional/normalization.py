@@ -65,13 +65,14 @@ def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Arra
     >>> [array.round(3).tolist() for array in batch_norm_with_statistics(np.array([[1.0], [3.0]]))]
     [[[-1.0], [1.0]], [2.0], [2.0]]
     """
-    x, weight, bias = _channels(x, weight, bias, "batch_norm")
-    count = x.size // max(x.shape[1], 1)
+    batch, weight, bias = _channels(x, weight, bias, "batch_norm")
+    count = batch.size // max(batch.shape[1], 1)
     if count == 1:
-        refuse_shape(f"batch_norm: one value a channel has no variance, shape {x.shape}", "train on larger batches, or call .eval() first")
-    normal, mean, variance = _standardised(x, (0, *range(2, x.ndim)), eps)
-    unbiased = np.reshape(variance, x.shape[1:2]) * (count / max(count - 1, 1))
-    return _scaled(normal, weight, bias), np.reshape(mean, x.shape[1:2]), unbiased
+        refuse_shape(f"batch_norm: one value a channel has no variance, shape {batch.shape}",
+                     "train on larger batches, or call .eval() first")
+    normal, mean, variance = _standardised(batch, (0, *range(2, batch.ndim)), eps)
+    unbiased = np.reshape(variance, batch.shape[1:2]) * (count / max(count - 1, 1))
+    return _scaled(normal, weight, bias), np.reshape(mean, batch.shape[1:2]), unbiased
 
 
 @entry_point
@@ -113,7 +114,7 @@ def normalize(input: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12,
     return x / np.maximum(norm, eps)
 
 
-def _standardised(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
+def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
     """`x` with mean 0 and variance 1 over the axes, and the mean and the biased variance it had, which keep these axes."""
     mean = np.mean(x, axis=axes, keepdims=True)
     centered = x - mean
@@ -121,13 +122,13 @@ def _standardised(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, A
     return centered / np.sqrt(variance + eps), mean, variance
 
 
-def _scaled(normal: Array, weight: Array | None, bias: Array | None) -> Array:
+def _scaled(normal: Any, weight: Any | None, bias: Any | None) -> Any:
     if weight is not None:
         normal = normal * weight
     return normal if bias is None else normal + bias
 
 
-def _channels(x: Array, weight: Array | None, bias: Array | None, function: str) -> tuple[Array, Array | None, Array | None]:
+def _channels(x: Any, weight: Any | None, bias: Any | None, function: str) -> tuple[Any, Any | None, Any | None]:
     """`x`, (N, C, ...), and its parameters of shape (C,), shaped to be broadcast beside it."""
     x = floating(x, function)
     if x.ndim < 2:
@@ -136,5 +137,5 @@ def _channels(x: Array, weight: Array | None, bias: Array | None, function: str)
     return x, _beside(x, weight), _beside(x, bias)
 
 
-def _beside(x: Array, array: Array | None) -> Any:
+def _beside(x: Any, array: Any | None) -> Any:
     return None if array is None else np.reshape(array, (x.shape[1], *(1,) * (x.ndim - 2)))

@@ -82,15 +82,15 @@ def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None] | 
     return np.matmul(rows, x @ columns.T)
 
 
-def _images(x: Array, function: str) -> Array:
+def _images(x: Any, function: str) -> Any:
     x = floating(x, function)
     if x.ndim not in (3, 4):
         refuse_shape(f"{function} takes images of shape (N, C, H, W) or (C, H, W), got {x.shape}")
     return x
 
 
-def _windows(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None, padding: int | Sequence[int],
-             dilation: int | Sequence[int], ceil_mode: bool, function: str) -> tuple[Array, list[Windows]]:
+def _windows(x: Any, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None, padding: int | Sequence[int],
+             dilation: int | Sequence[int], ceil_mode: bool, function: str) -> tuple[Any, list[Windows]]:
     x = _images(x, function)
     sizes, edges = one_per_axis(kernel_size, 2, function, "kernel_size", 1), one_per_axis(padding, 2, function, "padding", 0)
     steps = sizes if stride is None or stride == () else one_per_axis(stride, 2, function, "stride", 1)
@@ -101,7 +101,7 @@ def _windows(x: Array, kernel_size: int | Sequence[int], stride: int | Sequence[
                for length, size, step, gap, edge in zip(x.shape[-2:], sizes, steps, gaps, edges, strict=True)]
 
 
-def _wrapped(value: Value) -> Array:
+def _wrapped(value: Value) -> Any:
     return wrap(value, strides=contiguous_strides(value.type.shape))
 
 
@@ -111,7 +111,7 @@ def _counts(axis: Windows, length: int, edge: int) -> list[int]:
     return [min(start + axis.size, length + edge) - max(start, -edge) for start in starts]
 
 
-def _means(length: int, count: int, dtype: np.dtype) -> Array:
+def _means(length: int, count: int, dtype: np.dtype) -> Any:
     """The matrix that takes the means of `count` windows, which together cover `length` elements."""
     matrix = np.zeros((count, length), dtype)
     for number in range(count):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +22,10 @@ def max_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padd
     >>> max_pool1d(np.array([[1.0, 3.0, 2.0, 0.0]]), 2)
     array([[3., 2.]])
     """
-    rows = [_row(size, name, fill) for size, name, fill in (
+    kernel, steps, edges, gaps = (_row(size, name, fill) for size, name, fill in (
         (kernel_size, "kernel_size", 1), (kernel_size if stride is None else stride, "stride", 1), (padding, "padding", 0),
-        (dilation, "dilation", 1))]
-    return max_pool2d(_as_images(input, "max_pool1d"), *rows, ceil_mode)[..., 0, :]     # type: ignore[no-any-return]
+        (dilation, "dilation", 1)))
+    return max_pool2d(_as_images(input, "max_pool1d"), kernel, steps, edges, gaps, ceil_mode)[..., 0, :]     # type: ignore[no-any-return]
 
 
 @entry_point
@@ -35,9 +36,9 @@ def avg_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padd
     >>> avg_pool1d(np.array([[1.0, 3.0, 2.0, 0.0]]), 2)
     array([[2., 1.]])
     """
-    rows = [_row(size, name, fill) for size, name, fill in (
-        (kernel_size, "kernel_size", 1), (kernel_size if stride is None else stride, "stride", 1), (padding, "padding", 0))]
-    return avg_pool2d(_as_images(input, "avg_pool1d"), *rows, ceil_mode, count_include_pad)[..., 0, :]      # type: ignore[no-any-return]
+    kernel, steps, edges = (_row(size, name, fill) for size, name, fill in (
+        (kernel_size, "kernel_size", 1), (kernel_size if stride is None else stride, "stride", 1), (padding, "padding", 0)))
+    return avg_pool2d(_as_images(input, "avg_pool1d"), kernel, steps, edges, ceil_mode, count_include_pad)[..., 0, :]      # type: ignore[no-any-return]
 
 
 def _row(size: Size, name: str, fill: int) -> tuple[int, int]:
@@ -45,7 +46,7 @@ def _row(size: Size, name: str, fill: int) -> tuple[int, int]:
     return fill, one_per_axis(size, 1, "pooling over one axis", name, fill)[0]
 
 
-def _as_images(input: Array, function: str) -> Array:
+def _as_images(input: Any, function: str) -> Any:
     x = floating(input, function)
     if x.ndim not in (2, 3):
         refuse_shape(f"{function} takes (N, C, L) or (C, L), got the shape {x.shape}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from adjit import random
@@ -12,7 +14,7 @@ from adjit.tracer.entry import entry_point
 from adjit.tracer.source import find_user_location
 
 
-def dropout(input: Array, p: float = 0.5, training: bool = True, key: Array | None = None) -> Array:
+def dropout(input: Array, p: float = 0.5, training: bool = True, key: Any = None) -> Any:
     """Each element of `input` zero with probability `p`, else divided by `1 - p`; `input` as it is where `training` is False or `p` is 0.
 
     The numbers are those of `key` (see `adjit.random`), so that the same key drops the same elements; without one the default generator
@@ -30,7 +32,7 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, key: Array | No
     return drop(input, p, new_key("dropout") if key is None else key) if training and p > 0.0 else input
 
 
-def new_key(function: str) -> Array:
+def new_key(function: str) -> Any:
     """A key of the default generator; raises `TraceError` within a differentiated function, which cannot change what is outside of it."""
     try:
         return next_key()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,11 +41,11 @@ def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, str
     return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
 
 
-def _transposed(input: Array, weight: Array, bias: Array | None, stride: Size, padding: Size, output_padding: Size, groups: int,
-                dilation: Size, axes: int) -> Array:
+def _transposed(input: Any, weight: Any, bias: Any | None, stride: Size, padding: Size, output_padding: Size, groups: int,
+                dilation: Size, axes: int) -> Any:
     name = f"conv_transpose{axes}d"
     x = floating(input, name)
-    kernels: Array = as_traced(weight)
+    kernels: Any = as_traced(weight)
     fits = x.ndim in (axes + 1, axes + 2) and kernels.ndim == axes + 2
     if not fits or x.shape[-axes - 1] != kernels.shape[0] or kernels.shape[0] % groups:
         refuse_shape(f"{name}: an input of the shape {x.shape} and a weight of the shape {kernels.shape} do not fit, with {groups} groups")

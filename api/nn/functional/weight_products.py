@@ -20,16 +20,16 @@ from adjit.tracer.entry import entry_point
 from adjit.tracer.lowering import iota
 
 
-def _check_rows(input: Array, weight: Array, *rest: Any, **options: Any) -> None:
+def _check_rows(input: Any, weight: Any, *rest: Any, **options: Any) -> None:
     if len(shape := np.shape(weight) if not hasattr(weight, "shape") else weight.shape) == 2:
         check_range("embedding", "index", input, shape[0], "rows")
 
 
-def _check_labels(tensor: Array, num_classes: int, *rest: Any, **options: Any) -> None:
+def _check_labels(tensor: Any, num_classes: int, *rest: Any, **options: Any) -> None:
     check_range("one_hot", "label", tensor, num_classes, "classes")
 
 
-def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
+def linear(input: Any, weight: Any, bias: Any | None = None) -> Any:
     """`input @ weight.T + bias`: `input` is (..., I), `weight` (O, I) or (I,), `bias` (O,); the result (..., O) or (...).
 
     Raises `ShapeError` where the shapes do not fit.
@@ -44,7 +44,7 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     return _linear(input, weight, bias)
 
 
-def _on_tensors(x: Array, shape: tuple[int, ...], weight: Array, bias: Array | None) -> Array:
+def _on_tensors(x: Any, shape: tuple[int, ...], weight: Any, bias: Any | None) -> Any:
     """The nodes that PyTorch makes: the weight is transposed, then it is one product of matrices."""
     _check_linear(shape, weight.payload.shape)
     rows = x if len(shape) == 2 else apply(shapes.reshape, (x, (math.prod(shape[:-1]), shape[-1])))
@@ -59,7 +59,7 @@ def _on_tensors(x: Array, shape: tuple[int, ...], weight: Array, bias: Array | N
 
 
 @entry_point
-def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
     """`linear`, over traced arrays."""
     x, weight = floating(x, "linear"), floating(weight, "linear: weight")
     _check_linear(x.shape, weight.shape)
@@ -86,10 +86,10 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None) -> Ar
     array([[4., 5.],
            [0., 1.]])
     """
-    indices, weight = integers(input, "embedding", "indices"), floating(weight, "embedding: weight")
-    if weight.ndim != 2:
-        refuse_shape(f"embedding: weight has shape (rows, features), got {weight.shape}")
-    rows = np.take(weight, indices, axis=0)
+    indices, table = integers(input, "embedding", "indices"), floating(weight, "embedding: weight")
+    if table.ndim != 2:
+        refuse_shape(f"embedding: weight has shape (rows, features), got {table.shape}")
+    rows = np.take(table, indices, axis=0)
     if padding_idx is None:
         return rows
     if not -weight.shape[0] <= padding_idx < weight.shape[0]:
@@ -112,7 +112,7 @@ def one_hot(tensor: Array, num_classes: int, dtype: Any = np.int64) -> Array:
     return is_label(integers(tensor, "one_hot"), num_classes, -1).astype(dtype)
 
 
-def is_label(labels: Array, classes: int, axis: int) -> Array:
+def is_label(labels: Any, classes: int, axis: int) -> Any:
     """Along a new axis: whether the label is that class. A comparison with a counter, so that it fuses with what surrounds it."""
     labels = np.expand_dims(labels, axis)
     axis %= labels.ndim

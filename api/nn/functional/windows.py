@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
-from adjit.nn.functional.arguments import Array, refuse_shape
+from adjit.nn.functional.arguments import refuse_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def slide(length: int, size: int, stride: int, dilation: int, padding: tuple[int
     return Windows(size, stride, dilation, low, high, count)
 
 
-def padded(x: Array, windows: Sequence[Windows], number: float) -> Array:
+def padded(x: Any, windows: Sequence[Windows], number: float) -> Any:
     """`x` with the padding of the windows around its last axes, filled with `number`."""
     if not any(axis.low or axis.high for axis in windows):
         return x
@@ -56,7 +57,7 @@ def padded(x: Array, windows: Sequence[Windows], number: float) -> Array:
     return np.pad(x, (*before, *((axis.low, axis.high) for axis in windows)), constant_values=number)
 
 
-def patches(x: Array, windows: Sequence[Windows], axis: int) -> Array:
+def patches(x: Any, windows: Sequence[Windows], axis: int) -> Any:
     """`(..., *lengths)`, padded, to `(..., *counts)` with a new axis: the elements of each window in C order."""
     places = list(product(*(one.slices() for one in windows)))
     if len(places) == 1:
