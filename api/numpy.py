@@ -14,6 +14,7 @@ elements unless `axis` is given.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as _np
@@ -50,9 +51,10 @@ _FUNCTIONS = numpy_namespace()
 def __getattr__(name: str) -> Any:
     """NumPy's functions that have a rule; raises `AttributeError` for others."""
     try:
-        return _FUNCTIONS[name]
+        function = _FUNCTIONS[name]
     except KeyError:
         raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}: numpy.{name} has no rule") from None
+    return import_module("adjit.numpy_signatures").describe(function, getattr(_np, name))
 
 
 def __dir__() -> list[str]:

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjit.numpy_signatures import describe_special
 from adjit.tracer.functions.composites import log_softmax, logsumexp, softmax
-from adjit.tracer.functions.special import multigammaln, polygamma
+from adjit.tracer.functions.special import OF_TWO, multigammaln, polygamma
 from adjit.tracer.registry import FUNCTIONS
 
 _UFUNCS = {name[1]: function for name, function in FUNCTIONS.items() if isinstance(name, tuple) and name[0] == "scipy.special"}
@@ -30,9 +31,10 @@ _UFUNCS["digamma"] = _UFUNCS["psi"]
 def __getattr__(name: str) -> Any:
     """The ufuncs of scipy.special that have a rule; raises `AttributeError` for others."""
     try:
-        return _UFUNCS[name]
+        function = _UFUNCS[name]
     except KeyError:
         raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: scipy.special.{name} has no rule") from None
+    return describe_special(function, 2 if name in OF_TWO else 1)
 
 
 def __dir__() -> list[str]:

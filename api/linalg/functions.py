@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
@@ -28,20 +29,21 @@ else:
     rules = OnDemand("adjit.linalg.rules")
 
 
-def _stands_for(numpy_function: Function) -> Callable[[Function], Function]:
+P = ParamSpec("P")
+
+
+def _stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Register a function as ours for NumPy's, which is still the one that plain arrays outside of a trace are given to."""
 
-    def register(function: Function) -> Function:
+    def register(function: Callable[P, Any]) -> Callable[P, Any]:
         within = entry_point(function)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
             if is_tracing() or find_box(args, kwargs) is not None:
                 return within(*args, **kwargs)
             return numpy_function(*args, **kwargs)
 
-        call.__name__ = call.__qualname__ = function.__name__
-        call.__doc__ = function.__doc__
-        call.__module__ = function.__module__
         FUNCTIONS[numpy_function] = call
         return call
 

@@ -140,7 +140,16 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return FUNCTIONS[np.sum](diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
-@implements(np.nonzero, np.argwhere, np.flatnonzero, np.unique, np.extract, np.compress)
-def _shape_of_values(*args: Any, **kwargs: Any) -> Any:
-    raise UnsupportedError("nonzero, argwhere, flatnonzero, unique, extract and compress have no rule: their shape depends on values",
-                           find_user_location(), hint="use np.where(mask, a, b), np.argsort or a reduction with where=mask")
+def _refuse(numpy_function: Any) -> None:
+    """Register a function whose results have a shape that depends on values."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError(f"{name} has no rule: the shape of its result depends on values", find_user_location(),
+                               hint="use np.where(mask, a, b), np.argsort or a reduction with where=mask")
+
+    name = function.__name__ = function.__qualname__ = numpy_function.__name__
+    implements(numpy_function)(function)
+
+
+for _numpy_function in (np.nonzero, np.argwhere, np.flatnonzero, np.unique, np.extract, np.compress):
+    _refuse(_numpy_function)

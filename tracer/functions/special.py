@@ -218,6 +218,8 @@ _BINARY: dict[str, Lower] = {
     "xlogy": _xlogy, "xlog1py": _xlog1py, "rel_entr": _rel_entr, "kl_div": _kl_div, "boxcox": _boxcox, "boxcox1p": _boxcox1p,
     "betaln": _in_double(_betaln), "beta": _in_double(_beta), "huber": _huber, "pseudo_huber": _pseudo_huber,
 }
+OF_TWO = frozenset(_BINARY)
+"""The names of those with two operands."""
 
 
 def _without_weak_numbers(name: str) -> None:

@@ -1,0 +1,85 @@
+"""Signatures and docstrings of the functions that are named after NumPy's and SciPy's, made when they are first asked for.
+
+The functions themselves take what they take as `*inputs` or under names of their own; `help(adjit.numpy.sum)` shows NumPy's.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+
+Function = Callable[..., Any]
+
+_ELEMENTWISE = """\
+Elementwise, with broadcasting: the result has the common shape of the operands, and the dtype that NumPy's rules for numbers and arrays
+give (NEP 50). Raises `ShapeError` where shapes do not broadcast, `DTypeError` where no loop takes the dtypes. `where=` needs `out=`."""
+_OTHERS = """\
+Shapes and dtypes are NumPy's; what does not fit raises `ShapeError`, `DTypeError` or `IndexingError`, with the line that asked for it."""
+_OF_VALUES = """\
+Not supported, raises `UnsupportedError`: the shape of the result depends on values. Call NumPy's outside of compiled functions."""
+
+
+def describe(function: Function, numpy_function: Any) -> Function:
+    """Give `function`, which stands for NumPy's, the signature of that, as far as it is supported, and say in its docstring what is not."""
+    if "__signature__" not in vars(function):
+        if isinstance(numpy_function, np.ufunc):
+            _describe_elementwise(function, numpy_function.nin)
+        else:
+            _describe(function, numpy_function)
+    return function
+
+
+def describe_special(function: Function, operands: int) -> Function:
+    """Give `function`, which stands for a ufunc of scipy.special, its signature."""
+    if "__signature__" not in vars(function):
+        _describe_elementwise(function, operands)
+    return function
+
+
+def _describe_elementwise(function: Function, operands: int) -> None:
+    names = ["x"] if operands == 1 else [f"x{number + 1}" for number in range(operands)]
+    options = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+    _set(function, Signature([
+        *(Parameter(name, Parameter.POSITIONAL_ONLY) for name in names), Parameter("out", Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        *(Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in options.items())]), _ELEMENTWISE)
+
+
+def _describe(function: Function, numpy_function: Any) -> None:
+    ours = _plain(inspect.signature(function))
+    try:
+        theirs = _plain(inspect.signature(numpy_function))
+    except (TypeError, ValueError):         # a function in C that does not say
+        theirs = ours
+    if not function.__doc__:
+        refuses = [*ours.parameters] == ["args", "kwargs"]
+        _set(function, theirs, _OF_VALUES if refuses else _OTHERS, numpy_function.__name__)
+        return
+    missing = _missing(ours, theirs)
+    kept = theirs.replace(parameters=[p for p in theirs.parameters.values() if p.name not in missing])
+    text = _OTHERS + (f" Not supported: {', '.join(f'`{name}`' for name in missing)}." if missing else "")
+    _set(function, kept, text)
+
+
+def _missing(ours: Signature, theirs: Signature) -> list[str]:
+    """The parameters of NumPy's function, after those that are given by position, that ours does not take."""
+    if any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in ours.parameters.values()):
+        return []
+    first = next(iter(theirs.parameters), None)
+    return [name for name, p in theirs.parameters.items()
+            if name not in ours.parameters and name != first and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def _plain(signature: Signature) -> Signature:
+    return signature.replace(parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
+                             return_annotation=Signature.empty)
+
+
+def _set(function: Function, signature: Signature, text: str, name: str | None = None) -> None:
+    doc = (function.__doc__ or f"As `numpy.{name}`.").rstrip()
+    first, mark, examples = doc.partition(">>> ")
+    function.__doc__ = f"{first.rstrip()}\n\n{text}" + (f"\n\n{mark}{inspect.cleandoc(examples)}" if mark else "")
+    function.__signature__ = signature      # type: ignore[attr-defined]
