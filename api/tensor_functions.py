@@ -35,22 +35,38 @@ _UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.un
 
 
 def zeros(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`."""
+    """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
+
+    >>> zeros(2, 3).shape, zeros((2,)).dtype
+    ((2, 3), dtype('float32'))
+    """
     return full(_sizes(size), 0, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
 
 
 def ones(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    >>> ones(2)
+    tensor([1., 1.])
+    """
     return full(_sizes(size), 1, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
 
 
 def empty(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor to be filled; it holds zeros."""
+    """A tensor to be filled; it holds zeros.
+
+    >>> empty(2).shape
+    (2,)
+    """
     return zeros(*size, dtype=dtype, requires_grad=requires_grad, device=device)
 
 
 def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise."""
+    """A tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise.
+
+    >>> full((2,), 3), full((2,), 0.5).dtype
+    (tensor([3, 3]), dtype('float32'))
+    """
     if dtype is None:
         dtype = as_tensor(fill_value).dtype
     made: Tensor = apply(_FULL, (_sizes((size,)), fill_value, dtype_argument(dtype)))
@@ -58,22 +74,38 @@ def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = Fa
 
 
 def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Zeros in the shape and dtype of another tensor."""
+    """Zeros in the shape and dtype of another tensor.
+
+    >>> zeros_like(tensor([1.0, 2.0]))
+    tensor([0., 0.])
+    """
     return full_like(input, 0, dtype, requires_grad, device)
 
 
 def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Ones in the shape and dtype of another tensor."""
+    """Ones in the shape and dtype of another tensor.
+
+    >>> ones_like(tensor([1, 2]))
+    tensor([1, 1])
+    """
     return full_like(input, 1, dtype, requires_grad, device)
 
 
 def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor in the shape and dtype of another one, to be filled; it holds zeros."""
+    """A tensor in the shape and dtype of another one, to be filled; it holds zeros.
+
+    >>> empty_like(tensor([1.0, 2.0])).shape
+    (2,)
+    """
     return full_like(input, 0, dtype, requires_grad, device)
 
 
 def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """One number in the shape and dtype of another tensor."""
+    """One number in the shape and dtype of another tensor.
+
+    >>> full_like(tensor([1.0, 2.0]), 7.0)
+    tensor([7., 7.])
+    """
     like = as_tensor(input)
     return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, device)
 
@@ -82,20 +114,33 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
 
 
 def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """The numbers from `start` (0) below `end`: int64 where all are integers, else float32."""
+    """The numbers from `start` (0) below `end`: int64 where all are integers, else float32.
+
+    >>> arange(3), arange(1.0, 2.0, 0.5)
+    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
+    """
     first, last = (0, start) if end is None else (start, end)
     array = np.arange(first, last, step)
     return _finished(tensor(array, _default(array.dtype) if dtype is None else dtype), requires_grad, device)
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, at equal distances."""
+    """`steps` numbers from `start` to `end`, both included, at equal distances.
+
+    >>> linspace(0.0, 1.0, 3)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     array = np.linspace(start, end, operator.index(steps))
     return _finished(tensor(array, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A matrix with ones on its diagonal."""
+    """A matrix with ones on its diagonal.
+
+    >>> eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     return _finished(tensor(np.eye(n, m), DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
 
 
@@ -103,29 +148,49 @@ def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = F
 
 
 def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Uniform numbers in [0, 1)."""
+    """Uniform numbers in [0, 1).
+
+    >>> rand(2, 3).shape
+    (2, 3)
+    """
     return _drawn(_UNIFORM, _sizes(size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
 
 
 def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Numbers of the standard normal distribution."""
+    """Numbers of the standard normal distribution.
+
+    >>> randn(2, 3).shape
+    (2, 3)
+    """
     return _drawn(_NORMAL, _sizes(size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
 
 
 def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Uniform numbers in [0, 1), in the shape and dtype of another tensor."""
+    """Uniform numbers in [0, 1), in the shape and dtype of another tensor.
+
+    >>> rand_like(tensor([1.0, 2.0])).dtype
+    dtype('float32')
+    """
     like = as_tensor(input)
     return rand(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
 
 
 def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Numbers of the standard normal distribution, in the shape and dtype of another tensor."""
+    """Numbers of the standard normal distribution, in the shape and dtype of another tensor.
+
+    >>> randn_like(tensor([1.0, 2.0])).shape
+    (2,)
+    """
     like = as_tensor(input)
     return randn(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
 
 
 def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
-    """Integers from `low` (0) below `high`, int64: `randint(10, (3,))` or `randint(5, 10, (3,))`."""
+    """Integers from `low` (0) below `high`, int64: `randint(10, (3,))` or `randint(5, 10, (3,))`.
+
+    >>> bool((randint(5, 10, (100,)) >= 5).all())
+    True
+    """
     if size is None:
         low, high, size = 0, low, high
     made: Tensor = apply(_RANDINT, (next_key(), _sizes((size,)), operator.index(low), operator.index(high)))
@@ -133,7 +198,11 @@ def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, dev
 
 
 def randperm(n: int, dtype: Any = None, device: Any = None) -> Tensor:
-    """The integers below `n` in random order."""
+    """The integers below `n` in random order.
+
+    >>> sorted(randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
     made: Tensor = apply(_PERMUTATION, (next_key(), operator.index(n)))
     return _finished(made if dtype is None else made.to(dtype), False, device)
 
@@ -142,24 +211,40 @@ def randperm(n: int, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors one after the other along a dimension."""
+    """Tensors one after the other along a dimension.
+
+    >>> cat([tensor([1.0]), tensor([2.0, 3.0])])
+    tensor([1., 2., 3.])
+    """
     return apply(shapes.cat, (list(tensors), dim))      # type: ignore[no-any-return]
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new dimension."""
+    """Tensors of one shape along a new dimension.
+
+    >>> stack([tensor([1.0, 2.0]), tensor([3.0, 4.0])]).shape
+    (2, 2)
+    """
     return apply(shapes.stack, (list(tensors), dim))        # type: ignore[no-any-return]
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """`input` where `condition` is True, else `other`; with a condition alone, the indices where it is, a tensor for each dimension."""
+    """`input` where `condition` is True, else `other`; with a condition alone, the indices where it is, a tensor for each dimension.
+
+    >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
     if input is None and other is None:
         return tuple(tensor(index) for index in np.nonzero(as_tensor(condition).detach().numpy()))
     return apply(raw(np.where), (condition, input, other))
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """A sum of products by Einstein's convention, as of `numpy.einsum`."""
+    """A sum of products by Einstein's convention, as of `numpy.einsum`.
+
+    >>> einsum("ij,j->i", eye(2), tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
     several = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     return apply(raw(np.einsum), (equation, *several))      # type: ignore[no-any-return]
 
@@ -168,14 +253,22 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor on the memory of an array."""
+    """A tensor on the memory of an array.
+
+    >>> from_numpy(np.ones(2))
+    tensor([1., 1.], dtype=float64)
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy takes an ndarray, got a {type(array).__name__}: adjit.tensor takes numbers and lists")
     return as_tensor(array)
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether this is a tensor."""
+    """True if `obj` is a tensor.
+
+    >>> is_tensor(tensor(1.0)), is_tensor(1.0)
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
@@ -200,7 +293,7 @@ def _as_function(name: str) -> Callable[..., Any]:
         return getattr(as_tensor(input), name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`input.{name}(...)`, the method of tensors."
+    function.__doc__ = f"As the method of tensors, `input.{name}(...)`: {(getattr(Tensor, name).__doc__ or '').strip()}"
     signatures.as_function(function, getattr(Tensor, name))
     return function
 

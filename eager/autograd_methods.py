@@ -32,7 +32,7 @@ def _grad_fn(self: Tensor) -> Node | None:
 
 
 def _get_requires_grad(self: Tensor) -> bool:
-    """Whether operations on the tensor are recorded. May be set for leaves."""
+    """True if operations on the tensor are recorded. May be set for leaves."""
     if self._view is not None:
         follow_writes(self)
     return self._requires_grad
@@ -57,7 +57,7 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 
 
 def _is_leaf(self: Tensor) -> bool:
-    """Whether the tensor was made by the user, or by operations on tensors that do not require grad."""
+    """True if the tensor was made by the user, or by operations on tensors that do not require grad."""
     return _grad_fn(self) is None
 
 
@@ -171,7 +171,7 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor) -> None:
 
 
 def _retains(self: Tensor) -> bool:
-    """Whether `retain_grad()` was called on it."""
+    """True if `retain_grad()` was called on the tensor."""
     return self._retains_grad
 
 

@@ -110,7 +110,7 @@ def _cpu(self: Tensor) -> Tensor:
 
 
 def _is_contiguous(self: Tensor) -> bool:
-    """Whether the elements lie in memory in row-major order without gaps."""
+    """True if the elements lie in memory in row-major order without gaps."""
     payload = self.payload
     if not isinstance(payload, TracedArray):
         return payload.flags.c_contiguous        # type: ignore[no-any-return]
@@ -119,7 +119,7 @@ def _is_contiguous(self: Tensor) -> bool:
 
 
 def _stride(self: Tensor, dim: int | None = None) -> Any:
-    """How many elements lie between neighbours along each dimension, or along one."""
+    """The distance of neighbours, in elements, along each dimension, or along one."""
     payload = self.payload
     strides = payload.steps if isinstance(payload, TracedArray) else tuple(step // payload.itemsize for step in payload.strides)
     return tuple(strides) if dim is None else strides[dim]
@@ -289,7 +289,7 @@ def _nbytes(self: Tensor) -> int:
 
 
 def _is_floating_point(self: Tensor) -> bool:
-    """Whether the dtype is float32 or float64."""
+    """True if the dtype is float32 or float64."""
     return self.dtype.kind == "f"
 
 

@@ -67,7 +67,7 @@ def relu(x: Array) -> Array:
 
 
 def frac(x: Array) -> Array:
-    """What is left of `x` without its whole part."""
+    """The fractional part of `x`."""
     x = as_traced(x)
     return x - np.trunc(x)
 

@@ -100,17 +100,17 @@ def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
 
 
 def all(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
-    """Whether all elements are true (not 0)."""
+    """True where all elements are true (not 0)."""
     return np.all(as_traced(x), axis=_axes(dim), keepdims=keepdim)
 
 
 def any(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
-    """Whether any element is true (not 0)."""
+    """True where any element is true (not 0)."""
     return np.any(as_traced(x), axis=_axes(dim), keepdims=keepdim)
 
 
 def count_nonzero(x: Array, dim: Dim = None) -> Array:
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
     return np.count_nonzero(as_traced(x), axis=_axes(dim))
 
 

@@ -16,7 +16,7 @@ from adjit.tracer.source import find_user_location
 
 def gradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
               raise_exception: bool = True) -> bool:
-    """Whether the gradients of `func(*inputs)` are those of central differences: every element, of every input that requires grad.
+    """A check that the gradients of `func(*inputs)` are those of central differences: every element, of every input that requires grad.
 
     Inputs are float64 tensors; `func` returns a tensor or a tuple of them. Where they differ, raises `NonDifferentiableError`, or returns
     False without `raise_exception`. As `torch.autograd.gradcheck`.

@@ -296,17 +296,17 @@ def _broadcast_to(self: Tensor, *shape: Any) -> Tensor:
 
 
 def _allclose(self: Tensor, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are close: |self - other| <= atol + rtol * |other|."""
+    """True if all elements are close: |self - other| <= atol + rtol * |other|."""
     return bool(apply(raw(np.allclose), (self, other, rtol, atol, equal_nan)))
 
 
 def _equal(self: Tensor, other: Any) -> bool:
-    """Whether shape and elements are the same."""
+    """True if shape and elements are the same."""
     return self.shape == tuple(np.shape(other)) and bool(apply(raw(np.all), (apply(raw(np.equal), (self, other)),)))
 
 
 def _contains(self: Tensor, element: Any) -> bool:
-    """Whether any element equals this one."""
+    """True if any element equals this one."""
     return bool(apply(raw(np.any), (apply(raw(np.equal), (self, element)),)))
 
 

@@ -199,7 +199,7 @@ def detect_anomaly(*function: Any) -> Any:
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations are recorded now.
+    """True where operations are recorded now.
 
     >>> is_grad_enabled()
     True

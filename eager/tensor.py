@@ -42,6 +42,11 @@ class Tensor(TensorMethods):
     _version        one number in a list: how often the memory was written to. Shared with views, and with what is detached.
     _view           what it is a view of, where that matters to the graph.
     _history        how often the graph of it was changed by writes in place: views of it follow.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
     """
 
     payload: Any

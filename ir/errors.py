@@ -13,7 +13,11 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's source: `file`, 1-based `line`, enclosing `function`."""
+    """A place in the user's source: `file`, 1-based `line`, enclosing `function`.
+
+    >>> print(Location("step.py", 3, "loss"))
+    step.py:3 in loss
+    """
 
     file: str
     line: int
@@ -45,6 +49,14 @@ class AdjitError(Exception):
     """Base of all errors of adjit.
 
     `message` says what happened, `location` where in the user's code, `hint` what to do.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> try:
+    ...     aj.compile(lambda x: np.linalg.svd(x))(np.eye(2))
+    ... except AdjitError as error:
+    ...     print(error.message)
+    numpy.linalg.svd has no rule for traced arrays
     """
 
     def __init__(self, message: str, location: Location | None = None, hint: str | None = None):
@@ -63,67 +75,174 @@ class AdjitError(Exception):
 
 
 class ShapeError(AdjitError, ValueError):
-    """Shapes that do not fit together."""
+    """Shapes that do not fit together.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.compile(lambda x, y: x + y)(np.ones(2), np.ones(3))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.ShapeError: add: the shapes of float64[2] and float64[3] cannot be broadcast together
+    """
 
 
 class IndexingError(ShapeError, IndexError):
-    """An index, a mask, an axis or a class label that does not fit the shape it is for."""
+    """An index, a mask, an axis or a class label that does not fit the shape it is for.
+
+    >>> import adjit as aj
+    >>> aj.tensor([1.0, 2.0])[3]       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.IndexingError: index 3 is out of bounds for axis 0 with size 2
+    """
 
 
 class ArgumentError(AdjitError, ValueError):
-    """An argument with a value that a function does not take."""
+    """An argument with a value that a function does not take.
+
+    >>> import adjit as aj
+    >>> aj.tensor([1.0, 2.0]).clamp()       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.ArgumentError: clamp: at least one of min and max is given
+    """
 
 
 class DTypeError(AdjitError, TypeError):
-    """A dtype that an operation, or adjit, does not support; or a scalar where an array is needed."""
+    """A dtype that an operation, or adjit, does not support; or a scalar where an array is needed.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.nn.functional.relu(np.arange(3))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.DTypeError: relu takes floating-point arrays, got int64
+    """
 
 
 class IntegerOverflowError(AdjitError, OverflowError):
-    """A Python integer that the dtype of the arrays it meets cannot hold."""
+    """A Python integer that the dtype of the arrays it meets cannot hold.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.compile(lambda x: x + 300)(np.zeros(2, np.uint8))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.IntegerOverflowError: Python integer 300 out of bounds for uint8
+    """
 
 
 class TraceError(AdjitError, RuntimeError):
-    """Something that cannot be traced, or a traced value used outside of its trace."""
+    """Something that cannot be traced, or a traced value used outside of its trace.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.compile(lambda x: x if x[0] else -x)(np.ones(2))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.TraceError: the truth value of a traced array, whose values are not known while tracing (...)
+    """
 
 
 class UnsupportedError(AdjitError, NotImplementedError):
-    """A NumPy function, argument or object that has no rule."""
+    """A NumPy function, argument or object that has no rule.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.compile(lambda x: np.linalg.svd(x))(np.eye(2))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.UnsupportedError: numpy.linalg.svd has no rule for traced arrays
+    """
 
 
 class NonDifferentiableError(AdjitError, TypeError, RuntimeError):
-    """A derivative asked for where there is none."""
+    """A derivative asked for where there is none.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.grad(lambda x: 2 * x)(np.ones(2))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.NonDifferentiableError: grad of <lambda>: the output has shape (2,), expected a scalar
+    """
 
 
 class GraphFreedError(AdjitError, RuntimeError):
-    """A second backward pass through a graph whose saved tensors were freed."""
+    """A second backward pass through a graph whose saved tensors were freed.
+
+    >>> import adjit as aj
+    >>> x = aj.tensor([1.0], requires_grad=True)
+    >>> y = (x * x).sum()
+    >>> y.backward()
+    >>> y.backward()       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.GraphFreedError: MulBackward0 has no saved tensors any more: a backward pass through it has freed them
+    """
 
 
 class InPlaceError(AdjitError, RuntimeError):
-    """A write in place that would make a gradient wrong."""
+    """A write in place that would make a gradient wrong.
+
+    >>> import adjit as aj
+    >>> aj.tensor([1.0], requires_grad=True).add_(1.0)       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.InPlaceError: a leaf that requires grad is written to in place
+    """
 
 
 class AnomalyError(AdjitError, RuntimeError):
-    """NaN in a backward pass, found by anomaly detection."""
+    """NaN in a backward pass, found by anomaly detection.
+
+    >>> import adjit as aj
+    >>> x = aj.tensor([0.0], requires_grad=True)
+    >>> with aj.autograd.detect_anomaly():      # doctest: +IGNORE_EXCEPTION_DETAIL
+    ...     (x / x).sum().backward()
+    Traceback (most recent call last):
+    adjit.errors.AnomalyError: DivBackward0 gives NaN in the gradient of operand 1
+    """
 
 
 class ExportError(AdjitError, RuntimeError):
-    """An exported file that cannot be written, read or trusted."""
+    """An exported file that cannot be written, read or trusted.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> aj.compile(lambda x: 2 * x).export("step.txt", np.ones(2))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.ExportError: 'step.txt' has no suffix that says what to write
+    """
 
 
 class StateError(AdjitError, RuntimeError):
-    """The state of a module that does not fit, or a file of one that cannot be written, read or trusted."""
+    """The state of a module that does not fit, or a file of one that cannot be written, read or trusted.
+
+    >>> import adjit as aj
+    >>> aj.nn.Linear(3, 2).load_state_dict({})       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.StateError: the state does not fit Linear; nothing was loaded
+    """
 
 
 class CacheError(AdjitError, RuntimeError):
-    """A disk cache that cannot be used."""
+    """A disk cache that cannot be used.
+
+    >>> issubclass(CacheError, AdjitError)
+    True
+    """
 
 
 class DonationError(AdjitError, ValueError):
-    """A donated argument whose buffer cannot be taken."""
+    """A donated argument whose buffer cannot be taken.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> x = np.ones(2)
+    >>> x.flags.writeable = False
+    >>> aj.compile(lambda x: x + 1.0, donate="x")(x)       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.DonationError: donated argument x is read-only
+    """
 
 
 class RenderError(AdjitError, RuntimeError):
-    """A picture that cannot be drawn; `source` is its text in the DOT language."""
+    """A picture that cannot be drawn; `source` is its text in the DOT language.
+
+    >>> RenderError("there is no program dot", "digraph {}").source
+    'digraph {}'
+    """
 
     def __init__(self, message: str, source: str, location: Location | None = None, hint: str | None = None):
         super().__init__(message, location, hint)

@@ -156,11 +156,11 @@ class CompiledFunction(Generic[P, R]):
         return reports.kernel_texts(self.program(self.fun, args, kwargs))
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """What was compiled and why: signature, reason of the trace, passes with times, kernels with their origin, memory."""
+        """A report of what was compiled and why: signature, reason of the trace, passes with times, kernels with their origin, memory."""
         return explaining.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
-        """What the program keeps in memory, when, and for which source line."""
+        """A report of the blocks that the program keeps in memory, when, and for which source line."""
         return reports.memory_of(self.program(self.fun, args, kwargs))
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:

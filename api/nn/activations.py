@@ -43,7 +43,12 @@ class ReLU(_InPlace):
 
 
 class LeakyReLU(_InPlace):
-    """`x` where it is positive, `negative_slope * x` elsewhere."""
+    """`x` where it is positive, `negative_slope * x` elsewhere.
+
+    >>> import adjit
+    >>> LeakyReLU(0.1)(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.1000,  0.5000,  2.0000])
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -58,7 +63,12 @@ class LeakyReLU(_InPlace):
 
 
 class ELU(_InPlace):
-    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere."""
+    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+
+    >>> import adjit
+    >>> ELU()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.6321,  0.5000,  2.0000])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -73,7 +83,12 @@ class ELU(_InPlace):
 
 
 class GELU(Module):
-    """`x * Phi(x)` with the standard normal's distribution function; `approximate="tanh"` is a faster form of it."""
+    """`x * Phi(x)` with the standard normal's distribution function; `approximate="tanh"` is a faster form of it.
+
+    >>> import adjit
+    >>> GELU()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.1587,  0.3457,  1.9545])
+    """
 
     def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
         super().__init__()
@@ -88,7 +103,12 @@ class GELU(Module):
 
 
 class SiLU(_InPlace):
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)`.
+
+    >>> import adjit
+    >>> SiLU()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.2689,  0.3112,  1.7616])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -96,7 +116,12 @@ class SiLU(_InPlace):
 
 
 class Softplus(Module):
-    """`log(1 + exp(beta * x)) / beta`; `x` where `beta * x` is above `threshold`."""
+    """`log(1 + exp(beta * x)) / beta`; `x` where `beta * x` is above `threshold`.
+
+    >>> import adjit
+    >>> Softplus()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([0.3133, 0.9741, 2.1269])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -112,7 +137,12 @@ class Softplus(Module):
 
 
 class Mish(_InPlace):
-    """`x * tanh(log(1 + exp(x)))`. Source: Misra, Mish: a self regularized non-monotonic activation function, arXiv:1908.08681."""
+    """`x * tanh(log(1 + exp(x)))`. Source: Misra, Mish: a self regularized non-monotonic activation function, arXiv:1908.08681.
+
+    >>> import adjit
+    >>> Mish()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.3034,  0.3752,  1.9440])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -120,7 +150,12 @@ class Mish(_InPlace):
 
 
 class Hardswish(_InPlace):
-    """`x * relu6(x + 3) / 6`. Source: Howard et al., Searching for MobileNetV3, arXiv:1905.02244."""
+    """`x * relu6(x + 3) / 6`. Source: Howard et al., Searching for MobileNetV3, arXiv:1905.02244.
+
+    >>> import adjit
+    >>> Hardswish()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.3333,  0.2917,  1.6667])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -128,7 +163,12 @@ class Hardswish(_InPlace):
 
 
 class Hardsigmoid(_InPlace):
-    """`relu6(x + 3) / 6`."""
+    """`relu6(x + 3) / 6`.
+
+    >>> import adjit
+    >>> Hardsigmoid()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([0.3333, 0.5833, 0.8333])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -136,7 +176,12 @@ class Hardsigmoid(_InPlace):
 
 
 class ReLU6(_InPlace):
-    """`min(max(x, 0), 6)`."""
+    """`min(max(x, 0), 6)`.
+
+    >>> import adjit
+    >>> ReLU6()(adjit.tensor([-1.0, 0.5, 9.0]))
+    tensor([0.0000, 0.5000, 6.0000])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -144,7 +189,12 @@ class ReLU6(_InPlace):
 
 
 class SELU(_InPlace):
-    """A scaled `ELU` that keeps mean 0 and variance 1, see `functional.selu`."""
+    """A scaled `ELU` that keeps mean 0 and variance 1, see `functional.selu`.
+
+    >>> import adjit
+    >>> SELU()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-1.1113,  0.5254,  2.1014])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -152,7 +202,12 @@ class SELU(_InPlace):
 
 
 class Hardtanh(_InPlace):
-    """`x` between `min_val` and `max_val`, these outside."""
+    """`x` between `min_val` and `max_val`, these outside.
+
+    >>> import adjit
+    >>> Hardtanh()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -171,6 +226,10 @@ class GLU(Module):
     """`a * sigmoid(b)` of the halves of `x` along `dim`.
 
     Source: Dauphin et al., Language modeling with gated convolutional networks, arXiv:1612.08083.
+
+    >>> import adjit
+    >>> GLU()(adjit.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
     """
 
     def __init__(self, dim: int = -1) -> None:
@@ -189,6 +248,10 @@ class PReLU(Module):
     """`x` where it is positive, `weight * x` elsewhere; weight: (num_parameters,), one for all channels or one for each, learned.
 
     Source: He et al., Delving deep into rectifiers, arXiv:1502.01852.
+
+    >>> import adjit
+    >>> PReLU()(adjit.tensor([-2.0, 3.0]))
+    tensor([-0.5000,  3.0000], grad_fn=<PreluBackward0>)
     """
 
     weight: Parameter
@@ -209,7 +272,12 @@ class PReLU(Module):
 
 
 class LogSigmoid(Module):
-    """`log(sigmoid(x))`."""
+    """`log(sigmoid(x))`.
+
+    >>> import adjit
+    >>> LogSigmoid()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-1.3133, -0.4741, -0.1269])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -217,7 +285,12 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """`x / (1 + abs(x))`."""
+    """`x / (1 + abs(x))`.
+
+    >>> import adjit
+    >>> Softsign()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.5000,  0.3333,  0.6667])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -225,7 +298,12 @@ class Softsign(Module):
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> import adjit
+    >>> Tanh()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([-0.7616,  0.4621,  0.9640])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -233,7 +311,12 @@ class Tanh(Module):
 
 
 class Sigmoid(Module):
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    >>> import adjit
+    >>> Sigmoid()(adjit.tensor([-1.0, 0.5, 2.0]))
+    tensor([0.2689, 0.6225, 0.8808])
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape."""
@@ -241,7 +324,12 @@ class Sigmoid(Module):
 
 
 class Softmax(Module):
-    """`exp(x) / sum(exp(x))` over `dim`, by default the last one (PyTorch warns without `dim`, and chooses by the number of dimensions)."""
+    """`exp(x) / sum(exp(x))` over `dim`, by default the last one (PyTorch warns without `dim`, and chooses by the number of dimensions).
+
+    >>> import adjit
+    >>> Softmax()(adjit.tensor([0.0, 1.0]))
+    tensor([0.2689, 0.7311])
+    """
 
     def __init__(self, dim: Any = None) -> None:
         super().__init__()
@@ -256,7 +344,12 @@ class Softmax(Module):
 
 
 class LogSoftmax(Module):
-    """`log(softmax(x))` over `dim`, by default the last one."""
+    """`log(softmax(x))` over `dim`, by default the last one.
+
+    >>> import adjit
+    >>> LogSoftmax()(adjit.tensor([0.0, 1.0]))
+    tensor([-1.3133, -0.3133])
+    """
 
     def __init__(self, dim: Any = None) -> None:
         super().__init__()

@@ -174,6 +174,10 @@ class TransformerEncoderLayer(Module):
 
     `norm_first` normalises before them, not after. Submodules: self_attn, linear1, linear2, norm1, norm2, dropout, dropout1, dropout2.
     Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
+
+    >>> import adjit
+    >>> TransformerEncoderLayer(8, nhead=2, dim_feedforward=16)(adjit.zeros(5, 2, 8)).shape
+    (5, 2, 8)
     """
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
@@ -216,6 +220,11 @@ class TransformerEncoder(Module):
     """`num_layers` copies of an encoder layer, one after the other, and `norm` at the end where it is given.
 
     `enable_nested_tensor` and `mask_check` change nothing: PyTorch's are about its speed.
+
+    >>> import adjit
+    >>> encoder = TransformerEncoder(TransformerEncoderLayer(8, nhead=2, dim_feedforward=16), num_layers=3)
+    >>> encoder(adjit.zeros(5, 2, 8)).shape, len(encoder.layers)
+    ((5, 2, 8), 3)
     """
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,

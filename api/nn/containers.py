@@ -108,7 +108,7 @@ class Sequential(_Items):
             self._set_items(modules)
 
     def forward(self, x: Any) -> Any:
-        """What the last module returns."""
+        """The result of the last module."""
         for module in self._items():
             x = module(x)
         return x
@@ -160,7 +160,15 @@ class ModuleList(_Items):
 
 
 class ParameterList(_Items):
-    """A list of parameters, all of them registered; tensors that are none become parameters."""
+    """A list of parameters, all of them registered; tensors that are none become parameters.
+
+    >>> import adjit
+    >>> ParameterList([adjit.ones(2), adjit.zeros(3, 2)])
+    ParameterList(
+      (0): Parameter containing: [float32 of size 2]
+      (1): Parameter containing: [float32 of size 3x2]
+    )
+    """
 
     _kind = Kind.PARAMETER
 
@@ -223,7 +231,13 @@ class _Named(Module, Generic[Item]):
 
 
 class ModuleDict(_Named[Module]):
-    """A dict of modules, all of them registered; keys are strings without "."."""
+    """A dict of modules, all of them registered; keys are strings without ".".
+
+    >>> from adjit.nn import Linear
+    >>> heads = ModuleDict({"mean": Linear(3, 1), "scale": Linear(3, 1)})
+    >>> list(heads), heads["mean"]
+    (['mean', 'scale'], Linear(in_features=3, out_features=1, bias=True))
+    """
 
     _kind = Kind.MODULE
 
@@ -247,7 +261,15 @@ class ModuleDict(_Named[Module]):
 
 
 class ParameterDict(_Named[Parameter]):
-    """A dict of parameters, all of them registered; tensors that are none become parameters. Keys are strings without "."."""
+    """A dict of parameters, all of them registered; tensors that are none become parameters. Keys are strings without ".".
+
+    >>> import adjit
+    >>> ParameterDict({"scale": adjit.ones(2), "shift": adjit.zeros(2)})
+    ParameterDict(
+      (scale): Parameter containing: [float32 of size 2]
+      (shift): Parameter containing: [float32 of size 2]
+    )
+    """
 
     _kind = Kind.PARAMETER
 

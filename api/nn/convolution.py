@@ -86,6 +86,10 @@ class Conv1d(_Convolution):
 
     Arguments are those of `functional.conv1d`; `padding_mode` other than "zeros" pads with elements of the input.
     weight: (out_channels, in_channels / groups, K), bias: (out_channels,), uniform in (-k, k) with k = 1 / sqrt(in_channels / groups * K).
+
+    >>> import adjit
+    >>> Conv1d(3, 8, 3, padding=1)(adjit.zeros(1, 3, 5)).shape
+    (1, 8, 5)
     """
 
     axes = 1
@@ -133,13 +137,25 @@ class MaxPool(Module):
 
 
 class MaxPool2d(MaxPool):
-    """The largest element of each window of (N, C, H, W) or (C, H, W), see `functional.max_pool2d`."""
+    """The largest element of each window of (N, C, H, W) or (C, H, W), see `functional.max_pool2d`.
+
+    >>> import adjit
+    >>> MaxPool2d(2)(adjit.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
 
     axes = 2
 
 
 class AvgPool2d(Module):
-    """The mean of each window, see `functional.avg_pool2d`."""
+    """The mean of each window, see `functional.avg_pool2d`.
+
+    >>> import adjit
+    >>> AvgPool2d(2)(adjit.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: int | None = None) -> None:
@@ -161,7 +177,12 @@ class AvgPool2d(Module):
 
 
 class AdaptiveAvgPool2d(Module):
-    """The means of `output_size` windows, see `functional.adaptive_avg_pool2d`."""
+    """The means of `output_size` windows, see `functional.adaptive_avg_pool2d`.
+
+    >>> import adjit
+    >>> AdaptiveAvgPool2d(1)(adjit.arange(4.0).reshape(1, 2, 2))
+    tensor([[[1.5000]]])
+    """
 
     def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         super().__init__()

@@ -10,7 +10,12 @@ from adjit.nn.module import Module
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along `dim`, see `functional.cosine_similarity`."""
+    """The cosine of the angle between vectors along `dim`, see `functional.cosine_similarity`.
+
+    >>> import adjit
+    >>> CosineSimilarity()(adjit.tensor([[1.0, 0.0]]), adjit.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -23,7 +28,12 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """Distances of vectors, the last dimension, see `functional.pairwise_distance`."""
+    """Distances of vectors, the last dimension, see `functional.pairwise_distance`.
+
+    >>> import adjit
+    >>> PairwiseDistance()(adjit.tensor([[1.0, 0.0]]), adjit.tensor([[4.0, 4.0]]))
+    tensor([5.0000])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -37,7 +47,12 @@ class PairwiseDistance(Module):
 
 
 class TripletMarginLoss(_Loss):
-    """The anchor is to be nearer to the positive than to the negative, by `margin`; see `functional.triplet_margin_loss`."""
+    """The anchor is to be nearer to the positive than to the negative, by `margin`; see `functional.triplet_margin_loss`.
+
+    >>> import adjit
+    >>> TripletMarginLoss()(adjit.tensor([[0.0]]), adjit.tensor([[1.0]]), adjit.tensor([[1.5]]))
+    tensor(0.5000)
+    """
 
     def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
@@ -52,7 +67,12 @@ class TripletMarginLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """`target` 1 wants the first input larger, -1 the second, by `margin`; see `functional.margin_ranking_loss`."""
+    """`target` 1 wants the first input larger, -1 the second, by `margin`; see `functional.margin_ranking_loss`.
+
+    >>> import adjit
+    >>> MarginRankingLoss(margin=0.5)(adjit.tensor([1.0, 2.0]), adjit.tensor([2.0, 1.0]), adjit.tensor([1.0, 1.0]))
+    tensor(0.7500)
+    """
 
     def __init__(self, margin: float = 0.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
@@ -64,7 +84,12 @@ class MarginRankingLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-density of a normal distribution, see `functional.gaussian_nll_loss`."""
+    """Minus the log-density of a normal distribution, see `functional.gaussian_nll_loss`.
+
+    >>> import adjit
+    >>> GaussianNLLLoss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]), adjit.tensor([1.0, 4.0]))
+    tensor(0.6591)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)

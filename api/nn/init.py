@@ -40,7 +40,13 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
-    """Fill with numbers of the normal distribution."""
+    """Fill with numbers of the normal distribution.
+
+    >>> import adjit as aj
+    >>> weight = normal_(aj.empty(1000), mean=2.0, std=0.1)
+    >>> bool(abs(weight.mean() - 2.0) < 0.05)
+    True
+    """
     return _fill(tensor, _normal, next_key(), float(mean), float(std))
 
 
@@ -48,6 +54,11 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     """Fill with numbers of the normal distribution, those between `a` and `b` only.
 
     The inverse of the distribution function, applied to uniform numbers.
+
+    >>> import adjit as aj
+    >>> weight = trunc_normal_(aj.empty(1000), a=-1.0, b=1.0)
+    >>> bool((weight.abs() <= 1.0).all())
+    True
     """
     if not a < b or std <= 0.0:
         raise ValueError(f"trunc_normal_: a < b and a positive std, got a={a}, b={b}, std={std}")
@@ -55,23 +66,45 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one number."""
+    """Fill with one number.
+
+    >>> import adjit as aj
+    >>> constant_(aj.empty(2, 2), 0.5)
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    >>> import adjit as aj
+    >>> ones_(aj.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    >>> import adjit as aj
+    >>> zeros_(aj.empty(2))
+    tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a matrix with the identity."""
+    """Fill a matrix with the identity.
+
+    >>> import adjit as aj
+    >>> eye_(aj.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if tensor.ndim != 2:
         raise ShapeError(f"eye_ fills matrices, got the shape {tensor.shape}", find_user_location())
     with no_grad():
@@ -82,13 +115,24 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """Uniform in (-bound, bound), bound = gain * sqrt(6 / (fan in + fan out)).
 
     Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+
+    >>> import adjit as aj
+    >>> weight = xavier_uniform_(aj.empty(20, 30))
+    >>> bool(weight.abs().max() <= (6 / 50) ** 0.5)
+    True
     """
     bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Normal with standard deviation gain * sqrt(2 / (fan in + fan out)); source as of `xavier_uniform_`."""
+    """Normal with standard deviation gain * sqrt(2 / (fan in + fan out)); source as of `xavier_uniform_`.
+
+    >>> import adjit as aj
+    >>> weight = xavier_normal_(aj.empty(100, 60))
+    >>> bool(abs(weight.std() - (2 / 160) ** 0.5) < 0.02)
+    True
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))))
 
 
@@ -107,7 +151,13 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonl
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
-    """Normal with standard deviation gain / sqrt(fan); arguments and source as of `kaiming_uniform_`."""
+    """Normal with standard deviation gain / sqrt(fan); arguments and source as of `kaiming_uniform_`.
+
+    >>> import adjit as aj
+    >>> weight = kaiming_normal_(aj.empty(100, 50))
+    >>> bool(abs(weight.std() - (2 / 50) ** 0.5) < 0.02)
+    True
+    """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity))
 
 
@@ -116,6 +166,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
 
     Source: Saxe, McClelland and Ganguli, Exact solutions to the nonlinear dynamics of learning in deep linear neural networks,
     arXiv:1312.6120.
+
+    >>> import adjit as aj
+    >>> weight = orthogonal_(aj.empty(3, 3))
+    >>> bool(aj.allclose(weight @ weight.T, aj.eye(3), atol=1e-5))
+    True
     """
     if tensor.ndim < 2:
         raise ShapeError(f"orthogonal_ fills tensors of two dimensions or more, got the shape {tensor.shape}", find_user_location())
@@ -129,7 +184,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much a layer's weights are to be larger for what follows it; `param` is the slope of a leaky_relu, 0.01 by default.
+    """The factor by which a layer's weights are to be larger for what follows it; `param` is the slope of a leaky_relu, 0.01 by default.
 
     >>> calculate_gain("tanh"), round(calculate_gain("relu"), 4)
     (1.6666666666666667, 1.4142)

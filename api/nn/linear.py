@@ -31,7 +31,12 @@ def empty_parameter(shape: tuple[int, ...], dtype: Any) -> Parameter:
 
 
 class Identity(Module):
-    """Gives back what it is given. Takes any arguments, so that it can stand for any layer."""
+    """Gives back what it is given. Takes any arguments, so that it can stand for any layer.
+
+    >>> import adjit
+    >>> Identity()(adjit.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -98,6 +103,10 @@ class Bilinear(Module):
     """`x1 @ weight[o] @ x2 + bias[o]` for each output: (..., in1_features) and (..., in2_features) to (..., out_features).
 
     weight: (out_features, in1_features, in2_features), bias: (out_features,), uniform in (-k, k) with k = 1 / sqrt(in1_features).
+
+    >>> import adjit
+    >>> Bilinear(2, 3, 4)(adjit.zeros(5, 2), adjit.zeros(5, 3)).shape
+    (5, 4)
     """
 
     weight: Parameter

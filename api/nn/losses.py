@@ -40,7 +40,12 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """The mean of `abs(prediction - target)`."""
+    """The mean of `abs(prediction - target)`.
+
+    >>> import adjit
+    >>> L1Loss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]))
+    tensor(1.2500)
+    """
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Both of the same shape."""
@@ -48,7 +53,12 @@ class L1Loss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Quadratic below a distance of `beta`, linear above, see `functional.smooth_l1_loss`."""
+    """Quadratic below a distance of `beta`, linear above, see `functional.smooth_l1_loss`.
+
+    >>> import adjit
+    >>> SmoothL1Loss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]))
+    tensor(0.8125)
+    """
 
     def __init__(self, reduction: Reduction = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -60,7 +70,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Quadratic below a distance of `delta`, linear above, see `functional.huber_loss`."""
+    """Quadratic below a distance of `delta`, linear above, see `functional.huber_loss`.
+
+    >>> import adjit
+    >>> HuberLoss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]))
+    tensor(0.8125)
+    """
 
     def __init__(self, reduction: Reduction = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -72,7 +87,12 @@ class HuberLoss(_Loss):
 
 
 class CrossEntropyLoss(_Loss):
-    """`-log softmax(logits)` at the target class, see `functional.cross_entropy`; `weight`, one number a class, is a buffer."""
+    """`-log softmax(logits)` at the target class, see `functional.cross_entropy`; `weight`, one number a class, is a buffer.
+
+    >>> import adjit
+    >>> CrossEntropyLoss()(adjit.tensor([[2.0, 0.0, 0.0]]), adjit.tensor([0]))
+    tensor(0.2395)
+    """
 
     weight: Tensor | None
 
@@ -88,7 +108,12 @@ class CrossEntropyLoss(_Loss):
 
 
 class NLLLoss(_Loss):
-    """Minus the log-probability at the target class, see `functional.nll_loss`; `weight`, one number a class, is a buffer."""
+    """Minus the log-probability at the target class, see `functional.nll_loss`; `weight`, one number a class, is a buffer.
+
+    >>> import adjit
+    >>> NLLLoss()(adjit.tensor([[-0.5, -1.0], [-2.0, -0.25]]), adjit.tensor([0, 1]))
+    tensor(0.3750)
+    """
 
     weight: Tensor | None
 
@@ -103,7 +128,12 @@ class NLLLoss(_Loss):
 
 
 class BCELoss(_Loss):
-    """`-(t * log(p) + (1 - t) * log(1 - p))`, see `functional.binary_cross_entropy`; `weight` is a buffer."""
+    """`-(t * log(p) + (1 - t) * log(1 - p))`, see `functional.binary_cross_entropy`; `weight` is a buffer.
+
+    >>> import adjit
+    >>> BCELoss()(adjit.tensor([0.5, 0.75]), adjit.tensor([0.0, 1.0]))
+    tensor(0.4904)
+    """
 
     weight: Tensor | None
 
@@ -117,7 +147,12 @@ class BCELoss(_Loss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """`BCELoss` of `sigmoid(logits)`, see `functional.binary_cross_entropy_with_logits`; `weight` and `pos_weight` are buffers."""
+    """`BCELoss` of `sigmoid(logits)`, see `functional.binary_cross_entropy_with_logits`; `weight` and `pos_weight` are buffers.
+
+    >>> import adjit
+    >>> BCEWithLogitsLoss()(adjit.tensor([0.0, 1.0]), adjit.tensor([0.0, 1.0]))
+    tensor(0.5032)
+    """
 
     weight: Tensor | None
     pos_weight: Tensor | None
@@ -133,7 +168,12 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """`target * (log(target) - log_probabilities)`, see `functional.kl_div`; "batchmean" divides by the size of the first axis."""
+    """`target * (log(target) - log_probabilities)`, see `functional.kl_div`; "batchmean" divides by the size of the first axis.
+
+    >>> import adjit
+    >>> KLDivLoss("batchmean")(adjit.tensor([[0.5, 0.5]]).log(), adjit.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
 
     _reductions = ("mean", "sum", "none", "batchmean")
 

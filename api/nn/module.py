@@ -61,7 +61,7 @@ class Module(Stateful):
         object.__setattr__(self, "training", True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; subclasses define it, users call the module."""
+        """The computation of the module; subclasses define it, users call the module."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -328,7 +328,7 @@ class Module(Stateful):
     # -- text
 
     def extra_repr(self) -> str:
-        """What the text of the module says in its brackets; subclasses define it."""
+        """The part of the module's text that stands in its brackets; subclasses define it."""
         return ""
 
     def __repr__(self) -> str:

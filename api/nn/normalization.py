@@ -90,7 +90,12 @@ class RMSNorm(_Scaled):
 
 
 class GroupNorm(_Scaled):
-    """Mean 0 and variance 1 over groups of channels and all that follows them, then `weight` and `bias` for each channel."""
+    """Mean 0 and variance 1 over groups of channels and all that follows them, then `weight` and `bias` for each channel.
+
+    >>> import adjit
+    >>> GroupNorm(1, 2)(adjit.tensor([[1.0, 3.0]])).detach()
+    tensor([[-1.0000,  1.0000]])
+    """
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
                  dtype: Any = None, *, bias: bool = True) -> None:
@@ -178,6 +183,14 @@ class BatchNorm1d(_BatchNorm):
 
     weight, bias: (C,), ones and zeros at first; buffers running_mean, running_var: (C,), num_batches_tracked: ().
     Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`, `bias`.
+
+    >>> import adjit
+    >>> norm = BatchNorm1d(1)
+    >>> norm(adjit.tensor([[1.0], [3.0]])).detach()
+    tensor([[-1.0000],
+            [ 1.0000]])
+    >>> norm.running_mean
+    tensor([0.2000])
     """
 
     dims = (2, 3)
@@ -188,6 +201,11 @@ class BatchNorm2d(_BatchNorm):
 
     weight, bias: (C,), ones and zeros at first; buffers running_mean, running_var: (C,), num_batches_tracked: ().
     Arguments: `eps`, `momentum` (None: the mean over all batches), `affine`, `track_running_stats`, `bias`.
+
+    >>> import adjit
+    >>> norm = BatchNorm2d(3)
+    >>> norm(adjit.zeros(2, 3, 5, 5)).shape, norm.running_var.shape
+    ((2, 3, 5, 5), (3,))
     """
 
     dims = (4,)
@@ -223,6 +241,12 @@ class Dropout2d(Dropout):
     """In training, each channel of (N, C, H, W) or (C, H, W) as a whole 0 with probability `p`, else divided by `1 - p`.
 
     Source: Tompson et al., Efficient object localization using convolutional networks, arXiv:1411.4280.
+
+    >>> import adjit
+    >>> generator = adjit.manual_seed(0)
+    >>> kept = Dropout2d(0.5)(adjit.ones(1, 8, 2, 2)).sum((2, 3))
+    >>> set(kept[0].tolist()) <= {0.0, 8.0}
+    True
     """
 
     def _drop(self, x: Tensor) -> Tensor:

@@ -162,7 +162,13 @@ class RNN(_OneState):
 
 
 class GRU(_OneState):
-    """Gated recurrent units; arguments and names as of `RNN`, weights hold the gates reset, update, new below each other."""
+    """Gated recurrent units; arguments and names as of `RNN`, weights hold the gates reset, update, new below each other.
+
+    >>> import adjit
+    >>> output, last = GRU(3, 4)(adjit.zeros(5, 2, 3))
+    >>> output.shape, last.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None) -> None:
@@ -171,7 +177,13 @@ class GRU(_OneState):
 
 
 class LSTM(_Network):
-    """Long short-term memory; arguments and names as of `RNN`, weights hold the gates input, forget, content, output below each other."""
+    """Long short-term memory; arguments and names as of `RNN`, weights hold the gates input, forget, content, output below each other.
+
+    >>> import adjit
+    >>> output, (hidden, content) = LSTM(3, 4, num_layers=2)(adjit.zeros(5, 2, 3))
+    >>> output.shape, hidden.shape, content.shape
+    ((5, 2, 4), (2, 2, 4), (2, 2, 4))
+    """
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None) -> None:
@@ -211,7 +223,12 @@ class _Cell(_Recurrent):
 
 
 class RNNCell(_Cell):
-    """One step h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Parameters: weight_ih, weight_hh, bias_ih, bias_hh."""
+    """One step h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Parameters: weight_ih, weight_hh, bias_ih, bias_hh.
+
+    >>> import adjit
+    >>> RNNCell(3, 4)(adjit.zeros(2, 3)).shape
+    (2, 4)
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Nonlinearity = "tanh",
                  device: Any = None, dtype: Any = None) -> None:
@@ -225,7 +242,12 @@ class RNNCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of gated recurrent units. Parameters: weight_ih, weight_hh, bias_ih, bias_hh."""
+    """One step of gated recurrent units. Parameters: weight_ih, weight_hh, bias_ih, bias_hh.
+
+    >>> import adjit
+    >>> GRUCell(3, 4)(adjit.zeros(2, 3)).shape
+    (2, 4)
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         check_device(device)
@@ -237,7 +259,13 @@ class GRUCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of long short-term memory. Parameters: weight_ih, weight_hh, bias_ih, bias_hh."""
+    """One step of long short-term memory. Parameters: weight_ih, weight_hh, bias_ih, bias_hh.
+
+    >>> import adjit
+    >>> hidden, content = LSTMCell(3, 4)(adjit.zeros(2, 3))
+    >>> hidden.shape, content.shape
+    ((2, 4), (2, 4))
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         check_device(device)

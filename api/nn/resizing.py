@@ -15,13 +15,23 @@ from adjit.nn.parameter import Parameter
 
 
 class MaxPool1d(MaxPool):
-    """The largest element of each window of (N, C, L) or (C, L), see `functional.max_pool1d`."""
+    """The largest element of each window of (N, C, L) or (C, L), see `functional.max_pool1d`.
+
+    >>> import adjit
+    >>> MaxPool1d(2)(adjit.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[3., 2.]])
+    """
 
     axes = 1
 
 
 class AvgPool1d(Module):
-    """The mean of each window, see `functional.avg_pool1d`."""
+    """The mean of each window, see `functional.avg_pool1d`.
+
+    >>> import adjit
+    >>> AvgPool1d(2)(adjit.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[2., 1.]])
+    """
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True) -> None:
@@ -89,7 +99,12 @@ class _TransposedConvolution(Module):
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """The adjoint of `Conv1d` as a layer, see `functional.conv_transpose1d`. weight: (in_channels, out_channels / groups, K)."""
+    """The adjoint of `Conv1d` as a layer, see `functional.conv_transpose1d`. weight: (in_channels, out_channels / groups, K).
+
+    >>> import adjit
+    >>> ConvTranspose1d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 5)).shape
+    (1, 8, 10)
+    """
 
     axes = 1
 
@@ -106,7 +121,15 @@ class ConvTranspose2d(_TransposedConvolution):
 
 
 class Upsample(Module):
-    """Images of another size, see `functional.interpolate`."""
+    """Images of another size, see `functional.interpolate`.
+
+    >>> import adjit
+    >>> Upsample(scale_factor=2)(adjit.arange(4.0).reshape(1, 1, 2, 2))
+    tensor([[[[0., 0., 1., 1.],
+              [0., 0., 1., 1.],
+              [2., 2., 3., 3.],
+              [2., 2., 3., 3.]]]])
+    """
 
     def __init__(self, size: Size | None = None, scale_factor: float | Sequence[float] | None = None,
                  mode: Literal["nearest"] = "nearest") -> None:
@@ -126,7 +149,13 @@ class Upsample(Module):
 
 
 class ZeroPad2d(Module):
-    """Zeros around images: one number for all sides, or (left, right, top, bottom); negative numbers cut off."""
+    """Zeros around images: one number for all sides, or (left, right, top, bottom); negative numbers cut off.
+
+    >>> import adjit
+    >>> ZeroPad2d((1, 0, 0, 1))(adjit.ones(1, 1, 2))
+    tensor([[[0., 1., 1.],
+             [0., 0., 0.]]])
+    """
 
     def __init__(self, padding: Size) -> None:
         super().__init__()

@@ -107,10 +107,18 @@ def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, 
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `save_state` wrote: the tensors by name, for `module.load_state_dict`, or the nested dicts of a checkpoint.
+    """The content of a file that `save_state` wrote: the tensors by name, for `module.load_state_dict`, or the nested dicts of a
+    checkpoint.
 
     Takes any safetensors file. Raises `StateError` for a file that is cut off, damaged or of another format, `DTypeError` for tensors of
     a dtype that adjit lacks, `FileNotFoundError` where there is no file.
+
+    >>> import os, tempfile
+    >>> from adjit.nn import Linear
+    >>> path = os.path.join(tempfile.mkdtemp(), "layer.safetensors")
+    >>> save_state(Linear(3, 2).state_dict(), path)
+    >>> {name: tensor.shape for name, tensor in sorted(load_state(path).items())}
+    {'bias': (2,), 'weight': (2, 3)}
     """
     safetensors = _safetensors()
     content = Path(path).read_bytes()

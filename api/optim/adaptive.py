@@ -14,6 +14,14 @@ class Adadelta(Optimizer):
 
     State: `step`, `square_avg`, `acc_delta`. Source: Zeiler, ADADELTA: an adaptive learning rate method, arXiv:1212.5701, as in
     `torch.optim.Adadelta`.
+
+    >>> import adjit as aj
+    >>> x = aj.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = Adadelta([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([ 0.9997, -1.9997])
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, *,
@@ -33,6 +41,14 @@ class Adamax(Optimizer):
 
     State: `step`, `exp_avg`, `exp_inf`. Source: Kingma and Ba, Adam: a method for stochastic optimization, arXiv:1412.6980, as in
     `torch.optim.Adamax`.
+
+    >>> import adjit as aj
+    >>> x = aj.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = Adamax([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([ 0.9000, -1.9000])
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
@@ -54,6 +70,14 @@ class RAdam(Optimizer):
     `r > 5` times `sqrt((r - 4) * (r - 2) * r_inf / ((r_inf - 4) * (r_inf - 2) * r)) * sqrt(1 - beta2**t) / (sqrt(v) + eps)`.
     State: `step`, `exp_avg`, `exp_avg_sq`. Source: Liu et al., On the variance of the adaptive learning rate and beyond, arXiv:1908.03265,
     as in `torch.optim.RAdam`.
+
+    >>> import adjit as aj
+    >>> x = aj.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = RAdam([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x.detach()
+    tensor([ 0.8000, -1.6000])
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,

@@ -74,6 +74,9 @@ class SgdState(NamedTuple):
     """`momentum`: the running mean of the gradients, a tree like the parameters; None without momentum.
 
     `count`: steps taken, an int64 scalar array; None without dampening.
+
+    >>> sgd(0.1, momentum=0.9).init([np.ones(2)])
+    SgdState(momentum=[array([0., 0.])], count=None)
     """
 
     momentum: Tree
@@ -84,6 +87,9 @@ class AdamState(NamedTuple):
     """`count`: steps taken, an int64 scalar array; `mean`, `variance`: of gradients and squares, trees like the parameters.
 
     `largest`: the largest variance so far; None without `amsgrad`.
+
+    >>> adam(0.1).init([np.ones(2)])
+    AdamState(count=array(0), mean=[array([0., 0.])], variance=[array([0., 0.])], largest=None)
     """
 
     count: Array
@@ -93,7 +99,11 @@ class AdamState(NamedTuple):
 
 
 class RmspropState(NamedTuple):
-    """`square`, `mean`, `momentum`: running means of squares and gradients, and the momentum, trees like the parameters or None."""
+    """`square`, `mean`, `momentum`: running means of squares and gradients, and the momentum, trees like the parameters or None.
+
+    >>> rmsprop(0.1).init([np.ones(2)])
+    RmspropState(square=[array([0., 0.])], mean=None, momentum=None)
+    """
 
     square: Tree
     mean: Tree = None
@@ -101,7 +111,11 @@ class RmspropState(NamedTuple):
 
 
 class AdagradState(NamedTuple):
-    """`count`: steps taken, an int64 scalar array; `total`: the sum of the squares of the gradients, a tree like the parameters."""
+    """`count`: steps taken, an int64 scalar array; `total`: the sum of the squares of the gradients, a tree like the parameters.
+
+    >>> adagrad(0.1).init([np.ones(2)])
+    AdagradState(count=array(0), total=[array([0., 0.])])
+    """
 
     count: Array
     total: Tree

@@ -28,6 +28,11 @@ class Optimizer(Stateful):
     param_groups    a list of dicts: "params", a list of tensors, and the hyperparameters, which may be changed between steps.
     state           for each parameter a dict of tensors, made at the first step in which the parameter has a gradient.
     defaults        the hyperparameters of groups that do not say otherwise.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=0.1)
+    >>> isinstance(optimizer, Optimizer), optimizer.param_groups[0]["lr"]
+    (True, 0.1)
     """
 
     _filled_later = ("state",)

@@ -25,6 +25,11 @@ class GraphPictures:
     """The graph of a compiled program at each stage of the compiler: what `graph` gives.
 
     A notebook shows `before` and `after`. `graphs` holds what is drawn.
+
+    >>> import numpy as np
+    >>> pictures = graph(compile(lambda x: np.sum(np.sin(x))), np.ones(3))
+    >>> list(pictures.graphs)
+    ['traced', 'adjoint', 'optimized', 'fused', 'planned']
     """
 
     name: str

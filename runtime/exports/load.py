@@ -132,10 +132,13 @@ class LoadedFunction:
 def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFunction:
     """The program in a file that `export` wrote (`.adjit`), as a function.
 
-    Loading needs NumPy only; nothing is traced, and nothing compiled where the file has code for this processor. Without llvmlite calls
-    run on one thread, and cost some microseconds more. **The file
-    holds machine code, which calls run with all the rights of this process: load only what you trust.** `sha256` is the SHA-256 of the
-    whole file, 64 hexadecimal digits: a file with another one is refused, before anything of it is used.
+    Loading and calling need adjit and NumPy: numba is never imported, llvmlite and optree need not be installed. Nothing is traced, and
+    nothing of the program compiled where the file has code for this processor; else llvmlite compiles it. Where llvmlite is installed the
+    second call imports it, to compile the way into the program for calls that cost less, and kernels run on several threads; without
+    it they run on one.
+
+    **The file holds machine code, which calls run with all the rights of this process: load only what you trust.** `sha256` is the
+    SHA-256 of the whole file, 64 hexadecimal digits: a file with another one is refused, before anything of it is used.
 
     Raises `ExportError` for a file that cannot be read, is damaged, or is of another format or system.
 

@@ -7,7 +7,7 @@ import importlib
 
 import numpy as np
 import pytest
-from support.project import modules
+from support.project import PUBLIC_MODULES, modules
 
 MODULES = sorted(name for name in modules() if not name.endswith("__main__"))
 
@@ -19,10 +19,22 @@ def test_examples_run(name: str) -> None:
     assert outcome.failed == 0
 
 
-@pytest.mark.parametrize("name", ["adjit", "adjit.nn.functional", "adjit.numpy", "adjit.optim", "adjit.random"])
-def test_public_functions_show_an_example(name: str) -> None:
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_everything_public_shows_an_example(name: str) -> None:
     module = importlib.import_module(name)
     for public in module.__all__:
         thing = getattr(module, public)
-        if callable(thing) and not isinstance(thing, type):
+        if callable(thing) and thing.__module__.startswith("adjit"):
             assert ">>> " in (thing.__doc__ or ""), f"{name}.{public} shows no example"
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_public_docstrings_begin_with_their_noun(name: str) -> None:
+    module = importlib.import_module(name)
+    for public in module.__all__:
+        thing = getattr(module, public)
+        members = [member for key, member in vars(thing).items() if not key.startswith("_")] if isinstance(thing, type) else []
+        for each in (thing, *members):
+            doc = getattr(each, "__doc__", None) if callable(each) or isinstance(each, property) else None
+            if doc and getattr(each, "__module__", "adjit").startswith("adjit"):
+                assert doc.split()[0] not in ("What", "Which", "That", "Where", "Whether", "How", "When"), f"{name}.{public}: {doc}"

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.project import PUBLIC_MODULES
 
 GOLDEN = Path(__file__).parent / "golden" / "public_api.txt"
-MODULES = ("adjit", "adjit.autograd", "adjit.errors", "adjit.linalg", "adjit.nn", "adjit.nn.functional", "adjit.nn.init", "adjit.nn.utils",
-           "adjit.numpy", "adjit.optim", "adjit.optim.lr_scheduler", "adjit.random", "adjit.special", "adjit.viz")
 BUILTINS = frozenset(value for value in vars(builtins).values() if isinstance(value, type) and value is not object)
 OF_OTHERS = ("adjit.numpy", "adjit.special")
 """Modules whose `__getattr__` gives functions named and called as those of NumPy or SciPy: names only, the signatures are theirs."""
@@ -41,7 +40,7 @@ def signature_text(thing: Any) -> str:
 
 @functools.cache
 def public_classes() -> frozenset[type]:
-    modules = map(importlib.import_module, MODULES)
+    modules = map(importlib.import_module, PUBLIC_MODULES)
     return frozenset(value for module in modules for name in module.__all__ if isinstance(value := getattr(module, name), type))
 
 
@@ -86,7 +85,7 @@ def module_lines(module_name: str) -> Iterator[str]:
 
 
 def found() -> dict[str, list[str]]:
-    return {name: list(module_lines(name)) for name in MODULES}
+    return {name: list(module_lines(name)) for name in PUBLIC_MODULES}
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +98,9 @@ def golden(request: pytest.FixtureRequest) -> dict[str, list[str]]:
 
 
 def test_every_public_module_is_in_the_golden_file(golden: dict[str, list[str]]) -> None:
-    assert list(golden) == list(MODULES)
+    assert list(golden) == list(PUBLIC_MODULES)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
 def test_names_and_signatures_are_those_of_the_golden_file(name: str, golden: dict[str, list[str]]) -> None:
     assert list(module_lines(name)) == golden[name]

@@ -58,7 +58,7 @@ def batch_norm(input: Array, running_mean: Array | None = None, running_var: Arr
 @entry_point
 def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Array | None = None,
                                eps: float = 1e-5) -> tuple[Array, Array, Array]:
-    """What `batch_norm` gives in training, with the mean and the unbiased variance of each channel of the batch, shape (C,).
+    """The result of `batch_norm` in training, with the mean and the unbiased variance of each channel of the batch, shape (C,).
 
     Those two are what running statistics are moved towards: `running = (1 - momentum) * running + momentum * new`.
 

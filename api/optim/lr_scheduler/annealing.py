@@ -15,6 +15,17 @@ class CosineAnnealingLR(LRScheduler):
 
     `eta_min + (lr_0 - eta_min) * (1 + cos(pi * t / T_max)) / 2`, computed step by step.
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, arXiv:1608.03983.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = CosineAnnealingLR(optimizer, T_max=4)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.8536, 0.5, 0.1464, 0.0]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
@@ -36,6 +47,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the initial learning rate to `eta_min` in `T_0` epochs; then anew, each time `T_mult` times as long.
 
     `step(epoch)` goes to an epoch, which may be a fraction. Source: as of `CosineAnnealingLR`.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 1.0, 0.5, 1.0]
     """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1):
@@ -80,6 +102,17 @@ class OneCycleLR(LRScheduler):
     Called after every batch. With `three_phase` down to the start first. Momentum (or `beta1`) goes the other way, between `max_momentum`
     and `base_momentum`, unless `cycle_momentum` is off.
     Source: Smith and Topin, Super-convergence: very fast training of neural networks using large learning rates, arXiv:1708.07120.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = OneCycleLR(optimizer, max_lr=1.0, total_steps=4)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [0.04, 0.8117, 0.2831, 0.0]
     """
 
     def __init__(self, optimizer: Optimizer, max_lr: float | Sequence[float], total_steps: int | None = None, epochs: int | None = None,

@@ -14,6 +14,17 @@ class LRScheduler:
     """Base of the schedules: `last_epoch` counts the steps; the learning rates it starts from are `base_lrs`, each group's `initial_lr`.
 
     A schedule of one's own defines `get_lr()`, the new learning rate of each group.
+
+    >>> import adjit as aj
+    >>> class Halved(LRScheduler):
+    ...     def get_lr(self):
+    ...         return [rate * 0.5 ** self.last_epoch for rate in self.base_lrs]
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = Halved(optimizer)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):

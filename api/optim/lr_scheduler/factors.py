@@ -37,7 +37,19 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """Times `lr_lambda(epoch)` every epoch: one function for all groups, or a list with one for each."""
+    """Times `lr_lambda(epoch)` every epoch: one function for all groups, or a list with one for each.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.25]
+    """
 
     def get_lr(self) -> list[Any]:
         groups = self.optimizer.param_groups
@@ -47,7 +59,19 @@ class MultiplicativeLR(LambdaLR):
 
 
 class PolynomialLR(LRScheduler):
-    """The initial learning rate times `(1 - epoch / total_iters)**power`, down to 0."""
+    """The initial learning rate times `(1 - epoch / total_iters)**power`, down to 0.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = PolynomialLR(optimizer, total_iters=4, power=1.0)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.75, 0.5, 0.25, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
         if total_iters <= 0:
@@ -63,7 +87,19 @@ class PolynomialLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` epochs."""
+    """Times `gamma` every `step_size` epochs.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 1.0, 0.5, 0.5, 0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
         self.step_size, self.gamma = step_size, gamma
@@ -74,7 +110,19 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the epochs `milestones`."""
+    """Times `gamma` at each of the epochs `milestones`.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.5, 0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
         self.milestones = Counter(milestones)
@@ -87,7 +135,19 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` every epoch."""
+    """Times `gamma` every epoch.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = ExponentialLR(optimizer, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
         self.gamma = gamma
@@ -98,7 +158,19 @@ class ExponentialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times `factor` for the first `total_iters` epochs."""
+    """Times `factor` for the first `total_iters` epochs.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [0.5, 0.5, 1.0, 1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1):
         if not 0 <= factor <= 1:
@@ -113,7 +185,19 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> scheduler = LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [0.5, 0.75, 1.0, 1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1):
