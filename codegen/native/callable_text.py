@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjit.codegen.c_library.description import bytes_text
+from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.native.program import ENTRY
 from adjit.codegen.native.program_code import NO_STACK, ProgramCode
-from adjit.codegen.native.routine_text import RoutineText
 from adjit.ir.dataclass import dataclass
 from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 
@@ -60,71 +60,71 @@ def callable_text(code: ProgramCode, objective: Objective) -> str:
     constants = [part for part in objective.params if isinstance(part, bytes)]
     declared = [f"@objective.{k} = internal constant [{max(len(part), 1)} x i8] c\"{bytes_text(part or bytes(1))}\", align {_LINE}"
                 for k, part in enumerate(constants)]
-    text = RoutineText("\n".join([_DECLARATIONS, *declared]))
+    text = Builder("\n".join([_DECLARATIONS, *declared]))
     _write_evaluate(text, objective)
     there = ["evaluate", "value"]
-    with text.routine("double", "value", "i32 %n", "ptr %x", "ptr %user"):
+    with text.function("value", "i32 %n", "ptr %x", "ptr %user", result="double"):
         _give_value(text, text.let("sext i32 %n to i64"), "%x", "null")
     if objective.gradient:
         there.append("value_and_grad")
-        with text.routine("double", "value_and_grad", "i64 %n", "ptr %x", "ptr %gradient", "ptr %user"):
+        with text.function("value_and_grad", "i64 %n", "ptr %x", "ptr %gradient", "ptr %user", result="double"):
             _give_value(text, "%n", "%x", "%gradient")
     if objective.count == 1:
         there.append("value_of_one")
-        with text.routine("double", "value_of_one", "double %x", "ptr %user"):
+        with text.function("value_of_one", "double %x", "ptr %user", result="double"):
             variable = text.variable("%x", "double")
-            _give_value(text, "1", variable.place, "null")
+            _give_value(text, "1", variable.address, "null")
     table = ", ".join(f"ptr @{name}" if name in there else "ptr null" for name in FUNCTIONS)
     return f"{code.text}\n{text}\n@{SYMBOL} = global [{len(FUNCTIONS) + 1} x ptr] [{table}, ptr null]\n"
 
 
-def _give_value(text: RoutineText, count: str, x: str, gradient: str) -> None:
+def _give_value(text: Builder, count: str, x: str, gradient: str) -> None:
     value = text.variable(_NAN, "double")
-    status = text.call("i32", "@evaluate", f"i64 {count}", f"ptr {x}", f"ptr {value.place}", f"ptr {gradient}")
-    with text.when(text.compare("ne", status, 0, "i32")):
-        text.give(f"double {_NAN}")
-    text.give(f"double {value.now}")
+    status = text.call("i32", "@evaluate", ("i64", count), ("ptr", x), ("ptr", value.address), ("ptr", gradient))
+    with text.if_(text.compare("ne", status, 0, "i32")):
+        text.ret("double", _NAN)
+    text.ret("double", value.value)
 
 
-def _write_evaluate(text: RoutineText, objective: Objective) -> None:
+def _write_evaluate(text: Builder, objective: Objective) -> None:
     own = -(-objective.arena_bytes // _LINE) * _LINE
     total = own + -(-8 * objective.count // _LINE) * _LINE      # behind the arena the gradient, where nobody asks for it
     allocates = total > MAX_CALL_STACK_BYTES
-    with text.routine("i32", "evaluate", "i64 %n", "ptr %x", "ptr %value", "ptr %gradient"):
-        with text.when(text.compare("ne", "%n", objective.count)):
-            text.give("i32 1")
-        either = text.let(f"or i1 {text.same('%x', 'null')}, {text.same('%value', 'null')}")
-        with text.when(either):
-            text.give("i32 2")
+    with text.function("evaluate", "i64 %n", "ptr %x", "ptr %value", "ptr %gradient", result="i32"):
+        with text.if_(text.compare("ne", "%n", objective.count)):
+            text.ret("i32", 1)
+        either = text.either(text.same("%x", "null"), text.same("%value", "null"))
+        with text.if_(either):
+            text.ret("i32", 2)
         if allocates:
-            memory = text.call("ptr", "@aligned_alloc", f"i64 {_LINE}", f"i64 {total}")
-            with text.when(text.same(memory, "null")):
-                text.give("i32 3")
+            memory = text.call("ptr", "@aligned_alloc", ("i64", _LINE), ("i64", total))
+            with text.if_(text.same(memory, "null")):
+                text.ret("i32", 3)
         else:
-            memory = text.let(f"alloca i8, i64 {max(total, _LINE)}, align {_LINE}")
+            memory = text.alloca("i8", max(total, _LINE), _LINE)
         unasked = text.same("%gradient", "null")
-        gradient = text.let(f"select i1 {unasked}, ptr {text.at(memory, own)}, ptr %gradient")
-        params = text.let(f"alloca i64, i64 {max(len(objective.params), 1)}")
-        results = text.let(f"alloca i64, i64 {1 + len(objective.gradient)}")
+        gradient = text.select(unasked, "ptr", text.at(memory, 1, own), "%gradient")
+        params = text.alloca("ptr", max(len(objective.params), 1))
+        results = text.alloca("ptr", 1 + len(objective.gradient))
         constant = 0
         for number, part in enumerate(objective.params):
             if isinstance(part, bytes):
                 place, constant = f"@objective.{constant}", constant + 1
             else:
-                place = text.at("%x", 8 * part)
-            text.store(f"ptr {place}", params, 8 * number)
-        text.store("ptr %value", results, 8 * objective.value)
+                place = text.at("%x", 1, 8 * part)
+            text.store("ptr", place, params, 8 * number)
+        text.store("ptr", "%value", results, 8 * objective.value)
         for number, first in objective.gradient:
-            text.store(f"ptr {text.at(gradient, 8 * first)}", results, 8 * number)
-        arguments = (f"ptr {params}", f"ptr {results}", f"ptr {memory}", "ptr null")
+            text.store("ptr", text.at(gradient, 1, 8 * first), results, 8 * number)
+        arguments = (("ptr", params), ("ptr", results), ("ptr", memory), ("ptr", "null"))
         if objective.stack:
-            call = text.load(f"@{SYMBOL}", 8 * len(FUNCTIONS), "ptr")
-            failed = text.call("i64", call, f"ptr @{ENTRY}", f"i64 {objective.stack}", *arguments, "ptr null")
+            call = text.load("ptr", f"@{SYMBOL}", 8 * len(FUNCTIONS))
+            failed = text.call("i64", call, ("ptr", f"@{ENTRY}"), ("i64", objective.stack), *arguments, ("ptr", "null"))
         else:
             failed = text.call("i64", f"@{ENTRY}", *arguments)
         if allocates:
-            text.call("void", "@free", f"ptr {memory}")
-        with text.when(text.compare("eq", failed, NO_STACK)):
-            text.give("i32 3")
+            text.call("void", "@free", ("ptr", memory))
+        with text.if_(text.compare("eq", failed, NO_STACK)):
+            text.ret("i32", 3)
         good = text.compare("eq", failed, 0)
-        text.give(f"i32 {text.let(f'select i1 {good}, i32 0, i32 4')}")
+        text.ret("i32", text.select(good, "i32", 0, 4))

@@ -11,8 +11,8 @@ for each thread. A thread on a stack that is not its own, as coroutines in C are
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.builder import Builder, Value
 from adjit.codegen.native.program_code import NO_STACK
-from adjit.codegen.native.routine_text import RoutineText, Value
 from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS
 
@@ -26,9 +26,6 @@ _SET_MASK = 2
 
 DECLARATIONS = """
 @stack.key = internal global i64 0
-declare ptr @llvm.frameaddress.p0(i32)
-declare i64 @llvm.umin.i64(i64, i64)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @pthread_self()
 declare i32 @pthread_getattr_np(i64, ptr)
 declare i32 @pthread_attr_init(ptr)
@@ -49,7 +46,7 @@ _ARGUMENTS = ("run", "params", "results", "arena", "pool", "clock")
 
 def call_text() -> str:
     """The module of nothing else."""
-    text = RoutineText(DECLARATIONS)
+    text = Builder(DECLARATIONS)
     write_call(text, linkage="")
     return str(text)
 
@@ -59,112 +56,112 @@ def compile_call(text: str) -> CompiledObject:
     return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True, promote=True), SYMBOL)
 
 
-def write_call(text: RoutineText, linkage: str = "internal ") -> None:
+def write_call(text: Builder, linkage: str = "internal") -> None:
     """`adjit_call`, and what it is made of."""
     _write_key(text)
     _write_stack(text)
     _write_run(text)
     _write_run_elsewhere(text)
-    pointers = [f"ptr %{name}" for name in _ARGUMENTS]
-    with text.routine("i64", SYMBOL, pointers[0], "i64 %need", *pointers[1:], linkage=linkage):
-        with text.when(text.compare("ne", "%need", 0)), text.when(lacks_stack(text, "%need")):
-            text.give(f"i64 {text.call('i64', '@run_elsewhere', 'i64 %need', *pointers)}")
-        text.give(f"i64 {text.call('i64', '%run', *pointers[1:])}")
+    pointers = [("ptr", f"%{name}") for name in _ARGUMENTS]
+    with text.function(SYMBOL, pointers[0], "i64 %need", *pointers[1:], result="i64", linkage=linkage):
+        with text.if_(text.compare("ne", "%need", 0)), text.if_(lacks_stack(text, "%need")):
+            text.ret("i64", text.call("i64", "@run_elsewhere", ("i64", "%need"), *pointers))
+        text.ret("i64", text.call("i64", "%run", *pointers[1:]))
 
 
-def _write_key(text: RoutineText) -> None:
+def _write_key(text: Builder) -> None:
     """Under which threads keep their stack: 1 + the number that the system has for it; 0 where it has none."""
-    with text.routine("i64", "stack_key"):
+    with text.function("stack_key", result="i64"):
         known = text.let("load atomic i64, ptr @stack.key acquire, align 8")
-        with text.when(text.compare("ne", known, 0)):
-            text.give(f"i64 {known}")
+        with text.if_(text.compare("ne", known, 0)):
+            text.ret("i64", known)
         made = text.variable(0, "i32")
-        with text.when(text.compare("ne", text.call("i32", "@pthread_key_create", f"ptr {made.place}", "ptr null"), 0, "i32")):
-            text.give("i64 0")
-        key = text.add(text.let(f"zext i32 {made.now} to i64"), 1)
+        with text.if_(text.compare("ne", text.call("i32", "@pthread_key_create", ("ptr", made.address), ("ptr", "null")), 0, "i32")):
+            text.ret("i64", 0)
+        key = text.add(text.let(f"zext i32 {made.value} to i64"), 1)
         pair = text.let(f"cmpxchg ptr @stack.key, i64 0, i64 {key} acq_rel acquire")
-        with text.when(text.let(f"extractvalue {{ i64, i1 }} {pair}, 1")):
-            text.give(f"i64 {key}")
-        text.call("i32", "@pthread_key_delete", f"i32 {made.now}")      # another thread was first
-        text.give(f"i64 {text.let(f'extractvalue {{ i64, i1 }} {pair}, 0')}")
+        with text.if_(text.let(f"extractvalue {{ i64, i1 }} {pair}, 1")):
+            text.ret("i64", key)
+        text.call("i32", "@pthread_key_delete", ("i32", made.value))      # another thread was first
+        text.ret("i64", text.let(f"extractvalue {{ i64, i1 }} {pair}, 0"))
 
 
-def _write_stack(text: RoutineText) -> None:
+def _write_stack(text: Builder) -> None:
     """The stack of this thread in one word, its first page and the number of its pages; and whether there is so much left of it."""
-    with text.routine("i64", "find_stack"):
+    with text.function("find_stack", result="i64"):
         attributes, low, size = _attributes(text), text.variable(0), text.variable(0)
-        with text.when(text.compare("ne", text.call("i32", "@pthread_getattr_np", f"i64 {text.call('i64', '@pthread_self')}",
-                                                    f"ptr {attributes}"), 0, "i32")):
-            text.give("i64 0")
-        text.call("i32", "@pthread_attr_getstack", f"ptr {attributes}", f"ptr {low.place}", f"ptr {size.place}")
-        text.call("i32", "@pthread_attr_destroy", f"ptr {attributes}")
-        first = _pages(text, low.now)
-        pages = text.let(f"sub i64 {_pages(text, text.add(low.now, size.now))}, {first}")
-        count = text.call("i64", "@llvm.umin.i64", f"i64 {pages}", f"i64 {(1 << _COUNT_BITS) - 1}")
-        text.give(f"i64 {text.let(f'or i64 {_shifted(text, first, _COUNT_BITS)}, {count}')}")
-    with text.routine("i64", "stack"):
+        with text.if_(text.compare("ne", text.call("i32", "@pthread_getattr_np", ("i64", text.call("i64", "@pthread_self")),
+                                                    ("ptr", attributes)), 0, "i32")):
+            text.ret("i64", 0)
+        text.call("i32", "@pthread_attr_getstack", ("ptr", attributes), ("ptr", low.address), ("ptr", size.address))
+        text.call("i32", "@pthread_attr_destroy", ("ptr", attributes))
+        first = _pages(text, low.value)
+        pages = text.sub(_pages(text, text.add(low.value, size.value)), first)
+        count = text.call("i64", "@llvm.umin.i64", ("i64", pages), ("i64", (1 << _COUNT_BITS) - 1))
+        text.ret("i64", text.let(f"or i64 {_shifted(text, first, _COUNT_BITS)}, {count}"))
+    with text.function("stack", result="i64"):
         key = text.call("i64", "@stack_key")
         number = text.let(f"trunc i64 {text.add(key, -1)} to i32")
-        with text.when(text.compare("ne", key, 0)):
-            known = text.let(f"ptrtoint ptr {text.call('ptr', '@pthread_getspecific', f'i32 {number}')} to i64")
-            with text.when(text.compare("ne", known, 0)):
-                text.give(f"i64 {known}")
+        with text.if_(text.compare("ne", key, 0)):
+            known = text.let(f"ptrtoint ptr {text.call('ptr', '@pthread_getspecific', ('i32', number))} to i64")
+            with text.if_(text.compare("ne", known, 0)):
+                text.ret("i64", known)
         found = text.call("i64", "@find_stack")
-        with text.when(text.compare("ne", key, 0)):
-            text.call("i32", "@pthread_setspecific", f"i32 {number}", f"ptr {text.let(f'inttoptr i64 {found} to ptr')}")
-        text.give(f"i64 {found}")
-    with text.routine("i1", "has_stack", "i64 %need"):
+        with text.if_(text.compare("ne", key, 0)):
+            text.call("i32", "@pthread_setspecific", ("i32", number), ("ptr", text.let(f"inttoptr i64 {found} to ptr")))
+        text.ret("i64", found)
+    with text.function("has_stack", "i64 %need", result="i1"):
         word = text.call("i64", "@stack")
         begin = _shifted(text, text.let(f"lshr i64 {word}, {_COUNT_BITS}"), _PAGE_BITS)
         whole = _shifted(text, text.let(f"and i64 {word}, {(1 << _COUNT_BITS) - 1}"), _PAGE_BITS)
-        here = text.let(f"ptrtoint ptr {text.call('ptr', '@llvm.frameaddress.p0', 'i32 0')} to i64")
-        left = text.let(f"sub i64 {here}, {begin}")
+        here = text.let(f"ptrtoint ptr {text.call('ptr', '@llvm.frameaddress.p0', ('i32', 0))} to i64")
+        left = text.sub(here, begin)
         enough, within = text.compare("uge", left, "%need"), text.compare("ule", left, whole)
-        text.give(f"i1 {text.let(f'and i1 {enough}, {within}')}")
+        text.ret("i1", text.both(enough, within))
 
 
-def _write_run(text: RoutineText) -> None:
+def _write_run(text: Builder) -> None:
     """What the other thread does: the call, and it leaves the status where the address of the program was."""
-    with text.routine("ptr", "run_here", "ptr %call"):
-        run, *arguments = (text.load("%call", 8 * place, "ptr") for place in range(len(_ARGUMENTS)))
-        text.store(f"i64 {text.call('i64', run, *(f'ptr {argument}' for argument in arguments))}", "%call")
-        text.give("ptr null")
+    with text.function("run_here", "ptr %call", result="ptr"):
+        run, *arguments = (text.load("ptr", "%call", 8 * place) for place in range(len(_ARGUMENTS)))
+        text.store("i64", text.call("i64", run, *(("ptr", argument) for argument in arguments)), "%call")
+        text.ret("ptr", "null")
 
 
-def _write_run_elsewhere(text: RoutineText) -> None:
+def _write_run_elsewhere(text: Builder) -> None:
     """All signals are blocked in the thread: handlers of others need not be ready for it."""
-    with text.routine("i64", "run_elsewhere", "i64 %need", *(f"ptr %{name}" for name in _ARGUMENTS)):
-        call, attributes, thread = text.let(f"alloca [{len(_ARGUMENTS)} x ptr]"), _attributes(text), text.variable(0)
-        every, before = (text.let("alloca [128 x i8], align 16") for _ in range(2))
+    with text.function("run_elsewhere", "i64 %need", *(("ptr", f"%{name}") for name in _ARGUMENTS), result="i64"):
+        call, attributes, thread = text.alloca("ptr", len(_ARGUMENTS)), _attributes(text), text.variable(0)
+        every, before = (text.alloca("i8", 128, 16) for _ in range(2))
         for place, name in enumerate(_ARGUMENTS):
-            text.store(f"ptr %{name}", call, 8 * place)
-        text.call("i32", "@pthread_attr_init", f"ptr {attributes}")
+            text.store("ptr", f"%{name}", call, 8 * place)
+        text.call("i32", "@pthread_attr_init", ("ptr", attributes))
         size = _shifted(text, _pages(text, text.add("%need", MORE_BYTES)), _PAGE_BITS)
-        text.call("i32", "@pthread_attr_setstacksize", f"ptr {attributes}", f"i64 {size}")
-        text.call("void", "@llvm.memset.p0.i64", f"ptr {every}", "i8 -1", "i64 128", "i1 false")
-        text.call("i32", "@pthread_sigmask", f"i32 {_SET_MASK}", f"ptr {every}", f"ptr {before}")
-        error = text.call("i32", "@pthread_create", f"ptr {thread.place}", f"ptr {attributes}", "ptr @run_here", f"ptr {call}")
-        text.call("i32", "@pthread_sigmask", f"i32 {_SET_MASK}", f"ptr {before}", "ptr null")
-        text.call("i32", "@pthread_attr_destroy", f"ptr {attributes}")
-        with text.when(text.compare("ne", error, 0, "i32")):
-            text.give(f"i64 {NO_STACK}")
-        text.call("i32", "@pthread_join", f"i64 {thread.now}", "ptr null")
-        text.give(f"i64 {text.load(call)}")
+        text.call("i32", "@pthread_attr_setstacksize", ("ptr", attributes), ("i64", size))
+        text.call("void", "@llvm.memset.p0.i64", ("ptr", every), ("i8", -1), ("i64", 128), ("i1", "false"))
+        text.call("i32", "@pthread_sigmask", ("i32", _SET_MASK), ("ptr", every), ("ptr", before))
+        error = text.call("i32", "@pthread_create", ("ptr", thread.address), ("ptr", attributes), ("ptr", "@run_here"), ("ptr", call))
+        text.call("i32", "@pthread_sigmask", ("i32", _SET_MASK), ("ptr", before), ("ptr", "null"))
+        text.call("i32", "@pthread_attr_destroy", ("ptr", attributes))
+        with text.if_(text.compare("ne", error, 0, "i32")):
+            text.ret("i64", NO_STACK)
+        text.call("i32", "@pthread_join", ("i64", thread.value), ("ptr", "null"))
+        text.ret("i64", text.load("i64", call))
 
 
-def lacks_stack(text: RoutineText, need: Value) -> str:
+def lacks_stack(text: Builder, need: Value) -> str:
     """Whether the thread has not so many bytes left."""
-    return text.let(f"xor i1 {text.call('i1', '@has_stack', f'i64 {need}')}, true")
+    return text.not_(text.call("i1", "@has_stack", ("i64", need)))
 
 
-def _attributes(text: RoutineText) -> str:
-    return text.let("alloca [64 x i8], align 16")
+def _attributes(text: Builder) -> str:
+    return text.alloca("i8", 64, 16)
 
 
-def _pages(text: RoutineText, size: Value) -> str:
+def _pages(text: Builder, size: Value) -> str:
     """The number of whole pages."""
     return text.let(f"lshr i64 {text.add(size, (1 << _PAGE_BITS) - 1)}, {_PAGE_BITS}")
 
 
-def _shifted(text: RoutineText, value: Value, bits: int) -> str:
+def _shifted(text: Builder, value: Value, bits: int) -> str:
     return text.let(f"shl i64 {value}, {bits}")

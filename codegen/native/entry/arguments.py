@@ -5,10 +5,10 @@ Nothing here runs Python code or changes anything but the lists of parameters: t
 
 from __future__ import annotations
 
+from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.native.entry import object_layout as layout
 from adjit.codegen.native.entry.records import DIGEST, FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
 from adjit.codegen.native.entry.tensors import LISTS, each
-from adjit.codegen.native.routine_text import RoutineText
 
 DECLARATIONS = """
 @PyFloat_Type = external global i8
@@ -27,7 +27,7 @@ declare void @PyErr_Clear()
 _EQUAL = 2      # of the rich comparisons
 
 
-def write_arguments(text: RoutineText) -> None:
+def write_arguments(text: Builder) -> None:
     """`fits` of a node and an object, `holds` of the guards of a program, `apart` of its parameters."""
     _write_alike(text)
     _write_array_fits(text)
@@ -36,201 +36,201 @@ def write_arguments(text: RoutineText) -> None:
     _write_apart(text)
 
 
-def _write_alike(text: RoutineText) -> None:
+def _write_alike(text: Builder) -> None:
     """Whether two objects are the same, or equal integers or strings."""
-    with text.routine("i1", "alike", "ptr %then", "ptr %now"):
-        with text.when(text.same("%then", "%now")):
-            text.give("i1 true")
-        kind = text.load("%then", layout.TYPE, "ptr")
-        with text.when(text.differ(text.load("%now", layout.TYPE, "ptr"), kind)):
-            text.give("i1 false")
-        plain = text.let(f"or i1 {text.same(kind, '@PyUnicode_Type')}, {text.same(kind, '@PyLong_Type')}")
-        with text.when(plain):
-            equal = text.call("i32", "@PyObject_RichCompareBool", "ptr %then", "ptr %now", f"i32 {_EQUAL}")
-            text.give(f"i1 {text.compare('eq', equal, 1, 'i32')}")
-        text.give("i1 false")
+    with text.function("alike", "ptr %then", "ptr %now", result="i1"):
+        with text.if_(text.same("%then", "%now")):
+            text.ret("i1", "true")
+        kind = text.load("ptr", "%then", layout.TYPE)
+        with text.if_(text.differ(text.load("ptr", "%now", layout.TYPE), kind)):
+            text.ret("i1", "false")
+        plain = text.either(text.same(kind, "@PyUnicode_Type"), text.same(kind, "@PyLong_Type"))
+        with text.if_(plain):
+            equal = text.call("i32", "@PyObject_RichCompareBool", ("ptr", "%then"), ("ptr", "%now"), ("i32", _EQUAL))
+            text.ret("i1", text.compare("eq", equal, 1, "i32"))
+        text.ret("i1", "false")
 
 
-def _write_array_fits(text: RoutineText) -> None:
+def _write_array_fits(text: Builder) -> None:
     """Whether an object is the array that a node of kind ARRAY describes; it is put into the lists of parameters."""
-    with text.routine("i1", "array_fits", "ptr %node", "ptr %object", *LISTS):
-        place = text.variable(text.load("%object", layout.DATA, "ptr"), "ptr")
-        kind = text.load("%object", layout.TYPE, "ptr")
-        array = text.same(kind, text.load("%function", FUNCTION["array_type"], "ptr"))
-        with text.when(array):
-            descr, wanted = text.load("%object", layout.DESCR, "ptr"), text.load("%node", NODE["descr"], "ptr")
-            with text.when(text.differ(descr, wanted)):      # as after unpickling
+    with text.function("array_fits", "ptr %node", "ptr %object", *LISTS, result="i1"):
+        place = text.variable(text.load("ptr", "%object", layout.DATA), "ptr")
+        kind = text.load("ptr", "%object", layout.TYPE)
+        array = text.same(kind, text.load("ptr", "%function", FUNCTION["array_type"]))
+        with text.if_(array):
+            descr, wanted = text.load("ptr", "%object", layout.DESCR), text.load("ptr", "%node", NODE["descr"])
+            with text.if_(text.differ(descr, wanted)):      # as after unpickling
                 for offset, size in ((layout.NATIVE_ORDER, "i8"), (layout.TYPE_NUMBER, "i32")):
-                    with text.when(text.compare("ne", text.load(descr, offset, size), text.load(wanted, offset, size), size)):
-                        text.give("i1 false")
-            flags, needed = text.load("%object", layout.FLAGS, "i32"), text.load("%node", NODE["flags"], "i32")
+                    with text.if_(text.compare("ne", text.load(size, descr, offset), text.load(size, wanted, offset), size)):
+                        text.ret("i1", "false")
+            flags, needed = text.load("i32", "%object", layout.FLAGS), text.load("i32", "%node", NODE["flags"])
             missing = text.compare("ne", text.let(f"and i32 {flags}, {needed}"), needed, "i32")
-            rank = text.load("%node", NODE["rank"], "i32")
-            other = text.compare("ne", text.load("%object", layout.RANK, "i32"), rank, "i32")
-            with text.when(text.let(f"or i1 {missing}, {other}")):
-                text.give("i1 false")
-            shape, expected = text.load("%object", layout.SHAPE, "ptr"), text.load("%node", NODE["shape"], "ptr")
-            with text.times(text.let(f"zext i32 {rank} to i64")) as axis:
-                size = text.load(text.element(shape, axis))
-                with text.when(text.compare("ne", size, text.load(text.element(expected, axis)))):
-                    text.give("i1 false")
-        with text.when(text.let(f"xor i1 {array}, true")):
-            with text.when(text.differ(kind, text.load("%node", NODE["object"], "ptr"))):
-                text.give("i1 false")
-            place.set(text.at("%object", layout.NUMBER))
-        _enter(text, place.now)
+            rank = text.load("i32", "%node", NODE["rank"])
+            other = text.compare("ne", text.load("i32", "%object", layout.RANK), rank, "i32")
+            with text.if_(text.either(missing, other)):
+                text.ret("i1", "false")
+            shape, expected = text.load("ptr", "%object", layout.SHAPE), text.load("ptr", "%node", NODE["shape"])
+            with text.for_range(0, text.let(f"zext i32 {rank} to i64"), empty=True) as axis:
+                size = text.load("i64", text.at(shape, "i64", axis.counter))
+                with text.if_(text.compare("ne", size, text.load("i64", text.at(expected, "i64", axis.counter)))):
+                    text.ret("i1", "false")
+        with text.if_(text.not_(array)):
+            with text.if_(text.differ(kind, text.load("ptr", "%node", NODE["object"]))):
+                text.ret("i1", "false")
+            place.set(text.at("%object", 1, layout.NUMBER))
+        _enter(text, place.value)
 
 
-def _enter(text: RoutineText, place: str) -> None:
-    index = text.load("%node", NODE["index"])
-    text.store(f"ptr {place}", text.element("%params", index))
-    text.store("ptr %object", text.element("%objects", index))
-    text.give("i1 true")
+def _enter(text: Builder, place: str) -> None:
+    index = text.load("i64", "%node", NODE["index"])
+    text.store("ptr", place, text.at("%params", "i64", index))
+    text.store("ptr", "%object", text.at("%objects", "i64", index))
+    text.ret("i1", "true")
 
 
-def _write_fits(text: RoutineText) -> None:
+def _write_fits(text: Builder) -> None:
     """Whether an object is what a node describes, of any kind."""
-    with text.routine("i1", "fits", "ptr %node", "ptr %object", *LISTS):
-        kind = text.load("%node", NODE["kind"])
+    with text.function("fits", "ptr %node", "ptr %object", *LISTS, result="i1"):
+        kind = text.load("i64", "%node", NODE["kind"])
 
         def is_kind(node: Node) -> str:
             return text.compare("eq", kind, int(node))
 
-        with text.when(is_kind(Node.ARRAY)):
-            text.give(f"i1 {text.call('i1', '@array_fits', 'ptr %node', 'ptr %object', *LISTS)}")
-        found = text.load("%object", layout.TYPE, "ptr")
-        with text.when(is_kind(Node.TENSOR)):
-            text.give(f"i1 {text.call('i1', '@tensor_fits', 'ptr %node', 'ptr %object', *LISTS)}")
-        with text.when(is_kind(Node.SAME)):
-            text.give(f"i1 {text.same('%object', text.load('%node', NODE['object'], 'ptr'))}")
-        with text.when(is_kind(Node.FLOAT)):
-            with text.when(text.differ(found, "@PyFloat_Type")):
-                text.give("i1 false")
-            _enter(text, text.at("%object", layout.NUMBER))
-        with text.when(is_kind(Node.CONSTANT)):
-            constant = text.load("%node", NODE["object"], "ptr")
-            text.give(f"i1 {text.call('i1', '@alike', f'ptr {constant}', 'ptr %object')}")
-        count, items = text.load("%node", NODE["count"]), text.load("%node", NODE["items"], "ptr")
+        with text.if_(is_kind(Node.ARRAY)):
+            text.ret("i1", text.call("i1", "@array_fits", ("ptr", "%node"), ("ptr", "%object"), *LISTS))
+        found = text.load("ptr", "%object", layout.TYPE)
+        with text.if_(is_kind(Node.TENSOR)):
+            text.ret("i1", text.call("i1", "@tensor_fits", ("ptr", "%node"), ("ptr", "%object"), *LISTS))
+        with text.if_(is_kind(Node.SAME)):
+            text.ret("i1", text.same("%object", text.load("ptr", "%node", NODE["object"])))
+        with text.if_(is_kind(Node.FLOAT)):
+            with text.if_(text.differ(found, "@PyFloat_Type")):
+                text.ret("i1", "false")
+            _enter(text, text.at("%object", 1, layout.NUMBER))
+        with text.if_(is_kind(Node.CONSTANT)):
+            constant = text.load("ptr", "%node", NODE["object"])
+            text.ret("i1", text.call("i1", "@alike", ("ptr", constant), ("ptr", "%object")))
+        count, items = text.load("i64", "%node", NODE["count"]), text.load("ptr", "%node", NODE["items"])
 
         def check_item(index: str, item: str) -> None:
-            node = text.load(text.element(items, index), kind="ptr")
-            fits = text.call("i1", "@fits", f"ptr {node}", f"ptr {item}", *LISTS)
-            with text.when(text.let(f"xor i1 {fits}, true")):
-                text.give("i1 false")
+            node = text.load("ptr", text.at(items, "i64", index))
+            fits = text.call("i1", "@fits", ("ptr", node), ("ptr", item), *LISTS)
+            with text.if_(text.not_(fits)):
+                text.ret("i1", "false")
 
-        named = text.load("%node", NODE["object"], "ptr")
+        named = text.load("ptr", "%node", NODE["object"])
         for container, type_name in ((Node.TUPLE, "@PyTuple_Type"), (Node.LIST, "@PyList_Type"), (Node.NAMED, named)):
-            with text.when(is_kind(container)):
-                with text.when(text.differ(found, type_name)):
-                    text.give("i1 false")
-                with text.when(text.compare("ne", text.load("%object", layout.SIZE), count)):
-                    text.give("i1 false")
-                content = text.load("%object", layout.ITEMS, "ptr") if container is Node.LIST else text.at("%object", layout.ITEMS)
-                with text.times(count) as index:
-                    check_item(index, text.load(text.element(content, index), kind="ptr"))
-                text.give("i1 true")
-        with text.when(text.differ(found, "@PyDict_Type")):
-            text.give("i1 false")
-        with text.when(text.compare("ne", text.call("i64", "@PyDict_Size", "ptr %object"), count)):
-            text.give("i1 false")
+            with text.if_(is_kind(container)):
+                with text.if_(text.differ(found, type_name)):
+                    text.ret("i1", "false")
+                with text.if_(text.compare("ne", text.load("i64", "%object", layout.SIZE), count)):
+                    text.ret("i1", "false")
+                content = text.load("ptr", "%object", layout.ITEMS) if container is Node.LIST else text.at("%object", 1, layout.ITEMS)
+                with text.for_range(0, count, empty=True) as index:
+                    check_item(index.counter, text.load("ptr", text.at(content, "i64", index.counter)))
+                text.ret("i1", "true")
+        with text.if_(text.differ(found, "@PyDict_Type")):
+            text.ret("i1", "false")
+        with text.if_(text.compare("ne", text.call("i64", "@PyDict_Size", ("ptr", "%object")), count)):
+            text.ret("i1", "false")
         position, key, value = text.variable(0), text.variable("null", "ptr"), text.variable("null", "ptr")
-        keys = text.load("%node", NODE["keys"], "ptr")
-        with text.times(count) as index:
-            places = [f"ptr {variable.place}" for variable in (position, key, value)]
-            there = text.call("i32", "@PyDict_Next", "ptr %object", *places)
-            with text.when(text.compare("eq", there, 0, "i32")):
-                text.give("i1 false")
-            wanted = text.load(text.element(keys, index), kind="ptr")
-            same = text.call("i1", "@alike", f"ptr {wanted}", f"ptr {key.now}")
-            with text.when(text.let(f"xor i1 {same}, true")):
-                text.give("i1 false")
-            check_item(index, value.now)
-        text.give("i1 true")
+        keys = text.load("ptr", "%node", NODE["keys"])
+        with text.for_range(0, count, empty=True) as index:
+            places = [("ptr", variable.address) for variable in (position, key, value)]
+            there = text.call("i32", "@PyDict_Next", ("ptr", "%object"), *places)
+            with text.if_(text.compare("eq", there, 0, "i32")):
+                text.ret("i1", "false")
+            wanted = text.load("ptr", text.at(keys, "i64", index.counter))
+            same = text.call("i1", "@alike", ("ptr", wanted), ("ptr", key.value))
+            with text.if_(text.not_(same)):
+                text.ret("i1", "false")
+            check_item(index.counter, value.value)
+        text.ret("i1", "true")
 
 
-def _write_holds(text: RoutineText) -> None:
+def _write_holds(text: Builder) -> None:
     """Whether every guard of a program finds the object that it wants."""
-    with text.routine("i1", "holds", "ptr %program"):
+    with text.function("holds", "ptr %program", result="i1"):
         with each(text, "guards", GUARD) as guard:
             found = text.variable("null", "ptr")
-            kind, place = text.load(guard, GUARD["kind"]), text.load(guard, GUARD["place"], "ptr")
-            value = text.load(guard, GUARD["value"], "ptr")
-            with text.when(text.compare("eq", kind, int(Guard.CELL))):
-                found.set(text.load(place, layout.CELL, "ptr"))
-            with text.when(text.compare("eq", kind, int(Guard.DICT))):
-                key = text.load(guard, GUARD["key"], "ptr")
-                found.set(text.call("ptr", "@PyDict_GetItemWithError", f"ptr {place}", f"ptr {key}"))
-            with text.when(text.compare("eq", kind, int(Guard.LIST))):
-                number = text.load(guard, GUARD["key"])
-                with text.when(text.compare("ult", number, text.load(place, layout.SIZE))):
-                    found.set(text.load(text.element(text.load(place, layout.ITEMS, "ptr"), number), kind="ptr"))
-            with text.when(text.compare("eq", kind, int(Guard.SIZE))):      # `value` is a number here
-                found.set(text.let(f"inttoptr i64 {text.load(place, layout.SIZE)} to ptr"))
-            with text.when(text.compare("eq", kind, int(Guard.ATTRIBUTE))):
-                found.set(text.call("ptr", "@attribute", f"ptr {place}", f"ptr {text.load(guard, GUARD['key'], 'ptr')}"))
-            with text.when(text.compare("eq", kind, int(Guard.DIGEST))):
-                _check_digest(text, text.load(guard, GUARD["key"], "ptr"), place)
-            with text.when(text.compare("eq", kind, int(Guard.WORD))):
-                found.set(text.load(text.at(place, text.load(guard, GUARD["key"])), kind="ptr"))
-            with text.when(text.compare("eq", kind, int(Guard.TABLE))):
-                holds = text.call("i1", "@table_holds", f"ptr {text.load(guard, GUARD['key'], 'ptr')}")
-                with text.when(text.let(f"xor i1 {holds}, true")):
-                    text.give("i1 false")
-            with text.when(text.differ(found.now, value)):
-                text.give("i1 false")
-        text.give("i1 true")
+            kind, place = text.load("i64", guard, GUARD["kind"]), text.load("ptr", guard, GUARD["place"])
+            value = text.load("ptr", guard, GUARD["value"])
+            with text.if_(text.compare("eq", kind, int(Guard.CELL))):
+                found.set(text.load("ptr", place, layout.CELL))
+            with text.if_(text.compare("eq", kind, int(Guard.DICT))):
+                key = text.load("ptr", guard, GUARD["key"])
+                found.set(text.call("ptr", "@PyDict_GetItemWithError", ("ptr", place), ("ptr", key)))
+            with text.if_(text.compare("eq", kind, int(Guard.LIST))):
+                number = text.load("i64", guard, GUARD["key"])
+                with text.if_(text.compare("ult", number, text.load("i64", place, layout.SIZE))):
+                    found.set(text.load("ptr", text.at(text.load("ptr", place, layout.ITEMS), "i64", number)))
+            with text.if_(text.compare("eq", kind, int(Guard.SIZE))):      # `value` is a number here
+                found.set(text.let(f"inttoptr i64 {text.load('i64', place, layout.SIZE)} to ptr"))
+            with text.if_(text.compare("eq", kind, int(Guard.ATTRIBUTE))):
+                found.set(text.call("ptr", "@attribute", ("ptr", place), ("ptr", text.load("ptr", guard, GUARD["key"]))))
+            with text.if_(text.compare("eq", kind, int(Guard.DIGEST))):
+                _check_digest(text, text.load("ptr", guard, GUARD["key"]), place)
+            with text.if_(text.compare("eq", kind, int(Guard.WORD))):
+                found.set(text.load("ptr", text.at(place, 1, text.load("i64", guard, GUARD["key"]))))
+            with text.if_(text.compare("eq", kind, int(Guard.TABLE))):
+                holds = text.call("i1", "@table_holds", ("ptr", text.load("ptr", guard, GUARD["key"])))
+                with text.if_(text.not_(holds)):
+                    text.ret("i1", "false")
+            with text.if_(text.differ(found.value, value)):
+                text.ret("i1", "false")
+        text.ret("i1", "true")
 
 
-def _check_digest(text: RoutineText, wanted: str, array: str) -> None:
+def _check_digest(text: Builder, wanted: str, array: str) -> None:
     """Give up where an array has not the form or the digest that a guard wants."""
-    def check(kind: str, there: str, field: str) -> None:
-        with text.when(text.compare("ne", there, text.load(wanted, DIGEST[field], kind), kind)):
-            text.give("i1 false")
+    def check(type: str, there: str, field: str) -> None:
+        with text.if_(text.compare("ne", there, text.load(type, wanted, DIGEST[field]), type)):
+            text.ret("i1", "false")
 
-    flag = text.load(wanted, DIGEST["flags"], "i32")
-    check("i32", text.let(f"and i32 {text.load(array, layout.FLAGS, 'i32')}, {flag}"), "flags")
-    rank = text.load(array, layout.RANK, "i32")
+    flag = text.load("i32", wanted, DIGEST["flags"])
+    check("i32", text.let(f"and i32 {text.load('i32', array, layout.FLAGS)}, {flag}"), "flags")
+    rank = text.load("i32", array, layout.RANK)
     check("i32", rank, "rank")
-    shape, expected = text.load(array, layout.SHAPE, "ptr"), text.load(wanted, DIGEST["shape"], "ptr")
-    with text.times(text.let(f"zext i32 {rank} to i64")) as axis:
-        there = text.load(text.element(shape, axis))
-        with text.when(text.compare("ne", there, text.load(text.element(expected, axis)))):
-            text.give("i1 false")
-    function, data = text.load(wanted, DIGEST["function"], "ptr"), text.load(array, layout.DATA, "ptr")
-    count = text.load(wanted, DIGEST["bytes"])
-    check("i64", text.let(f"call i64 {function}(ptr {data}, i64 {count})"), "digest")
+    shape, expected = text.load("ptr", array, layout.SHAPE), text.load("ptr", wanted, DIGEST["shape"])
+    with text.for_range(0, text.let(f"zext i32 {rank} to i64"), empty=True) as axis:
+        there = text.load("i64", text.at(shape, "i64", axis.counter))
+        with text.if_(text.compare("ne", there, text.load("i64", text.at(expected, "i64", axis.counter)))):
+            text.ret("i1", "false")
+    function, data = text.load("ptr", wanted, DIGEST["function"]), text.load("ptr", array, layout.DATA)
+    count = text.load("i64", wanted, DIGEST["bytes"])
+    check("i64", text.call("i64", function, ("ptr", data), ("i64", count)), "digest")
 
 
-def _write_apart(text: RoutineText) -> None:
+def _write_apart(text: Builder) -> None:
     """Whether no donated parameter shares memory with another one. Addresses that were found apart are remembered: most come again."""
-    with text.routine("i1", "apart", "ptr %program", "ptr %params"):
-        count, donated = text.load("%program", PROGRAM["params"]), text.load("%program", PROGRAM["donated"], "ptr")
-        ranges = text.load("%program", PROGRAM["ranges"], "ptr")
+    with text.function("apart", "ptr %program", "ptr %params", result="i1"):
+        count, donated = text.load("i64", "%program", PROGRAM["params"]), text.load("ptr", "%program", PROGRAM["donated"])
+        ranges = text.load("ptr", "%program", PROGRAM["ranges"])
 
         def of(index: str) -> tuple[str, str, str]:
             """The start of a parameter, its size, and where its start is remembered."""
-            pair = text.element(ranges, text.let(f"shl i64 {index}, 1"))
-            return text.load(text.element("%params", index)), text.load(pair), text.at(pair, 8)
+            pair = text.at(ranges, "i64", text.let(f"shl i64 {index}, 1"))
+            return text.load("i64", text.at("%params", "i64", index)), text.load("i64", pair), text.at(pair, 1, 8)
 
-        with text.times(count) as first:
-            start, size, known = of(first)
-            same, empty = text.compare("eq", start, text.load(known)), text.compare("eq", size, 0)
-            with text.when(text.let(f"or i1 {same}, {empty}")):
-                text.again()
-            writes = text.load(text.element(donated, first))
-            with text.times(count) as second:
-                other_start, other_size, _ = of(second)
-                either = text.let(f"or i64 {writes}, {text.load(text.element(donated, second))}")
+        with text.for_range(0, count, empty=True) as first:
+            start, size, known = of(first.counter)
+            same, empty = text.compare("eq", start, text.load("i64", known)), text.compare("eq", size, 0)
+            with text.if_(text.either(same, empty)):
+                text.continue_()
+            writes = text.load("i64", text.at(donated, "i64", first.counter))
+            with text.for_range(0, count, empty=True) as second:
+                other_start, other_size, _ = of(second.counter)
+                either = text.let(f"or i64 {writes}, {text.load('i64', text.at(donated, 'i64', second.counter))}")
                 before = text.compare("ult", start, text.add(other_start, other_size))
                 after = text.compare("ult", other_start, text.add(start, size))
-                conditions = (text.compare("ne", either, 0), text.compare("ne", first, second), before, after,
+                conditions = (text.compare("ne", either, 0), text.compare("ne", first.counter, second.counter), before, after,
                               text.compare("ne", other_size, 0))
                 together = conditions[0]
                 for condition in conditions[1:]:
-                    together = text.let(f"and i1 {together}, {condition}")
-                with text.when(together):
-                    text.give("i1 false")
-        with text.times(count) as index:
-            start, _, known = of(index)
-            text.store(f"i64 {start}", known)
-        text.give("i1 true")
+                    together = text.both(together, condition)
+                with text.if_(together):
+                    text.ret("i1", "false")
+        with text.for_range(0, count, empty=True) as index:
+            start, _, known = of(index.counter)
+            text.store("i64", start, known)
+        text.ret("i1", "true")

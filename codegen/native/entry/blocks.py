@@ -10,7 +10,7 @@ is bounded; beyond, blocks of the classes that come round are freed.
 
 from __future__ import annotations
 
-from adjit.codegen.native.routine_text import RoutineText
+from adjit.codegen.llvm.builder import Builder
 
 KEPT_BYTES = 256 << 20
 """Most that is kept for later."""
@@ -39,93 +39,92 @@ declare void @free(ptr)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
 declare i32 @madvise(ptr, i64, i32)
-declare i64 @llvm.ctlz.i64(i64, i1)
-declare i64 @llvm.umax.i64(i64, i64)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 """
 
 
-def write_blocks(text: RoutineText) -> None:
+def write_blocks(text: Builder) -> None:
     """`take`, `give`, and `give_back`: the destructor of a capsule that holds a block."""
     _write_system(text)
     _write_take(text)
     _write_trim(text)
     _write_give(text)
-    with text.routine("void", "give_back", "ptr %capsule"):
-        text.call("void", "@give", f"ptr {text.call('ptr', '@PyCapsule_GetPointer', 'ptr %capsule', 'ptr @pool.name')}")
+    with text.function("give_back", "ptr %capsule"):
+        text.call("void", "@give", ("ptr", text.call("ptr", "@PyCapsule_GetPointer", ("ptr", "%capsule"), ("ptr", "@pool.name"))))
 
 
-def _write_system(text: RoutineText) -> None:
+def _write_system(text: Builder) -> None:
     """Memory of the system's for a block of a size, head included; and how it goes back."""
-    with text.routine("ptr", "obtain", "i64 %size"):
+    with text.function("obtain", "i64 %size", result="ptr"):
         whole = text.add("%size", HEAD)
-        with text.when(text.compare("ult", "%size", MAPPED_BYTES)):
-            text.give(f"ptr {text.call('ptr', '@aligned_alloc', f'i64 {HEAD}', f'i64 {whole}')}")
-        pages = text.call("ptr", "@mmap", "ptr null", f"i64 {whole}", f"i32 {_READ_WRITE}", f"i32 {_PRIVATE_ANONYMOUS}", "i32 -1", "i64 0")
-        with text.when(text.compare("uge", "%size", HUGE_BYTES)):
-            text.call("i32", "@madvise", f"ptr {pages}", f"i64 {whole}", f"i32 {_HUGE_PAGES}")      # a wish: it may fail
+        with text.if_(text.compare("ult", "%size", MAPPED_BYTES)):
+            text.ret("ptr", text.call("ptr", "@aligned_alloc", ("i64", HEAD), ("i64", whole)))
+        pages = text.call("ptr", "@mmap", ("ptr", "null"), ("i64", whole), ("i32", _READ_WRITE), ("i32", _PRIVATE_ANONYMOUS), ("i32", -1),
+                          ("i64", 0))
+        with text.if_(text.compare("uge", "%size", HUGE_BYTES)):
+            text.call("i32", "@madvise", ("ptr", pages), ("i64", whole), ("i32", _HUGE_PAGES))      # a wish: it may fail
         failed = text.same(pages, _FAILED)
-        text.give(f"ptr {text.let(f'select i1 {failed}, ptr null, ptr {pages}')}")
-    with text.routine("void", "release", "ptr %block"):
-        size, memory = text.load("%block", _BYTES - HEAD), text.at("%block", -HEAD)
-        with text.when(text.compare("ult", size, MAPPED_BYTES)):
-            text.call("void", "@free", f"ptr {memory}")
-            text.give()
-        text.call("i32", "@munmap", f"ptr {memory}", f"i64 {text.add(size, HEAD)}")
+        text.ret("ptr", text.select(failed, "ptr", "null", pages))
+    with text.function("release", "ptr %block"):
+        size, memory = text.load("i64", "%block", _BYTES - HEAD), text.at("%block", 1, -HEAD)
+        with text.if_(text.compare("ult", size, MAPPED_BYTES)):
+            text.call("void", "@free", ("ptr", memory))
+            text.ret()
+        text.call("i32", "@munmap", ("ptr", memory), ("i64", text.add(size, HEAD)))
 
 
-def _write_take(text: RoutineText) -> None:
-    with text.routine("ptr", "take", "i64 %bytes"):
-        wanted = text.call("i64", "@llvm.umax.i64", "i64 %bytes", "i64 256")
-        zeros = text.call("i64", "@llvm.ctlz.i64", f"i64 {text.add(wanted, -1)}", "i1 true")
-        exponent = text.let(f"sub i64 61, {zeros}")     # of a quarter of the power of two below
+def _write_take(text: Builder) -> None:
+    with text.function("take", "i64 %bytes", result="ptr"):
+        wanted = text.call("i64", "@llvm.umax.i64", ("i64", "%bytes"), ("i64", 256))
+        zeros = text.call("i64", "@llvm.ctlz.i64", ("i64", text.add(wanted, -1)), ("i1", "true"))
+        exponent = text.sub(61, zeros)     # of a quarter of the power of two below
         step = text.let(f"shl i64 1, {exponent}")
         quarters = text.let(f"lshr i64 {text.add(text.add(wanted, step), -1)}, {exponent}")
         size = text.let(f"shl i64 {quarters}, {exponent}")
         number = text.add(text.let(f"shl i64 {exponent}, 2"), text.add(quarters, -5))
-        head = text.element("@pool.free", number)
-        block = text.load(head, kind="ptr")
-        with text.when(text.differ(block, "null")):
-            text.store(f"ptr {text.load(block, _NEXT - HEAD, 'ptr')}", head)
-            text.increase("@pool.kept", 0, text.let(f"sub i64 0, {size}"))
-            text.give(f"ptr {block}")
-        with text.when(text.compare("ugt", wanted, 1 << 47)):
-            text.give("ptr null")
-        memory = text.call("ptr", "@obtain", f"i64 {size}")
-        with text.when(text.same(memory, "null")):
-            text.give("ptr null")
-        text.store(f"i64 {number}", memory, _CLASS)
-        text.store(f"i64 {size}", memory, _BYTES)
-        text.give(f"ptr {text.at(memory, HEAD)}")
+        head = text.at("@pool.free", "i64", number)
+        block = text.load("ptr", head)
+        with text.if_(text.differ(block, "null")):
+            text.store("ptr", text.load("ptr", block, _NEXT - HEAD), head)
+            text.increase("@pool.kept", 0, text.sub(0, size))
+            text.ret("ptr", block)
+        with text.if_(text.compare("ugt", wanted, 1 << 47)):
+            text.ret("ptr", "null")
+        memory = text.call("ptr", "@obtain", ("i64", size))
+        with text.if_(text.same(memory, "null")):
+            text.ret("ptr", "null")
+        text.store("i64", number, memory, _CLASS)
+        text.store("i64", size, memory, _BYTES)
+        text.ret("ptr", text.at(memory, 1, HEAD))
 
 
-def _write_trim(text: RoutineText) -> None:
+def _write_trim(text: Builder) -> None:
     """Free blocks until not more than `%most` bytes are kept."""
-    with text.routine("void", "trim", "i64 %most"), text.loop():
-        with text.when(text.compare("ule", text.load("@pool.kept"), "%most")):
-            text.give()
-        number = text.let(f"and i64 {text.load('@pool.round')}, {_CLASSES - 1}")
-        head = text.element("@pool.free", number)
-        block = text.load(head, kind="ptr")
-        with text.when(text.same(block, "null")):
+    with text.function("trim", "i64 %most"), text.loop():
+        with text.if_(text.compare("ule", text.load("i64", "@pool.kept"), "%most")):
+            text.ret()
+        number = text.let(f"and i64 {text.load('i64', '@pool.round')}, {_CLASSES - 1}")
+        head = text.at("@pool.free", "i64", number)
+        block = text.load("ptr", head)
+        with text.if_(text.same(block, "null")):
             text.increase("@pool.round", 0)
-            text.again()
-        text.store(f"ptr {text.load(block, _NEXT - HEAD, 'ptr')}", head)
-        size = text.load(block, _BYTES - HEAD)
-        text.increase("@pool.kept", 0, text.let(f"sub i64 0, {size}"))
-        text.call("void", "@release", f"ptr {block}")
+            text.continue_()
+        text.store("ptr", text.load("ptr", block, _NEXT - HEAD), head)
+        size = text.load("i64", block, _BYTES - HEAD)
+        text.increase("@pool.kept", 0, text.sub(0, size))
+        text.call("void", "@release", ("ptr", block))
 
 
-def _write_give(text: RoutineText) -> None:
-    with text.routine("void", "give", "ptr %block"):
-        size = text.load("%block", _BYTES - HEAD)
-        with text.when(text.compare("ugt", size, KEPT_BYTES)):
-            text.call("void", "@release", "ptr %block")
-            text.give()
-        kept = text.add(text.load("@pool.kept"), size)
-        with text.when(text.compare("ugt", kept, KEPT_BYTES)):
-            text.call("void", "@trim", f"i64 {text.let(f'sub i64 {KEPT_BYTES}, {size}')}")
-        head = text.element("@pool.free", text.load("%block", _CLASS - HEAD))
-        text.store(f"ptr {text.load(head, kind='ptr')}", "%block", _NEXT - HEAD)
-        text.store("ptr %block", head)
+def _write_give(text: Builder) -> None:
+    with text.function("give", "ptr %block"):
+        size = text.load("i64", "%block", _BYTES - HEAD)
+        with text.if_(text.compare("ugt", size, KEPT_BYTES)):
+            text.call("void", "@release", ("ptr", "%block"))
+            text.ret()
+        kept = text.add(text.load("i64", "@pool.kept"), size)
+        with text.if_(text.compare("ugt", kept, KEPT_BYTES)):
+            text.call("void", "@trim", ("i64", text.sub(KEPT_BYTES, size)))
+        head = text.at("@pool.free", "i64", text.load("i64", "%block", _CLASS - HEAD))
+        text.store("ptr", text.load("ptr", head), "%block", _NEXT - HEAD)
+        text.store("ptr", "%block", head)
         text.increase("@pool.kept", 0, size)

@@ -1,0 +1,1 @@
+"""LLVM text: functions and modules as objects, and the builder that fills them in."""
