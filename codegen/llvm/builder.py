@@ -224,6 +224,16 @@ class Builder:
     def mul(self, a: Value, b: Value) -> str:
         return self.let(f"mul i64 {a}, {b}")
 
+    def shl(self, a: Value, b: Value) -> str:
+        return self.let(f"shl i64 {a}, {b}")
+
+    def lshr(self, a: Value, b: Value) -> str:
+        return self.let(f"lshr i64 {a}, {b}")
+
+    def convert(self, code: str, source: str, value: Value, target: str) -> str:
+        """The value in another type, by the instruction of that name (`zext`, `trunc`, `ptrtoint`, ...)."""
+        return self.let(f"{code} {source} {value} to {target}")
+
     def either(self, a: str, b: str) -> str:
         return self.let(f"or i1 {a}, {b}")
 
@@ -288,6 +298,21 @@ class Builder:
         if offset:
             pointer = self.at(pointer, 1, offset)
         self.store("i64", self.add(self.load("i64", pointer), step), pointer)
+
+    def atomic_load(self, type: str, pointer: str, order: str) -> str:
+        return self.let(f"load atomic {type}, ptr {pointer} {order}, align {_BYTES[type]}")
+
+    def atomic_store(self, type: str, value: Value, pointer: str, order: str) -> None:
+        self.do(f"store atomic {type} {value}, ptr {pointer} {order}, align {_BYTES[type]}")
+
+    def atomic_update(self, operation: str, type: str, pointer: str, value: Value, order: str) -> str:
+        """What lay there before, in place of which there is now what the operation makes of it and `value`."""
+        return self.let(f"atomicrmw {operation} ptr {pointer}, {type} {value} {order}")
+
+    def compare_exchange(self, type: str, pointer: str, expected: Value, new: Value, orders: str) -> tuple[str, str]:
+        """What lay there before, and whether that was expected, so that `new` is there now."""
+        pair = self.let(f"cmpxchg ptr {pointer}, {type} {expected}, {type} {new} {orders}")
+        return self.let(f"extractvalue {{ {type}, i1 }} {pair}, 0"), self.let(f"extractvalue {{ {type}, i1 }} {pair}, 1")
 
     def alloca(self, element: str, count: int | None = None, align: int = 0) -> str:
         """Memory on the stack for an element, or an array of them."""

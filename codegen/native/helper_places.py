@@ -7,7 +7,8 @@ who wakes one from its own processor first sends it to the others.
 
 from __future__ import annotations
 
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.builder import Builder, Typed
+from adjit.codegen.llvm.module import GLUE
 
 _GETPID, _GETTID, _SETAFFINITY, _GETAFFINITY, _GETCPU = 39, 186, 203, 204, 309
 
@@ -18,93 +19,59 @@ process it is of: a child that C code forked has this memory, but not the thread
 _MASK_BYTES = 128
 """Of a set of processors, as the system takes it."""
 
-DECLARATION = f"declare i64 @llvm.vector.reduce.or.v{_MASK_BYTES // 8}i64(<{_MASK_BYTES // 8} x i64>)"
+
+def system_call(text: Builder, number: int, *arguments: Typed) -> str:
+    return text.call("i64 (i64, ...)", "@syscall", ("i64", number), *arguments)
 
 
-def places_text() -> str:
-    """Of a helper's beginning: where in its line it writes down what follows."""
-    return f"""  %cpu.at = getelementptr i8, ptr %own.claim, i64 {_CPU}
-  %thread.at = getelementptr i8, ptr %own.claim, i64 {_THREAD}
-  %process.at = getelementptr i8, ptr %own.claim, i64 {_PROCESS}
-"""
+def note_place(text: Builder, line: str) -> None:
+    """Before a helper lies down: where it is, and who, into the line of its range."""
+    system_call(text, _GETCPU, ("ptr", text.at(line, 1, _CPU)), ("ptr", "null"), ("ptr", "null"))
+    thread, process = (text.convert("trunc", "i64", system_call(text, which), "i32") for which in (_GETTID, _GETPID))
+    text.atomic_store("i32", process, text.at(line, 1, _PROCESS), "monotonic")
+    text.atomic_store("i32", thread, text.at(line, 1, _THREAD), "release")
 
 
-def note_text() -> str:
-    """Before a helper lies down: where it is, and who."""
-    return f"""  %here = call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %cpu.at, ptr null, ptr null)
-  %thread.long = call i64 (i64, ...) @syscall(i64 {_GETTID})
-  %thread = trunc i64 %thread.long to i32
-  %process.long = call i64 (i64, ...) @syscall(i64 {_GETPID})
-  %process = trunc i64 %process.long to i32
-  store atomic i32 %process, ptr %process.at monotonic, align 4
-  store atomic i32 %thread, ptr %thread.at release, align 4
-"""
+def write_part(text: Builder, most: int) -> None:
+    """`void @part(ptr %claim, i64 %helpers)`: what whoever wakes helpers does before; at most so many of them have lines.
+
+    One that lay down on this thread's processor would be woken there, and wait until this thread has done all the work, while others are
+    idle. It is sent to those processors that this thread may use, but for its own.
+    """
+    with text.function("part", "ptr %claim", "i64 %helpers", attributes=GLUE):
+        allowed, own = text.alloca("i64", _MASK_BYTES // 8, 8), text.alloca("i32")
+        system_call(text, _GETCPU, ("ptr", own), ("ptr", "null"), ("ptr", "null"))
+        here = text.load("i32", own)
+        with text.for_range(1, text.add(text.smaller("%helpers", most), 1), empty=True) as index:
+            line = text.at("%claim", "[64 x i8]", index.counter)
+            thread = text.atomic_load("i32", text.at(line, 1, _THREAD), "acquire")
+            there = text.atomic_load("i32", text.at(line, 1, _CPU), "monotonic")
+            with text.if_(text.either(text.compare("eq", thread, 0, "i32"), text.compare("ne", there, here, "i32"))):
+                text.continue_()
+            process = text.atomic_load("i32", text.at(line, 1, _PROCESS), "monotonic")
+            this = text.convert("trunc", "i64", system_call(text, _GETPID), "i32")
+            with text.if_(text.compare("ne", process, this, "i32")):
+                text.continue_()
+            text.call("void", "@llvm.memset.p0.i64", ("ptr", allowed), ("i8", 0), ("i64", _MASK_BYTES), ("i1", "false"))
+            known = system_call(text, _GETAFFINITY, ("i64", 0), ("i64", _MASK_BYTES), ("ptr", allowed))
+            with text.if_(text.either(text.compare("sle", known, 0), text.compare("uge", here, 8 * _MASK_BYTES, "i32"))):
+                text.continue_()
+            _exclude(text, allowed, here)
+            with text.if_(_has_any(text, allowed)):
+                number = text.convert("zext", "i32", thread, "i64")
+                system_call(text, _SETAFFINITY, ("i64", number), ("i64", _MASK_BYTES), ("ptr", allowed))
 
 
-def part_text(most: int) -> str:
-    """`void @part(ptr %claim, i64 %helpers)`: what whoever wakes helpers does before; at most so many of them have lines."""
-    return f"""; Before helpers are woken: one that lay down on this thread's processor would be woken there, and wait
-; until this thread has done all the work, while others are idle. It is sent to those processors that this thread may use, but for its own.
-define internal void @part(ptr %claim, i64 %helpers) {GLUE} {{
-entry:
-  %here.at = alloca i32
-  %allowed = alloca [{_MASK_BYTES // 8} x i64], align 8
-  %known = call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %here.at, ptr null, ptr null)
-  %here = load i32, ptr %here.at
-  %lines = call i64 @llvm.smin.i64(i64 %helpers, i64 {most})
-  br label %helper
-helper:
-  %h = phi i64 [ 0, %entry ], [ %h.after, %next ]
-  %more = icmp ult i64 %h, %lines
-  br i1 %more, label %look, label %end
-look:
-  %h.after = add i64 %h, 1
-  %line = getelementptr [64 x i8], ptr %claim, i64 %h.after
-  %cpu.at = getelementptr i8, ptr %line, i64 {_CPU}
-  %thread.at = getelementptr i8, ptr %line, i64 {_THREAD}
-  %thread = load atomic i32, ptr %thread.at acquire, align 4
-  %there = load atomic i32, ptr %cpu.at monotonic, align 4
-  %named = icmp ne i32 %thread, 0
-  %close = icmp eq i32 %there, %here
-  %together = and i1 %named, %close
-  br i1 %together, label %ours, label %next
-ours:
-  %process.at = getelementptr i8, ptr %line, i64 {_PROCESS}
-  %its = load atomic i32, ptr %process.at monotonic, align 4
-  %this.long = call i64 (i64, ...) @syscall(i64 {_GETPID})
-  %this = trunc i64 %this.long to i32
-  %alive = icmp eq i32 %its, %this
-  br i1 %alive, label %send, label %next
-send:
-  call void @llvm.memset.p0.i64(ptr %allowed, i8 0, i64 {_MASK_BYTES}, i1 false)
-  %got = call i64 (i64, ...) @syscall(i64 {_GETAFFINITY}, i64 0, i64 {_MASK_BYTES}, ptr %allowed)
-  %readable = icmp sgt i64 %got, 0
-  %small = icmp ult i32 %here, {8 * _MASK_BYTES}
-  %good = and i1 %readable, %small
-  br i1 %good, label %exclude, label %next
-exclude:
-  %byte = lshr i32 %here, 3
-  %byte.number = zext i32 %byte to i64
-  %byte.at = getelementptr i8, ptr %allowed, i64 %byte.number
-  %place = and i32 %here, 7
-  %bit = shl i32 1, %place
-  %others = xor i32 %bit, 255
-  %keep = trunc i32 %others to i8
-  %old = load i8, ptr %byte.at
-  %new = and i8 %old, %keep
-  store i8 %new, ptr %byte.at
-  %all = load <{_MASK_BYTES // 8} x i64>, ptr %allowed, align 8
-  %left = call i64 @llvm.vector.reduce.or.v{_MASK_BYTES // 8}i64(<{_MASK_BYTES // 8} x i64> %all)
-  %any = icmp ne i64 %left, 0
-  br i1 %any, label %move, label %next
-move:
-  %number = zext i32 %thread to i64
-  %moved = call i64 (i64, ...) @syscall(i64 {_SETAFFINITY}, i64 %number, i64 {_MASK_BYTES}, ptr %allowed)
-  br label %next
-next:
-  br label %helper
-end:
-  ret void
-}}
+def _exclude(text: Builder, allowed: str, processor: str) -> None:
+    """Take a processor out of a set."""
+    index = text.convert("zext", "i32", text.let(f"lshr i32 {processor}, 3"), "i64")
+    byte = text.at(allowed, 1, index)
+    bit = text.let(f"shl i32 1, {text.let(f'and i32 {processor}, 7')}")
+    others = text.convert("trunc", "i32", text.let(f"xor i32 {bit}, 255"), "i8")
+    text.store("i8", text.let(f"and i8 {text.load('i8', byte)}, {others}"), byte)
 
-"""
+
+def _has_any(text: Builder, allowed: str) -> str:
+    words = _MASK_BYTES // 8
+    every = text.load(f"<{words} x i64>", allowed, align=8)
+    return text.compare("ne", text.call("i64", f"@llvm.vector.reduce.or.v{words}i64", (f"<{words} x i64>", every)), 0)

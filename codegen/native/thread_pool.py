@@ -1,4 +1,4 @@
-"""The pool of threads that native programs share, as LLVM text: threads spin briefly for more work, then sleep on a futex.
+"""The pool of threads that native programs share, in machine code: threads spin briefly for more work, then sleep on a futex.
 
     i64 @adjit_launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)
 
@@ -26,8 +26,9 @@ done faster on two threads that were at work just before, work of 30 us on any (
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.llvm_text import GLUE
-from adjit.codegen.native.helper_places import DECLARATION, note_text, part_text, places_text
+from adjit.codegen.llvm.builder import Builder, Value
+from adjit.codegen.llvm.module import GLUE
+from adjit.codegen.native.helper_places import note_place, system_call, write_part
 from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS
 from adjit.ir.memory_sizes import POOL_STACK_BYTES
@@ -61,13 +62,10 @@ _SET_MASK = 2
 _DETACHED = 1
 
 
-def _fields(*names: str) -> str:
-    return "\n".join(f"  %{name} = getelementptr i8, ptr %team, i64 {_FIELDS[name]}" for name in names)
+_WORD = 32
+"""Bits of a range's word below the number of the launch."""
 
-
-def pool_text() -> str:
-    """The module: x86-64, Linux."""
-    return f"""
+_DECLARATIONS = f"""
 @name = private constant [{len(THREAD_NAME) + 1} x i8] c"{THREAD_NAME}\\00"
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_attr_init(ptr)
@@ -75,313 +73,249 @@ declare i32 @pthread_attr_setstacksize(ptr, i64)
 declare i32 @pthread_attr_setdetachstate(ptr, i32)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i64 @syscall(i64, ...)
-declare void @llvm.x86.sse2.pause()
-declare void @llvm.x86.sse.ldmxcsr(ptr)
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare i64 @llvm.readcyclecounter()
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.umax.i64(i64, i64)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-{DECLARATION}
-
-define i64 @{SYMBOL}(ptr %pool, ptr %step.now, ptr %places.now, i64 %tasks.now) {GLUE} {{
-entry:
-  %team.at = getelementptr i8, ptr %pool, i64 8
-  %threads.at = getelementptr i8, ptr %pool, i64 16
-  %team = load ptr, ptr %team.at
-  %threads = load i64, ptr %threads.at
-{_fields(*(name for name in _FIELDS if name not in ("numbers", "refused")))}
-  %most = call i64 @llvm.smin.i64(i64 %threads, i64 %tasks.now)
-  %wanted = sub i64 %most, 1
-  %several = icmp sgt i64 %wanted, 0
-  %countable = icmp ult i64 %tasks.now, {1 << 32}
-  %split = and i1 %several, %countable
-  br i1 %split, label %reserve, label %alone
-reserve:
-  %reserved = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
-  %free = extractvalue {{ i32, i1 }} %reserved, 1
-  br i1 %free, label %staff, label %alone
-staff:
-  %there = load i64, ptr %hired
-  %enough = icmp sge i64 %there, %wanted
-  br i1 %enough, label %publish, label %more
-more:
-  %grown = call i64 @hire(ptr %team, i64 %wanted)
-  %somebody = icmp sgt i64 %grown, 0
-  br i1 %somebody, label %publish, label %nobody
-nobody:
-  store atomic i32 0, ptr %busy release, align 4
-  br label %alone
-alone:
-  %single = call i64 %step.now(ptr %places.now, i64 0, i64 %tasks.now)
-  ret i64 %single
-publish:
-  %present = phi i64 [ %there, %staff ], [ %grown, %more ]
-  %helpers.now = call i64 @llvm.smin.i64(i64 %present, i64 %wanted)
-  %workers = add i64 %helpers.now, 1
-  %ranges.now = call i64 @llvm.smin.i64(i64 %workers, i64 {MOST_RANGES})
-  store atomic ptr %step.now, ptr %step monotonic, align 8
-  store atomic ptr %places.now, ptr %places monotonic, align 8
-  store atomic i64 %tasks.now, ptr %tasks monotonic, align 8
-  store atomic i64 %helpers.now, ptr %helpers monotonic, align 8
-  store atomic i64 %ranges.now, ptr %ranges monotonic, align 8
-  call void @llvm.x86.sse.stmxcsr(ptr %control)
-  store atomic i64 0, ptr %finished monotonic, align 8
-  store atomic i64 -1, ptr %smallest monotonic, align 8
-  %last = load atomic i64, ptr %claim monotonic, align 8
-  %last.number = lshr i64 %last, 32
-  %number = add i64 %last.number, 1
-  %high = shl i64 %number, 32
-  %number.now = lshr i64 %high, 32
-  %last.range = sub i64 %ranges.now, 1
-  br label %range
-range:
-  %r = phi i64 [ %last.range, %publish ], [ %r.next, %range.of.helper ]
-  %r.low = call i64 @border(i64 %r, i64 %tasks.now, i64 %ranges.now)
-  %r.after = add i64 %r, 1
-  %r.high = call i64 @border(i64 %r.after, i64 %tasks.now, i64 %ranges.now)
-  %r.length = sub i64 %r.high, %r.low
-  %word = or i64 %high, %r.length
-  %is.first = icmp eq i64 %r, 0
-  br i1 %is.first, label %announce, label %range.of.helper
-range.of.helper:
-  %r.claim = getelementptr [64 x i8], ptr %claim, i64 %r
-  store atomic i64 %word, ptr %r.claim release, align 8
-  %r.next = sub i64 %r, 1
-  br label %range
-announce:
-  %published = atomicrmw xchg ptr %claim, i64 %word seq_cst
-  %asleep = load atomic i32, ptr %sleepers seq_cst, align 4
-  %some.asleep = icmp ne i32 %asleep, 0
-  br i1 %some.asleep, label %wake, label %work
-wake:
-  call void @part(ptr %claim, i64 %helpers.now)
-  %many = icmp ugt i64 %helpers.now, 31
-  %bit = shl i64 1, %helpers.now
-  %low.mask = sub i64 %bit, 1
-  %mask64 = select i1 %many, i64 4294967295, i64 %low.mask
-  %mask = trunc i64 %mask64 to i32
-  %woken = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %generation, i32 {_WAKE}, i32 2147483647, ptr null, ptr null, i32 %mask)
-  br label %work
-work:
-  %own = call i64 @work(ptr %team, i64 %number.now, i64 0)
-  %others = sub i64 %tasks.now, %own
-  %start = call i64 @llvm.readcyclecounter()
-  br label %look
-look:
-  %done = load atomic i64, ptr %finished acquire, align 8
-  %all = icmp eq i64 %done, %others
-  br i1 %all, label %end, label %patience
-patience:
-  %clock = call i64 @llvm.readcyclecounter()
-  %spun = sub i64 %clock, %start
-  %tired = icmp ugt i64 %spun, {SPIN_CYCLES}
-  br i1 %tired, label %doze, label %pause
-pause:
-  call void @llvm.x86.sse2.pause()
-  br label %look
-doze:
-  %told = atomicrmw xchg ptr %waiting, i32 1 seq_cst
-  %done.still = load atomic i64, ptr %finished seq_cst, align 8
-  %all.now = icmp eq i64 %done.still, %others
-  br i1 %all.now, label %end, label %sleep
-sleep:
-  %done.word = trunc i64 %done.still to i32
-  %slept = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %finished, i32 {_WAIT}, i32 %done.word, ptr null, ptr null, i32 -1)
-  br label %doze
-end:
-  store atomic i32 0, ptr %waiting monotonic, align 4
-  %first = load atomic i64, ptr %smallest monotonic, align 8
-  store atomic i32 0, ptr %busy release, align 4
-  %well = icmp eq i64 %first, -1
-  %answer = select i1 %well, i64 0, i64 %first
-  ret i64 %answer
-}}
-
-{part_text(MOST_RANGES - 1)}; Where range %r of %ranges begins.
-define internal i64 @border(i64 %r, i64 %tasks, i64 %ranges) alwaysinline nounwind {{
-entry:
-  %all = mul i64 %r, %tasks
-  %border = udiv i64 %all, %ranges
-  ret i64 %border
-}}
-
-; Does tasks of launch %number while there are any, those of range %first before the others; how many it did.
-define internal i64 @work(ptr %team, i64 %number, i64 %first) nounwind {{
-entry:
-{_fields("claim", "step", "places", "tasks", "ranges", "control", "smallest")}
-  br label %begin
-begin:
-  %done.before = phi i64 [ 0, %entry ], [ %done, %out ]
-  %round = phi i64 [ 0, %entry ], [ %round.next, %out ]
-  %all.ranges = load atomic i64, ptr %ranges monotonic, align 8
-  %more.ranges = icmp ult i64 %round, %all.ranges
-  br i1 %more.ranges, label %range, label %end
-range:
-  %turned = add i64 %first, %round
-  %r = urem i64 %turned, %all.ranges
-  %r.claim = getelementptr [64 x i8], ptr %claim, i64 %r
-  br label %look
-look:
-  %done = phi i64 [ %done.before, %range ], [ %done.more, %count ]
-  %fresh = load atomic i64, ptr %r.claim acquire, align 8
-  br label %decide
-decide:
-  %word = phi i64 [ %fresh, %look ], [ %now, %take ]
-  %of = lshr i64 %word, 32
-  %left = and i64 %word, 4294967295
-  %current = icmp eq i64 %of, %number
-  %some = icmp ne i64 %left, 0
-  %go = and i1 %current, %some
-  br i1 %go, label %take, label %out
-take:
-  %share = udiv i64 %left, {PIECES}
-  %size = call i64 @llvm.umax.i64(i64 %share, i64 1)
-  %next = sub i64 %word, %size
-  %pair = cmpxchg ptr %r.claim, i64 %word, i64 %next acquire acquire
-  %now = extractvalue {{ i64, i1 }} %pair, 0
-  %ours = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %ours, label %run, label %decide
-run:
-  call void @llvm.x86.sse.ldmxcsr(ptr %control)
-  %function = load atomic ptr, ptr %step monotonic, align 8
-  %arguments = load atomic ptr, ptr %places monotonic, align 8
-  %all = load atomic i64, ptr %tasks monotonic, align 8
-  %r.after = add i64 %r, 1
-  %r.high = call i64 @border(i64 %r.after, i64 %all, i64 %all.ranges)
-  %low = sub i64 %r.high, %left
-  %high = add i64 %low, %size
-  %result = call i64 %function(ptr %arguments, i64 %low, i64 %high)
-  %bad = icmp ne i64 %result, 0
-  br i1 %bad, label %note, label %count
-note:
-  %noted = atomicrmw umin ptr %smallest, i64 %result monotonic
-  br label %count
-count:
-  %done.more = add i64 %done, %size
-  br label %look
-out:
-  %round.next = add i64 %round, 1
-  br label %begin
-end:
-  ret i64 %done.before
-}}
-
-; A thread of the team: helps with every launch that wants this many. The word of the first range is written last: whoever sees a launch
-; there sees it in the word of its own range.
-define internal ptr @help(ptr %team) nounwind {{
-entry:
-{_fields("claim", "generation", "helpers", "finished", "waiting", "numbers", "sleepers")}
-  %named = call i64 (i64, ...) @syscall(i64 {_PRCTL}, i64 {_SET_NAME}, ptr @name)
-  %number = atomicrmw add ptr %numbers, i64 1 monotonic
-  %bit.number = and i64 %number, 31
-  %bit = shl i64 1, %bit.number
-  %mask = trunc i64 %bit to i32
-  %number.after = add i64 %number, 1
-  %first = urem i64 %number.after, {MOST_RANGES}
-  %own.claim = getelementptr [64 x i8], ptr %claim, i64 %first
-{places_text()}  %alone.there = icmp ult i64 %number, {MOST_RANGES - 1}
-  br label %begin
-begin:
-  %last = phi i64 [ 0, %entry ], [ %launch.number, %work ], [ %launch.number, %report ], [ %launch.number, %tell ]
-  %since = call i64 @llvm.readcyclecounter()
-  br label %launch
-launch:
-  %started = phi i64 [ %since, %begin ], [ %started, %spin ], [ %started, %woken ]
-  %known = phi i64 [ %last, %begin ], [ %launch.number, %spin ], [ %launch.number, %woken ]
-  %word = load atomic i64, ptr %own.claim acquire, align 8
-  %launch.number = lshr i64 %word, 32
-  %fresh = icmp ne i64 %launch.number, %known
-  %wanted = load atomic i64, ptr %helpers monotonic, align 8
-  %meant = icmp ult i64 %number, %wanted
-  %go = and i1 %fresh, %meant
-  br i1 %go, label %work, label %spin
-work:
-  %done = call i64 @work(ptr %team, i64 %launch.number, i64 %first)
-  %any = icmp ne i64 %done, 0
-  br i1 %any, label %report, label %begin
-report:
-  %before = atomicrmw add ptr %finished, i64 %done seq_cst
-  %waiter = load atomic i32, ptr %waiting seq_cst, align 4
-  %waited = icmp ne i32 %waiter, 0
-  br i1 %waited, label %tell, label %begin
-tell:
-  %told = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %finished, i32 {_WAKE}, i32 1, ptr null, ptr null, i32 -1)
-  br label %begin
-spin:
-  call void @llvm.x86.sse2.pause()
-  %word.now = load atomic i64, ptr %own.claim monotonic, align 8
-  %number.now = lshr i64 %word.now, 32
-  %another = icmp ne i64 %number.now, %launch.number
-  br i1 %another, label %launch, label %patience
-patience:
-  %clock = call i64 @llvm.readcyclecounter()
-  %spun = sub i64 %clock, %started
-  %tired = icmp ugt i64 %spun, {SPIN_CYCLES}
-  br i1 %tired, label %lie.down, label %spin
-lie.down:
-  %counted = atomicrmw add ptr %sleepers, i32 1 seq_cst
-  %seen = load atomic i32, ptr %generation acquire, align 4
-  %word.still = load atomic i64, ptr %own.claim acquire, align 8
-  %number.still = lshr i64 %word.still, 32
-  %missed = icmp ne i64 %number.still, %launch.number
-  br i1 %missed, label %woken, label %where
-where:
-  br i1 %alone.there, label %tell.where, label %sleep
-tell.where:
-{note_text()}  br label %sleep
-sleep:
-  %slept = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %generation, i32 {_WAIT}, i32 %seen, ptr null, ptr null, i32 %mask)
-  %seen.now = load atomic i32, ptr %generation monotonic, align 4
-  %same = icmp eq i32 %seen.now, %seen
-  br i1 %same, label %sleep, label %woken
-woken:
-  %uncounted = atomicrmw sub ptr %sleepers, i32 1 seq_cst
-  br label %launch
-}}
-
-; Start threads until there are %wanted, or the system has none left; how many there are. Only within a launch.
-define internal i64 @hire(ptr %team, i64 %wanted) {GLUE} {{
-entry:
-{_fields("hired", "refused")}
-  %thread = alloca i64
-  %attributes = alloca [64 x i8], align 16
-  %all.signals = alloca [128 x i8], align 16
-  %old.signals = alloca [128 x i8], align 16
-  %there = load i64, ptr %hired
-  %no = load i64, ptr %refused
-  %given.up = icmp ne i64 %no, 0
-  br i1 %given.up, label %unchanged, label %prepare
-unchanged:
-  ret i64 %there
-prepare:
-  call void @llvm.memset.p0.i64(ptr %all.signals, i8 -1, i64 128, i1 false)
-  %blocked = call i32 @pthread_sigmask(i32 {_SET_MASK}, ptr %all.signals, ptr %old.signals)
-  %made = call i32 @pthread_attr_init(ptr %attributes)
-  %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {POOL_STACK_BYTES})
-  %detached = call i32 @pthread_attr_setdetachstate(ptr %attributes, i32 {_DETACHED})
-  br label %start
-start:
-  %count = phi i64 [ %there, %prepare ], [ %more, %started ]
-  %error = call i32 @pthread_create(ptr %thread, ptr %attributes, ptr @help, ptr %team)
-  %failed = icmp ne i32 %error, 0
-  br i1 %failed, label %refuse, label %started
-started:
-  %more = add i64 %count, 1
-  %again = icmp slt i64 %more, %wanted
-  br i1 %again, label %start, label %finish
-refuse:
-  store i64 1, ptr %refused
-  br label %finish
-finish:
-  %total = phi i64 [ %more, %started ], [ %count, %refuse ]
-  store i64 %total, ptr %hired
-  %unblocked = call i32 @pthread_sigmask(i32 {_SET_MASK}, ptr %old.signals, ptr null)
-  ret i64 %total
-}}
 """
+
+
+def pool_text() -> str:
+    """The module: x86-64, Linux."""
+    text = Builder(_DECLARATIONS)
+    _write_launch(text)
+    write_part(text, MOST_RANGES - 1)
+    _write_work(text)
+    _write_help(text)
+    _write_hire(text)
+    return str(text)
+
+
+def _write_launch(text: Builder) -> None:
+    with text.function(SYMBOL, "ptr %pool", "ptr %step", "ptr %places", "i64 %tasks", result="i64", linkage="", attributes=GLUE):
+        team, threads = text.load("ptr", "%pool", 8), text.load("i64", "%pool", 16)
+        wanted = text.sub(text.smaller(threads, "%tasks"), 1)
+        present = _reserve(text, team, wanted)
+        with text.if_(text.compare("sle", present, 0)):
+            text.ret("i64", text.call("i64", "%step", ("ptr", "%places"), ("i64", 0), ("i64", "%tasks")))
+        helpers = text.smaller(present, wanted)
+        number = _publish(text, team, helpers)
+        with text.if_(text.compare("ne", text.atomic_load("i32", _field(text, team, "sleepers"), "seq_cst"), 0, "i32")):
+            text.call("void", "@part", ("ptr", _field(text, team, "claim")), ("i64", helpers))
+            every = text.compare("ugt", helpers, 31)
+            mask = text.select(every, "i64", (1 << 32) - 1, text.sub(text.shl(1, helpers), 1))
+            _wake(text, _field(text, team, "generation"), (1 << 31) - 1, text.convert("trunc", "i64", mask, "i32"))
+        own = text.call("i64", "@work", ("ptr", team), ("i64", number), ("i64", 0))
+        _wait_for(text, team, text.sub("%tasks", own))
+        text.atomic_store("i32", 0, _field(text, team, "waiting"), "monotonic")
+        smallest = text.atomic_load("i64", _field(text, team, "smallest"), "monotonic")
+        text.atomic_store("i32", 0, _field(text, team, "busy"), "release")
+        text.ret("i64", text.select(text.compare("eq", smallest, -1), "i64", 0, smallest))
+
+
+def _reserve(text: Builder, team: str, wanted: str) -> str:
+    """How many helpers the team has, which nobody else launches now; 0 where that is not so, or the caller does the work better alone."""
+    present = text.variable(0)
+    with text.if_(text.both(text.compare("sgt", wanted, 0), text.compare("ult", "%tasks", 1 << _WORD))):
+        busy = _field(text, team, "busy")
+        _, free = text.compare_exchange("i32", busy, 0, 1, "acquire monotonic")
+        with text.if_(free):
+            present.set(text.load("i64", _field(text, team, "hired")))
+            with text.if_(text.compare("slt", present.value, wanted)):
+                present.set(text.call("i64", "@hire", ("ptr", team), ("i64", wanted)))
+            with text.if_(text.compare("sle", present.value, 0)):
+                text.atomic_store("i32", 0, busy, "release")
+    return present.value
+
+
+def _publish(text: Builder, team: str, helpers: str) -> str:
+    """Tell what there is to do; the number of the launch. The word of the first range is written last: whoever sees a launch there sees it
+    in the word of its own range."""
+    ranges = text.smaller(text.add(helpers, 1), MOST_RANGES)
+    for type, value, name in (("ptr", "%step", "step"), ("ptr", "%places", "places"), ("i64", "%tasks", "tasks"),
+                              ("i64", helpers, "helpers"), ("i64", ranges, "ranges"), ("i64", "0", "finished"), ("i64", "-1", "smallest")):
+        text.atomic_store(type, value, _field(text, team, name), "monotonic")
+    text.call("void", "@llvm.x86.sse.stmxcsr", ("ptr", _field(text, team, "control")))
+    claim = _field(text, team, "claim")
+    before = text.lshr(text.atomic_load("i64", claim, "monotonic"), _WORD)
+    number = text.shl(text.add(before, 1), _WORD)
+
+    def word(index: str) -> str:
+        low, high = (_border(text, end, "%tasks", ranges) for end in (index, text.add(index, 1)))
+        return text.let(f"or i64 {number}, {text.sub(high, low)}")
+
+    with text.for_range(1, ranges, empty=True) as index:
+        text.atomic_store("i64", word(index.counter), _claim(text, claim, index.counter), "release")
+    text.atomic_update("xchg", "i64", claim, word("0"), "seq_cst")
+    return text.lshr(number, _WORD)
+
+
+def _wait_for(text: Builder, team: str, others: str) -> None:
+    """Until the helpers have done that many tasks: spin, then sleep."""
+    finished, start = _field(text, team, "finished"), _clock(text)
+    with text.loop():
+        with text.if_(text.compare("eq", text.atomic_load("i64", finished, "acquire"), others)):
+            text.break_()
+        with text.if_(_is_tired(text, start)):
+            with text.loop():
+                text.atomic_update("xchg", "i32", _field(text, team, "waiting"), 1, "seq_cst")
+                done = text.atomic_load("i64", finished, "seq_cst")
+                with text.if_(text.compare("eq", done, others)):
+                    text.break_()
+                _sleep(text, finished, text.convert("trunc", "i64", done, "i32"), -1)
+            text.break_()
+        text.call("void", "@llvm.x86.sse2.pause")
+
+
+def _write_work(text: Builder) -> None:
+    """Does tasks of a launch while there are any, those of range `%first` before the others; how many it did."""
+    with text.function("work", "ptr %team", "i64 %number", "i64 %first", result="i64"):
+        done, turn = text.variable(0), text.variable(-1)
+        with text.loop():
+            turn.add()
+            ranges = text.atomic_load("i64", _field(text, "%team", "ranges"), "monotonic")
+            with text.if_(text.compare("uge", turn.value, ranges)):
+                text.break_()
+            index = text.let(f"urem i64 {text.add('%first', turn.value)}, {ranges}")
+            claim = _claim(text, _field(text, "%team", "claim"), index)
+            word = text.variable(text.atomic_load("i64", claim, "acquire"))
+            with text.loop():
+                seen = word.value
+                left = text.let(f"and i64 {seen}, {(1 << _WORD) - 1}")
+                gone = text.either(text.compare("ne", text.lshr(seen, _WORD), "%number"), text.compare("eq", left, 0))
+                with text.if_(gone):
+                    text.break_()
+                piece = text.let(f"udiv i64 {left}, {PIECES}")
+                size = text.call("i64", "@llvm.umax.i64", ("i64", piece), ("i64", 1))
+                now, ours = text.compare_exchange("i64", claim, seen, text.sub(seen, size), "acquire acquire")
+                word.set(now)
+                with text.if_(ours):
+                    _run(text, index, ranges, left, size)
+                    done.add(size)
+                    word.set(text.atomic_load("i64", claim, "acquire"))
+        text.ret("i64", done.value)
+
+
+def _run(text: Builder, index: str, ranges: str, left: str, size: str) -> None:
+    """The first `size` of the `left` tasks that range number `index` still has."""
+    text.call("void", "@llvm.x86.sse.ldmxcsr", ("ptr", _field(text, "%team", "control")))
+    step, places = (text.atomic_load("ptr", _field(text, "%team", name), "monotonic") for name in ("step", "places"))
+    tasks = text.atomic_load("i64", _field(text, "%team", "tasks"), "monotonic")
+    low = text.sub(_border(text, text.add(index, 1), tasks, ranges), left)
+    result = text.call("i64", step, ("ptr", places), ("i64", low), ("i64", text.add(low, size)))
+    with text.if_(text.compare("ne", result, 0)):
+        text.atomic_update("umin", "i64", _field(text, "%team", "smallest"), result, "monotonic")
+
+
+def _write_help(text: Builder) -> None:
+    """A thread of the team: helps with every launch that wants this many."""
+    with text.function("help", "ptr %team", result="ptr"):
+        system_call(text, _PRCTL, ("i64", _SET_NAME), ("ptr", "@name"))
+        number = text.atomic_update("add", "i64", _field(text, "%team", "numbers"), 1, "monotonic")
+        mask = text.convert("trunc", "i64", text.shl(1, text.let(f"and i64 {number}, 31")), "i32")
+        first = text.let(f"urem i64 {text.add(number, 1)}, {MOST_RANGES}")
+        own = _claim(text, _field(text, "%team", "claim"), first)
+        has_line = text.compare("ult", number, MOST_RANGES - 1)
+        known, start = text.variable(0), text.variable(_clock(text))        # the last launch seen, and when it began to wait
+        with text.loop():
+            launch = text.lshr(text.atomic_load("i64", own, "acquire"), _WORD)
+            is_new = text.compare("ne", launch, known.value)
+            known.set(launch)
+            wanted = text.atomic_load("i64", _field(text, "%team", "helpers"), "monotonic")
+            with text.if_(text.both(is_new, text.compare("ult", number, wanted))):
+                _help_with(text, launch, first)
+                start.set(_clock(text))
+                text.continue_()
+            with text.loop():
+                text.call("void", "@llvm.x86.sse2.pause")
+                now = text.lshr(text.atomic_load("i64", own, "monotonic"), _WORD)
+                with text.if_(text.compare("ne", now, launch)):
+                    text.break_()
+                with text.if_(_is_tired(text, start.value)):
+                    _lie_down(text, own, launch, mask, has_line)
+                    text.break_()
+
+
+def _help_with(text: Builder, launch: str, first: str) -> None:
+    done = text.call("i64", "@work", ("ptr", "%team"), ("i64", launch), ("i64", first))
+    with text.if_(text.compare("ne", done, 0)):
+        finished = _field(text, "%team", "finished")
+        text.atomic_update("add", "i64", finished, done, "seq_cst")
+        with text.if_(text.compare("ne", text.atomic_load("i32", _field(text, "%team", "waiting"), "seq_cst"), 0, "i32")):
+            _wake(text, finished, 1, "-1")
+
+
+def _lie_down(text: Builder, own: str, launch: str, mask: str, has_line: str) -> None:
+    """Sleep until there is another launch than this one."""
+    sleepers, generation = _field(text, "%team", "sleepers"), _field(text, "%team", "generation")
+    text.atomic_update("add", "i32", sleepers, 1, "seq_cst")
+    seen = text.atomic_load("i32", generation, "acquire")
+    still = text.lshr(text.atomic_load("i64", own, "acquire"), _WORD)
+    with text.if_(text.compare("eq", still, launch)):
+        with text.if_(has_line):
+            note_place(text, own)
+        with text.loop():
+            _sleep(text, generation, seen, mask)
+            with text.if_(text.compare("ne", text.atomic_load("i32", generation, "monotonic"), seen, "i32")):
+                text.break_()
+    text.atomic_update("sub", "i32", sleepers, 1, "seq_cst")
+
+
+def _write_hire(text: Builder) -> None:
+    """Start threads until there are `%wanted`, or the system has none left; how many there are. Only within a launch."""
+    with text.function("hire", "ptr %team", "i64 %wanted", result="i64", attributes=GLUE):
+        hired, refused = _field(text, "%team", "hired"), _field(text, "%team", "refused")
+        count = text.variable(text.load("i64", hired))
+        with text.if_(text.compare("ne", text.load("i64", refused), 0)):
+            text.ret("i64", count.value)
+        thread, attributes = text.alloca("i64"), text.alloca("i8", 64, 16)
+        every, before = (text.alloca("i8", 128, 16) for _ in range(2))
+        text.call("void", "@llvm.memset.p0.i64", ("ptr", every), ("i8", -1), ("i64", 128), ("i1", "false"))
+        text.call("i32", "@pthread_sigmask", ("i32", _SET_MASK), ("ptr", every), ("ptr", before))
+        text.call("i32", "@pthread_attr_init", ("ptr", attributes))
+        text.call("i32", "@pthread_attr_setstacksize", ("ptr", attributes), ("i64", POOL_STACK_BYTES))
+        text.call("i32", "@pthread_attr_setdetachstate", ("ptr", attributes), ("i32", _DETACHED))
+        with text.loop():
+            with text.if_(text.compare("sge", count.value, "%wanted")):
+                text.break_()
+            error = text.call("i32", "@pthread_create", ("ptr", thread), ("ptr", attributes), ("ptr", "@help"), ("ptr", "%team"))
+            with text.if_(text.compare("ne", error, 0, "i32")):
+                text.store("i64", 1, refused)
+                text.break_()
+            count.add()
+        text.store("i64", count.value, hired)
+        text.call("i32", "@pthread_sigmask", ("i32", _SET_MASK), ("ptr", before), ("ptr", "null"))
+        text.ret("i64", count.value)
+
+
+def _field(text: Builder, team: str, name: str) -> str:
+    return text.at(team, 1, _FIELDS[name])
+
+
+def _claim(text: Builder, claim: str, index: str) -> str:
+    """The word of a range, each in a line of the cache of its own."""
+    return text.at(claim, "[64 x i8]", index)
+
+
+def _border(text: Builder, index: str, tasks: str, ranges: str) -> str:
+    """Where a range begins."""
+    return text.let(f"udiv i64 {text.mul(index, tasks)}, {ranges}")
+
+
+def _clock(text: Builder) -> str:
+    return text.call("i64", "@llvm.readcyclecounter")
+
+
+def _is_tired(text: Builder, start: str) -> str:
+    """Whether a thread that waits since then has spun for long enough."""
+    return text.compare("ugt", text.sub(_clock(text), start), SPIN_CYCLES)
+
+
+def _sleep(text: Builder, word: str, seen: str, mask: Value) -> None:
+    """Until somebody wakes those of this mask; not at all where the word is not what was seen."""
+    system_call(text, _FUTEX, ("ptr", word), ("i32", _WAIT), ("i32", seen), ("ptr", "null"), ("ptr", "null"), ("i32", mask))
+
+
+def _wake(text: Builder, word: str, most: int, mask: str) -> None:
+    system_call(text, _FUTEX, ("ptr", word), ("i32", _WAKE), ("i32", most), ("ptr", "null"), ("ptr", "null"), ("i32", mask))
 
 
 def compile_pool(text: str) -> CompiledObject:
     """The pool's object code; its entry is `adjit_launch`."""
-    return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True), SYMBOL)
+    return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True, promote=True), SYMBOL)
