@@ -8,7 +8,7 @@ a few additions, and nothing where the elements come from memory. All of it foll
 
 from __future__ import annotations
 
-from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.llvm.builder import Builder
 
 STRETCH = 16
 """Additions to one accumulator from one beginning: as many as in NumPy's own sums."""
@@ -17,7 +17,7 @@ FEW = 4
 """Stretches whose sum needs no rest, for which what follows a short row would wait."""
 
 
-def add_part(text: LLVMText, type: str, total: str, *rest_and_part: str) -> tuple[str, ...]:
+def add_part(text: Builder, type: str, total: str, *rest_and_part: str) -> tuple[str, ...]:
     """The total with one more part, and all that was left off so far, where that is kept."""
     *rest, part = rest_and_part
     longer = text.let(f"fadd {type} {total}, {part}")
@@ -27,7 +27,7 @@ def add_part(text: LLVMText, type: str, total: str, *rest_and_part: str) -> tupl
     return longer, text.let(f"fadd {type} {rest[0]}, {text.let(f'fsub {type} {part}, {added}')}")
 
 
-def settled(text: LLVMText, type: str, total: str, rest: str | None = None) -> str:
+def settled(text: Builder, type: str, total: str, rest: str | None = None) -> str:
     """The sum: the total and the rest; the total alone where it is infinite or NaN."""
     if rest is None:
         return total

@@ -8,7 +8,7 @@ from functools import cache
 
 from adjit.codegen.gemm.kernels import TILE, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
-from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.long_sums import STRETCH, add_part, settled
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
@@ -57,11 +57,11 @@ def _stretch(cells: int) -> int:
 @cache
 def dot_kernel(target: Target, dtype: str, rows: int, columns: int, inner: int, along: bool) -> Kernel:
     """The kernel for tiles of `rows` rows of A times `columns` rows of B as it lies."""
-    kind = DotKind.of(rows, columns, inner, VectorText(target, dtype).lanes, along)
+    kind = DotKind.of(rows, columns, inner, VectorBuilder(target, dtype).lanes, along)
     return write_kernel(target, dtype, kind.name, TILE, lambda text: _write(text, kind))
 
 
-def _write(text: VectorText, kind: DotKind) -> None:
+def _write(text: VectorBuilder, kind: DotKind) -> None:
     lanes, rows, columns, cells, chains = text.lanes, kind.rows, kind.columns, kind.rows * kind.columns, kind.chains
     names = ("inner_b", "row_a", "column_c") if kind.along else ("row_a", "inner_b", "row_c")
     row_a, row_b, row_c = (text.strides(number(text, name), count) for name, count in zip(names, (rows, columns, rows), strict=True))
@@ -71,25 +71,26 @@ def _write(text: VectorText, kind: DotKind) -> None:
 
     def step(sums: Sequence[str], a: str, b: str, count: int) -> list[str]:
         from_a, from_b = row_a.bases(a, rows), row_b.bases(b, columns)
-        xs = [text.load(row_a.row(from_a, i), count) for i in range(rows)]
-        ys = [text.load(row_b.row(from_b, j), count) for j in range(columns)]
+        xs = [text.load_vector(row_a.row(from_a, i), count) for i in range(rows)]
+        ys = [text.load_vector(row_b.row(from_b, j), count) for j in range(columns)]
         return [text.multiply_add(x, y, c) for (x, y), c in zip(itertools.product(xs, ys), sums, strict=True)]
 
     def steps(start: str, stop: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
         """Whole steps of k: where A and B go on, and the sums of all chains."""
-        with text.loop(start, stop, group, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
+        with text.for_range(start, stop, group, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
             a, b, *now = loop.values
             found = [x for k in range(chains)
-                     for x in step(now[k * cells:(k + 1) * cells], text.at(a, k * lanes), text.at(b, k * lanes), lanes)]
-            loop.following = [text.at(a, group), text.at(b, group), *found]
+                     for x in step(now[k * cells:(k + 1) * cells], text.at(a, text.scalar, k * lanes), text.at(b, text.scalar, k * lanes),
+                                   lanes)]
+            loop.following = [text.at(a, text.scalar, group), text.at(b, text.scalar, group), *found]
         a, b, *now = loop.following
         while len(now) > cells:
-            now = [text.add(x, y) for x, y in zip(now[:len(now) // 2], now[len(now) // 2:], strict=True)]
+            now = [text.fadd(x, y) for x, y in zip(now[:len(now) // 2], now[len(now) // 2:], strict=True)]
         return [a, b, *now]
 
     def stretches(a: str, b: str) -> list[str]:
         zeros, length = [(text.vector, "zeroinitializer")] * (2 * cells), _stretch(cells) * group
-        with text.loop(left, 0, length, [("ptr", a), ("ptr", b), *zeros]) as loop:
+        with text.for_range(left, 0, length, [("ptr", a), ("ptr", b), *zeros]) as loop:
             a, b, *before = loop.values
             stop = text.smaller(text.let(f"add i64 {loop.counter}, {length}"), 0)
             a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (cells * chains))
@@ -99,29 +100,30 @@ def _write(text: VectorText, kind: DotKind) -> None:
         a, b, *last = loop.following
         return [a, b, *(settled(text, text.vector, *last[2 * cell:2 * cell + 2]) for cell in range(cells))]
 
-    with text.loop(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c")]) as tile:
+    with text.for_range(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c")]) as tile:
         moving, c = tile.values
         a, b = ("%b", moving) if kind.along else (moving, "%b")
         sums = ["zeroinitializer"] * cells
         if kind.whole:
             a, b, *sums = stretches(a, b) if kind.stretched else steps(left, 0, a, b, sums * chains)
         for first in range(0, kind.rest, lanes):
-            sums = step(sums, text.at(a, first), text.at(b, first), min(kind.rest - first, lanes))
+            sums = step(sums, text.at(a, text.scalar, first), text.at(b, text.scalar, first), min(kind.rest - first, lanes))
         padded = [sums[i * columns + j] if j < columns else "zeroinitializer" for i in range(rows) for j in range(places)]
         total = _sum_lanes(text, padded)
         for i in range(rows):
-            part = text.shuffle(total, "poison", range(i * places, (i + 1) * places))
-            text.store(part, row_c.row([c], i), columns, lanes=places)
-        below = text.at(c, columns) if kind.along else row_c.next(c, rows)
+            part = text.shuffle(text.vector, total, "poison", range(i * places, (i + 1) * places))
+            text.store_vector(part, row_c.row([c], i), columns, lanes=places)
+        below = text.at(c, text.scalar, columns) if kind.along else row_c.next(c, rows)
         tile.following = [text.let(f"getelementptr i8, ptr {moving}, i64 %apart"), below]
 
 
-def _sum_lanes(text: VectorText, vectors: Sequence[str]) -> str:
+def _sum_lanes(text: VectorBuilder, vectors: Sequence[str]) -> str:
     """A vector whose lane r is the sum of the lanes of `vectors[r]`."""
     lanes, distance = text.lanes, 1
     while distance < lanes:
         even = [lane for k in range(0, lanes, 2 * distance) for lane in (*range(k, k + distance), *range(lanes + k, lanes + k + distance))]
         odd = [lane + distance for lane in even]
-        vectors = [text.add(text.shuffle(x, y, even), text.shuffle(x, y, odd)) for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
+        vectors = [text.fadd(text.shuffle(text.vector, x, y, even), text.shuffle(text.vector, x, y, odd)) for x,
+                   y in zip(vectors[::2], vectors[1::2], strict=True)]
         distance *= 2
     return vectors[0]

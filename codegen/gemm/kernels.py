@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
@@ -39,13 +39,13 @@ class Kernel:
     declarations: frozenset[str]
 
 
-def write_kernel(target: Target, dtype: str, name: str, parameters: str, body: Callable[[VectorText], None],
+def write_kernel(target: Target, dtype: str, name: str, parameters: str, body: Callable[[VectorBuilder], None],
                  hooks: bool = False) -> Kernel:
     """The kernel that `body` writes. `name` says all that it depends on but for target and dtype, and for `hooks`."""
-    text = VectorText(target, dtype)
+    text = VectorBuilder(target, dtype)
     with text.function("kernel", parameters):
         body(text)
-    written = text.functions["kernel"]
+    written = text.functions["kernel"].text
     name = f"adjit_{name}_{dtype}x{text.lanes}"
     if hooks:
         name += f"_{hashlib.sha1(written.encode()).hexdigest()[:16]}"

@@ -23,9 +23,9 @@ from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, table_text
 from adjit.codegen.gemm.tile import TILE_STRETCH, Epilogue, Prologue, Tile, TileKind, call_finish, sum_products, tile_kernel
-from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.target import Target, machine
 from adjit.ir.dataclass import dataclass
 
@@ -79,30 +79,30 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
     """As `lower_product`, in parts that can join those of other products. `finish` (parameters `FINISH`) is
     called for each tile once that is in C, with `more`."""
     plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store or finish is not None)
-    text = VectorText(target, product.dtype)
+    text = VectorBuilder(target, product.dtype)
     kernels = _kernels(plan_of_kernels(plan), target, prologue, epilogue) if plan.tasks else {}
     if finish is not None and plan.tasks:
         kernels["finish"] = finish
     own = {}
     if kernels:
         own[TABLE] = table_text(TABLE, plan_of_kernels(plan), {entry: kernel.name for entry, kernel in kernels.items()})
-    with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", ""):
+    with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", linkage=""):
         if plan.tasks:
             a, b = ("%B", "%A") if plan.swapped != (plan.dots == "along") else ("%A", "%B")
             strips = panel = "null"
             if plan.a != "in place":
-                strips = text.let(f"alloca [{plan.strip_elements * plan.together} x {text.scalar}], align 64")
+                strips = text.alloca(text.scalar, plan.strip_elements * plan.together, 64)
             if plan.b != "in place":
-                panel = text.let(f"alloca [{plan.panel_elements * plan.beside} x {text.scalar}], align 64")
+                panel = text.alloca(text.scalar, plan.panel_elements * plan.beside, 64)
             if plan.written_out:
                 _write_out(text, plan, a, b, panel, kernels, prologue, epilogue, more)
             elif finish is None and _is_column(plan_of_kernels(plan)):
                 _call_kernel(text, plan_of_kernels(plan), a, b, *kernels.values())
             else:
                 kernels["driver"] = driver()
-                text.do(f"call void @{DRIVER}(ptr @{TABLE}, ptr {a}, ptr {b}, ptr %C, ptr {strips}, ptr {panel}, ptr {more}, "
-                        "i64 %low, i64 %high)")
-    own[SYMBOL] = text.functions[SYMBOL]
+                text.call("void", f"@{DRIVER}", ("ptr", text.use(f"@{TABLE}")), ("ptr", a), ("ptr", b), ("ptr", "%C"), ("ptr", strips),
+                          ("ptr", panel), ("ptr", more), ("i64", "%low"), ("i64", "%high"))
+    own[SYMBOL] = text.functions[SYMBOL].text
     declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
     return ProductText(plan, own, {kernel.name: kernel.text for kernel in kernels.values()}, declarations, not plan.written_out)
 
@@ -149,36 +149,37 @@ def _is_column(plan: Plan) -> bool:
     return plan.product.batch == 1 and in_place and tiled and (plan.axis != "rows" or plan.tasks == len(plan.tiles))
 
 
-def _call_kernel(text: VectorText, plan: Plan, a: str, b: str, kernel: Kernel) -> None:
+def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel) -> None:
     """The tiles of a column, which the kernel of one goes through by itself. `plan` is as `plan_of_kernels` has it."""
     p, rows = plan.product, plan.tiles[0]
     first, count = ("%low", text.let("sub i64 %high, %low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
     row, row_a, row_c = text.let(f"mul i64 {first}, {rows}"), 1 if p.transpose_a else p.row_a, 1 if plan.dots == "along" else p.row_c
-    here, goal, apart = text.at(a, (row, row_a)), text.at("%C", (row, row_c)), rows * row_a * p.element_bytes
-    text.do(f"call void @{kernel.name}(ptr {here}, ptr {b}, ptr {goal}, i64 {plan.parts[0]}, i64 {FIRST | LAST}, ptr @{TABLE}, "
-            f"i64 {count}, i64 {apart}, i64 {row}, i64 0, ptr null, ptr null)")
+    here, goal, apart = text.at(a, text.scalar, (row, row_a)), text.at("%C", text.scalar, (row, row_c)), rows * row_a * p.element_bytes
+    text.call("void", f"@{kernel.name}", ("ptr", here), ("ptr", b), ("ptr", goal), ("i64", plan.parts[0]), ("i64", FIRST | LAST),
+              ("ptr", text.use(f"@{TABLE}")), ("i64", count), ("i64", apart), ("i64", row), ("i64", 0), ("ptr", "null"), ("ptr", "null"))
 
 
-def _write_out(text: VectorText, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,
+def _write_out(text: VectorBuilder, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,
                epilogue: Epilogue, more: str) -> None:
     """Loops over the batch, the panels and the tiles around what a tile is made of."""
     p = plan.product
     turned = plan.b == "transposed"
     row_a, inner_a = (text.strides(stride, 1) for stride in ((1, p.row_a) if p.transpose_a else (p.row_a, 1)))
     inner_b, row_c = text.strides(plan.panel_columns if turned else p.row_b, 1), text.strides(p.row_c, 1)
-    with text.loop("%low", "%high", empty=True) as batch:
-        at_a, at_b, at_c = (text.at(matrix, (batch.counter, step) if p.batch > 1 else 0)
+    with text.for_range("%low", "%high", empty=True) as batch:
+        at_a, at_b, at_c = (text.at(matrix, text.scalar, (batch.counter, step) if p.batch > 1 else 0)
                             for matrix, step in ((a, p.step_a), (b, p.step_b), ("%C", p.step_c)))
         for column, counts in _every(text, plan.panels):
-            source = text.at(at_b, (column, p.row_b if turned else 1))
+            source = text.at(at_b, text.scalar, (column, p.row_b if turned else 1))
             if turned:
                 pack = kernels[f"pack_{kinds_of(plan).panels.index(counts)}"]
-                text.do(f"call void @{pack.name}(ptr {source}, ptr {panel}, i64 {p.inner}, ptr @{TABLE}, i64 {sum(counts)})")
+                text.call("void", f"@{pack.name}", ("ptr", source), ("ptr", panel), ("i64", p.inner), ("ptr", text.use(f"@{TABLE}")),
+                          ("i64", sum(counts)))
                 source = panel
             for row, rows in _every(text, plan.tiles):
                 cells = list(itertools.product(range(rows), range(len(counts))))
-                corner = text.at(at_a, (row, 1 if p.transpose_a else p.row_a))
-                tile = Tile(text, rows, counts, text.at(at_c, (row, p.row_c), column), row_c, str(row), str(column))
+                corner = text.at(at_a, text.scalar, (row, 1 if p.transpose_a else p.row_a))
+                tile = Tile(text, rows, counts, text.at(at_c, text.scalar, (row, p.row_c), column), row_c, str(row), str(column))
                 sums = sum_products(text, _tile_kind(plan, text.target, rows, counts), (corner, source), row_a, inner_a, inner_b, p.inner,
                                     ["zeroinitializer"] * len(cells), None if turned else prologue, _unrolled(plan, rows, counts))
                 tile.values = dict(zip(cells, sums, strict=True))
@@ -187,12 +188,12 @@ def _write_out(text: VectorText, plan: Plan, a: str, b: str, panel: str, kernels
                     call_finish(text, f"@{kernels['finish'].name}", tile, str(p.row_c * p.element_bytes), more)
 
 
-def _every(text: LLVMText, sizes: Sequence[Size]) -> Iterator[tuple[str | int, Size]]:
+def _every(text: Builder, sizes: Sequence[Size]) -> Iterator[tuple[str | int, Size]]:
     """Writes a loop for each run of equal sizes, where there are several; yields where one begins, and its size."""
     for _, start, size, times in runs(sizes):
         if times == 1:
             yield start, size
             continue
-        with text.loop(0, times) as loop:
+        with text.for_range(0, times) as loop:
             scaled = text.let(f"mul i64 {loop.counter}, {size if isinstance(size, int) else sum(size)}")
             yield text.let(f"add i64 {scaled}, {start}"), size

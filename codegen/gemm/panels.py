@@ -12,7 +12,7 @@ from functools import cache
 from adjit.codegen.gemm.kernels import PACK, STRIPS, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
 from adjit.codegen.gemm.tile import Prologue
-from adjit.codegen.gemm.vectors import VectorText
+from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.target import Target
 
 PART = 16
@@ -38,19 +38,20 @@ def _copy_name(counts: tuple[int, ...]) -> str:
     return f"copy_{'_'.join(map(str, counts))}"
 
 
-def _write_copy(text: VectorText, counts: tuple[int, ...], prologue: Prologue | None) -> None:
+def _write_copy(text: VectorBuilder, counts: tuple[int, ...], prologue: Prologue | None) -> None:
     row_b, row_panel = (text.strides(number(text, name), 1) for name in ("source_inner_b", "inner_b"))
-    with text.loop(text.let("sub i64 0, %length"), 0, carried=[("ptr", "%b"), ("ptr", "%panel")], exact=True) as loop:
+    with text.for_range(text.let("sub i64 0, %length"), 0, carried=[("ptr", "%b"), ("ptr", "%panel")], exact=True) as loop:
         b, panel = loop.values
         for j, count in enumerate(counts):
-            vector = text.load(text.at(b, j * text.lanes), count)
-            text.store(vector if prologue is None else prologue(text, vector), text.at(panel, j * text.lanes), aligned=True)
+            vector = text.load_vector(text.at(b, text.scalar, j * text.lanes), count)
+            text.store_vector(vector if prologue is None else prologue(text, vector), text.at(panel, text.scalar, j * text.lanes),
+                              aligned=True)
         loop.following = [row_b.next(b), row_panel.next(panel)]
 
 
 def turn_kernel(target: Target, dtype: str, inner: int, columns: int, prologue: Prologue | None) -> Kernel:
     """The function that turns rows of B as it lies, `columns` of them or more, where k has `inner` elements."""
-    lanes = VectorText(target, dtype).lanes
+    lanes = VectorBuilder(target, dtype).lanes
     shape = min(columns, lanes, AT_ONCE), min(inner, lanes)
     if prologue is None:
         return _plain_turn(target, dtype, *shape)
@@ -66,7 +67,7 @@ def _turn_name(rows: int, width: int) -> str:
     return f"turn_{rows}x{width}"
 
 
-def _write_turn(text: VectorText, rows: int, width: int, prologue: Prologue | None) -> None:
+def _write_turn(text: VectorBuilder, rows: int, width: int, prologue: Prologue | None) -> None:
     """Block by block: a vector of some rows, of which `width` elements count.
 
     One block is all its code: where k or the rows of B do not fill the last one, it begins earlier. Where all rows are fewer, the last one
@@ -75,24 +76,24 @@ def _write_turn(text: VectorText, rows: int, width: int, prologue: Prologue | No
     at_once = min(text.lanes, AT_ONCE)
     row_b, row_panel = text.strides(number(text, "source_column_b"), at_once), text.strides(number(text, "inner_b"), width)
     latest_row, latest = text.let(f"sub i64 %columns, {rows}"), text.let(f"sub i64 %length, {width}")
-    with text.loop(0, "%columns", text.lanes) as vector, text.loop(0, "%length", text.lanes) as inner:
+    with text.for_range(0, "%columns", text.lanes) as vector, text.for_range(0, "%length", text.lanes) as inner:
         k = text.smaller(inner.counter, latest)
-        b = text.at("%b", k)
+        b = text.at("%b", text.scalar, k)
         panel = text.let(f"getelementptr i8, ptr %panel, i64 {text.let(f'mul i64 {k}, {row_panel.stride}')}")
         stop = text.smaller(text.let(f"add i64 {vector.counter}, {text.lanes}"), "%columns")
-        with text.loop(vector.counter, stop, at_once) as group:
+        with text.for_range(vector.counter, stop, at_once) as group:
             row = text.smaller(group.counter, latest_row)
             first = text.let(f"getelementptr i8, ptr {b}, i64 {text.let(f'mul i64 {row}, {row_b.stride}')}")
             bases = row_b.bases(first, rows)
-            vectors = [text.load(row_b.row(bases, min(i, rows - 1)), width) for i in range(at_once)]
+            vectors = [text.load_vector(row_b.row(bases, min(i, rows - 1)), width) for i in range(at_once)]
             if prologue is not None:
                 vectors = [prologue(text, vector) for vector in vectors]
-            to = row_panel.bases(text.at(panel, row), width)
+            to = row_panel.bases(text.at(panel, text.scalar, row), width)
             for k_in_block, turned_row in enumerate(turned_block(text, vectors)[:width]):
-                text.store(turned_row, row_panel.row(to, k_in_block), lanes=at_once)
+                text.store_vector(turned_row, row_panel.row(to, k_in_block), lanes=at_once)
 
 
-def turned_block(text: VectorText, rows: Sequence[str]) -> list[str]:
+def turned_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
     """For each lane, what the rows have there, from the first row to the last one.
 
     Squares that fit into a part of `PART` bytes are turned within it, then whole parts are moved: moving within is cheap.
@@ -104,13 +105,14 @@ def turned_block(text: VectorText, rows: Sequence[str]) -> list[str]:
         row = list(alike)
         half = len(row) // 2
         for _ in range(len(row).bit_length() - 1):
-            row = [text.shuffle(row[i], row[i + half], _interleaved(first, lanes, part)) for i in range(half) for first in (0, lanes // 2)]
+            row = [text.shuffle(text.vector, row[i], row[i + half], _interleaved(first, lanes, part))
+                   for i in range(half) for first in (0, lanes // 2)]
         vectors.append(row)
     found = []
     for lane in range(lanes):
         index, place = divmod(lane // part * len(rows), lanes)
         vector = vectors[lane % part][index]
-        found.append(vector if len(rows) == lanes else text.shuffle(vector, "poison", range(place, place + len(rows))))
+        found.append(vector if len(rows) == lanes else text.shuffle(text.vector, vector, "poison", range(place, place + len(rows))))
     return found
 
 
@@ -119,11 +121,11 @@ def _interleaved(first: int, lanes: int, size: int) -> list[int]:
     return [at + offset + lane for at in range(first, first + lanes // 2, size) for offset in (0, lanes) for lane in range(size)]
 
 
-def _turned_squares(text: VectorText, square: list[str], size: int) -> list[str]:
+def _turned_squares(text: VectorBuilder, square: list[str], size: int) -> list[str]:
     """Squares of `size` rows beside each other, transposed by rounds of interleaving their halves."""
     half = size // 2
     for _ in range(size.bit_length() - 1):
-        square = [text.shuffle(square[i], square[i + half], [
+        square = [text.shuffle(text.vector, square[i], square[i + half], [
                       lane for q in range(0, text.lanes, size) for k in range(q, q + half) for lane in (first + k, text.lanes + first + k)])
                   for i in range(half) for first in (0, half)]
     return square
@@ -136,27 +138,27 @@ def strips_kernel(target: Target, dtype: str, large: int, small: int | None) -> 
     return write_kernel(target, dtype, name, STRIPS, lambda text: _write_strips(text, large, small))
 
 
-def _write_strips(text: VectorText, large: int, small: int | None) -> None:
+def _write_strips(text: VectorBuilder, large: int, small: int | None) -> None:
     """All strips are as large as those of large tiles."""
     row_a = text.strides(number(text, "source_inner_a"), AT_ONCE)
     large_tiles = number(text, "large_tiles")
     apart = number(text, "strip")
     whole = text.let(f"and i64 %length, {-AT_ONCE}")
     for first, stop, together in (("0", whole, AT_ONCE), (whole, "%length", 1)):
-        with text.loop(first, stop, together, empty=True) as inner:
+        with text.for_range(first, stop, together, empty=True) as inner:
             source = text.let(f"getelementptr i8, ptr %a, i64 {text.let(f'mul i64 {inner.counter}, {row_a.stride}')}")
-            strip = text.at("%strips", (inner.counter, large))
-            with text.loop("%low", "%high", carried=[("ptr", source), ("ptr", strip)]) as tile:
+            strip = text.at("%strips", text.scalar, (inner.counter, large))
+            with text.for_range("%low", "%high", carried=[("ptr", source), ("ptr", strip)]) as tile:
                 a, to = tile.values
                 is_large = text.let(f"icmp slt i64 {tile.counter}, {large_tiles}")
                 for rows in (large,) if small is None else (large, small):
                     wanted = is_large if rows == large else text.let(f"xor i1 {is_large}, true")
-                    with text.when(wanted):
+                    with text.if_(wanted):
                         for i in range(together):
-                            columns = text.let(f"load <{rows} x {text.scalar}>, ptr {row_a.row([a], i)}, align {text.bytes}")
-                            text.do(f"store <{rows} x {text.scalar}> {columns}, ptr {text.at(to, i * large)}, align {text.bytes}")
+                            columns = text.load_vector(row_a.row([a], i), lanes=rows)
+                            text.store_vector(columns, text.at(to, text.scalar, i * large), lanes=rows)
                 rows_here = text.let(f"select i1 {is_large}, i64 {large}, i64 {small or 0}")
-                tile.following = [text.at(a, rows_here), text.let(f"getelementptr i8, ptr {to}, i64 {apart}")]
+                tile.following = [text.at(a, text.scalar, rows_here), text.let(f"getelementptr i8, ptr {to}, i64 {apart}")]
 
 
 @cache
@@ -165,18 +167,19 @@ def rows_kernel(target: Target, dtype: str) -> Kernel:
     return write_kernel(target, dtype, "rows", STRIPS, _write_rows)
 
 
-def _write_rows(text: VectorText) -> None:
+def _write_rows(text: VectorBuilder) -> None:
     large_tiles, large, small = (number(text, name) for name in ("large_tiles", "large_rows", "small_rows"))
     row_a, row_strip, strip = (number(text, name) for name in ("source_row_a", "row_a", "strip"))
     whole = text.let(f"and i64 %length, {-text.lanes}")
-    with text.loop("%low", "%high", carried=[("ptr", "%a"), ("ptr", "%strips")]) as tile:
+    with text.for_range("%low", "%high", carried=[("ptr", "%a"), ("ptr", "%strips")]) as tile:
         is_large = text.let(f"icmp slt i64 {tile.counter}, {large_tiles}")
         rows = text.let(f"select i1 {is_large}, i64 {large}, i64 {small}")
-        with text.loop(0, rows, carried=[("ptr", tile.values[0]), ("ptr", tile.values[1])]) as row:
+        with text.for_range(0, rows, carried=[("ptr", tile.values[0]), ("ptr", tile.values[1])]) as row:
             a, to = row.values
-            with text.loop(0, whole, text.lanes, empty=True) as inner:
-                text.store(text.load(text.at(a, inner.counter)), text.at(to, inner.counter))
-            with text.loop(whole, "%length", empty=True) as inner:
-                text.store(text.load(text.at(a, inner.counter), lanes=1), text.at(to, inner.counter), lanes=1)
+            with text.for_range(0, whole, text.lanes, empty=True) as inner:
+                text.store_vector(text.load_vector(text.at(a, text.scalar, inner.counter)), text.at(to, text.scalar, inner.counter))
+            with text.for_range(whole, "%length", empty=True) as inner:
+                text.store_vector(text.load_vector(text.at(a, text.scalar, inner.counter), lanes=1),
+                                  text.at(to, text.scalar, inner.counter), lanes=1)
             row.following = [text.let(f"getelementptr i8, ptr {pointer}, i64 {apart}") for pointer, apart in ((a, row_a), (to, row_strip))]
         tile.following = [row.following[0], text.let(f"getelementptr i8, ptr {tile.values[1]}, i64 {strip}")]

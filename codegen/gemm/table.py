@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Literal
 
 from adjit.codegen.gemm.plan import Plan
-from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.llvm.builder import Builder
 from adjit.ir.dataclass import dataclass
 
 SIZES, KINDS = 2, 3
@@ -38,13 +38,13 @@ PARTS = 8 * len(_PLACES)
 """Where the parts begin: where each starts and its length."""
 
 
-def place(text: LLVMText, plan: str, name: str, index: str = "0", size: int = 0) -> str:
+def place(text: Builder, plan: str, name: str, index: str = "0", size: int = 0) -> str:
     """The address of an entry; of one that is `index` times `size` bytes behind it, where entries are chosen at run time."""
     at = text.let(f"getelementptr i8, ptr {plan}, i64 {_PLACES[name]}")
     return at if index == "0" else text.let(f"getelementptr [{size} x i8], ptr {at}, i64 {index}")
 
 
-def number(text: LLVMText, name: str, plan: str = "%plan") -> str:
+def number(text: Builder, name: str, plan: str = "%plan") -> str:
     return text.let(f"load i64, ptr {place(text, plan, name)}, align 8")
 
 

@@ -15,7 +15,7 @@ from functools import cache
 
 from adjit.codegen.gemm.kernels import FIRST, LAST, TILE, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
-from adjit.codegen.gemm.vectors import Strides, VectorText
+from adjit.codegen.llvm.vectors import Strides, VectorBuilder
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
@@ -54,7 +54,7 @@ class Tile:
     The tile's corner is at `row` and `column` of C, whose pointer is `corner`.
     """
 
-    text: VectorText
+    text: VectorBuilder
     rows: int
     counts: tuple[int, ...]
     corner: str
@@ -66,7 +66,7 @@ class Tile:
 
     def place(self, i: int, j: int) -> str:
         self.bases = self.bases or self.row_c.bases(self.corner, self.rows)
-        return self.text.at(self.row_c.row(self.bases, i), j * self.text.lanes)
+        return self.text.at(self.row_c.row(self.bases, i), self.text.scalar, j * self.text.lanes)
 
     @property
     def cells(self) -> list[tuple[int, int]]:
@@ -75,17 +75,17 @@ class Tile:
     def fetch(self) -> None:
         """Have the tile's place brought near."""
         for i, j in self.cells:
-            self.text.fetch(self.place(i, j))
+            self.text.prefetch(self.place(i, j), write=True)
 
     def store(self) -> None:
         for (i, j), value in self.values.items():
-            self.text.store(value, self.place(i, j), self.counts[j])
+            self.text.store_vector(value, self.place(i, j), self.counts[j])
 
 
 Epilogue = Callable[[Tile], None]
 """What becomes of a finished tile; `Tile.store`, or something computed from it before."""
 
-Prologue = Callable[[VectorText, str], str]
+Prologue = Callable[[VectorBuilder, str], str]
 """What is computed from a vector of B where it is read."""
 
 
@@ -101,13 +101,13 @@ def _plain_kernel(target: Target, dtype: str, kind: TileKind) -> Kernel:
     return write_kernel(target, dtype, kind.name, TILE, lambda text: _write_kernel(text, kind, None, Tile.store))
 
 
-def _write_kernel(text: VectorText, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> None:
+def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> None:
     cells = list(itertools.product(range(kind.rows), range(len(kind.counts))))
-    first = text.let(f"icmp ne i64 {text.let(f'and i64 %part, {FIRST}')}, 0")
+    later = text.let(f"icmp eq i64 {text.let(f'and i64 %part, {FIRST}')}, 0")
     last = text.let(f"icmp ne i64 {text.let(f'and i64 %part, {LAST}')}, 0")
     row_a = text.strides(number(text, "row_a") if kind.row_a is None else kind.row_a, kind.rows)
     inner_a, inner_b = (text.strides(number(text, name), 1) for name in ("inner_a", "inner_b"))
-    with text.loop(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
+    with text.for_range(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
         a, c, row = loop.values
 
         def tile(below: bool = False) -> Tile:
@@ -117,57 +117,52 @@ def _write_kernel(text: VectorText, kind: TileKind, prologue: Prologue | None, e
 
         start = ["zeroinitializer"] * len(cells)
         if not kind.added:
-            start = _unless(text, first, start, tile, lambda old, _: old)
+            start = _unless_first(text, later, start, tile, lambda old, _: old)
         sums = sum_products(text, kind, (a, "%b"), row_a, inner_a, inner_b, "%length", start, prologue)
         if kind.added:
-            sums = _unless(text, first, sums, tile, text.add)
+            sums = _unless_first(text, later, sums, tile, text.fadd)
         finished = tile()
         finished.values = dict(zip(cells, sums, strict=True))
         if epilogue is Tile.store:
             epilogue(finished)
-            with text.when(text.let("icmp ne ptr %finish, null")):
+            with text.if_(text.let("icmp ne ptr %finish, null")):
                 call_finish(text, "%finish", finished, number(text, "row_c"), "%more")
         else:
-            with text.when(text.let(f"xor i1 {last}, true")):
+            with text.if_(text.let(f"xor i1 {last}, true")):
                 kept = tile()
                 kept.values = dict(finished.values)
                 kept.store()
-            with text.when(last):
+            with text.if_(last):
                 epilogue(finished)
         loop.following = [
             text.let(f"getelementptr i8, ptr {a}, i64 %apart"), tile(below=True).corner, text.let(f"add i64 {row}, {kind.rows}")]
 
 
-def call_finish(text: VectorText, finish: str, tile: Tile, pitch: str, more: str) -> None:
+def call_finish(text: VectorBuilder, finish: str, tile: Tile, pitch: str, more: str) -> None:
     """Have a stored tile finished."""
-    text.do(f"call void {finish}(ptr {tile.corner}, i64 {tile.rows}, i64 {sum(tile.counts)}, i64 {pitch}, i64 {tile.row}, "
-            f"i64 {tile.column}, ptr {more})")
+    text.call("void", finish, ("ptr", tile.corner), ("i64", tile.rows), ("i64", sum(tile.counts)), ("i64", pitch), ("i64", tile.row),
+              ("i64", tile.column), ("ptr", more))
 
 
-def _unless(text: VectorText, first: str, values: Sequence[str], tile: Callable[[bool], Tile],
-            other: Callable[[str, str], str]) -> list[str]:
+def _unless_first(text: VectorBuilder, later: str, values: Sequence[str], tile: Callable[[bool], Tile],
+                  other: Callable[[str, str], str]) -> list[str]:
     """`values` in the first part of k, in the following ones what `other` makes of the old element of C and the value.
 
     A tile waits for what C has from earlier parts, row by row from a farther cache: the one above it asks for it.
     """
-    before, more, after = (f"{part}{text.fresh()}" for part in ("before", "more", "after"))
-    text.do(f"br label %{before}")
-    text.label(before)
-    text.do(f"br i1 {first}, label %{after}, label %{more}")
-    text.label(more)
-    old = tile(False)
-    others = [other(text.load(old.place(i, j), old.counts[j]), value) for (i, j), value in zip(old.cells, values, strict=True)]
-    tile(True).fetch()
-    text.do(f"br label %{after}")
-    text.label(after)
-    return [text.let(f"phi {text.vector} [{x}, %{before}], [{y}, %{more}]") for x, y in zip(values, others, strict=True)]
+    with text.if_(later, [(text.vector, value) for value in values]) as chosen:
+        old = tile(False)
+        chosen.following = [other(text.load_vector(old.place(i, j), old.counts[j]), value)
+                            for (i, j), value in zip(old.cells, values, strict=True)]
+        tile(True).fetch()
+    return list(chosen.values)
 
 
-def sum_products(text: VectorText, kind: TileKind, corners: tuple[str, str], row_a: Strides, inner_a: Strides, inner_b: Strides,
+def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], row_a: Strides, inner_a: Strides, inner_b: Strides,
                  length: int | str, start: Sequence[str], prologue: Prologue | None, unrolled: bool = False) -> list[str]:
     """What the cells of a tile become from `start`, while k runs from the corners in A and B on; a known length may be `unrolled`."""
     def read(b: str) -> list[str]:
-        vectors = [text.load(text.at(b, j * text.lanes), count) for j, count in enumerate(kind.counts)]
+        vectors = [text.load_vector(text.at(b, text.scalar, j * text.lanes), count) for j, count in enumerate(kind.counts)]
         return vectors if prologue is None else [prologue(text, vector) for vector in vectors]
 
     def step(sums: Sequence[str], a: str, b: str) -> list[str]:
@@ -175,7 +170,7 @@ def sum_products(text: VectorText, kind: TileKind, corners: tuple[str, str], row
         vectors: list[str] = []
         found: list[str] = []
         for i in range(kind.rows):
-            factor = text.splat(row_a.row(bases, i))    # here: with all of them before, LLVM keeps sums of large tiles in memory
+            factor = text.broadcast(row_a.row(bases, i))    # here: with all of them before, LLVM keeps sums of large tiles in memory
             vectors = vectors or read(b)
             old = sums[i * len(vectors):(i + 1) * len(vectors)]
             found += [text.multiply_add(factor, vector, x) for vector, x in zip(vectors, old, strict=True)]
@@ -192,7 +187,7 @@ def sum_products(text: VectorText, kind: TileKind, corners: tuple[str, str], row
     left = -length if isinstance(length, int) else text.let(f"sub i64 0, {length}")
 
     def steps(start: int | str, stop: int | str, a: str, b: str, sums: Sequence[str]) -> list[str]:
-        with text.loop(start, stop, chains, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
+        with text.for_range(start, stop, chains, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
             a, b, *now = loop.values
             following = []
             for k in range(chains):
@@ -201,14 +196,15 @@ def sum_products(text: VectorText, kind: TileKind, corners: tuple[str, str], row
         a, b, *now = loop.following
         while len(now) > n:
             half = len(now) // 2
-            now = [text.add(x, y) for x, y in zip(now[:half], now[half:], strict=True)]
+            now = [text.fadd(x, y) for x, y in zip(now[:half], now[half:], strict=True)]
         return [a, b, *now]
 
     if not kind.stretched:
         return steps(left, 0, *corners, sums)[2:]
-    with text.loop(left, 0, TILE_STRETCH * chains, [("ptr", corners[0]), ("ptr", corners[1]), *((text.vector, x) for x in start)]) as loop:
+    with text.for_range(left, 0, TILE_STRETCH * chains, [("ptr", corners[0]), ("ptr", corners[1]),
+                                                         *((text.vector, x) for x in start)]) as loop:
         stop = text.smaller(text.let(f"add i64 {loop.counter}, {TILE_STRETCH * chains}"), 0)
         a, b, *before = loop.values
         a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (n * chains))
-        loop.following = [a, b, *(text.add(x, y) for x, y in zip(before, parts, strict=True))]
+        loop.following = [a, b, *(text.fadd(x, y) for x, y in zip(before, parts, strict=True))]
     return list(loop.following[2:])

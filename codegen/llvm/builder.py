@@ -30,7 +30,7 @@ Typed = tuple[str, Value]
 Term = Value | tuple[Value, int]
 """A number of elements: known, a value, or either of them times a known number."""
 
-_BYTES = {"ptr": 8, "double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1}
+BYTES = {"ptr": 8, "double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1}
 
 
 class Variable:
@@ -128,15 +128,16 @@ class Builder:
 
     def __init__(self, declarations: str = "") -> None:
         self.functions: dict[str, Definition] = {}
-        self.lines: list[str] = []
-        self.uses: set[str] = set()
-        self.block = "entry"                        # the block under way
-        self.loops: list[tuple[str, str]] = []      # of the loops around: the blocks of the next round, and of what comes afterwards
+        self.lines: list[str]                       # of the function under way
+        self.uses: set[str]                         # the functions that it calls, and what it has the address of, as `@name`
+        self.block: str                             # the block under way
+        self.loops: list[tuple[str, str]]           # of the loops around: the blocks of the next round, and of what comes afterwards
+        self._variables: list[str]
+        self._stack: int                            # bytes that it asks for
+        self._over: bool                            # whether the block has ended
+        self._returns: int
+        self._begin()
         self._declarations = set(filter(None, declarations.split("\n")))
-        self._variables: list[str] = []
-        self._stack = 0
-        self._over = False                          # whether the block has ended
-        self._returns = 0
         self._count = 0
 
     # -- functions
@@ -146,25 +147,28 @@ class Builder:
                  attributes: str = "nounwind") -> Iterator[None]:
         """What is written inside is the body of a function; the one under way goes on afterwards."""
         outer = self.lines, self.uses, self.block, self.loops, self._variables, self._stack, self._over, self._returns
-        self.lines, self.uses, self.block, self.loops = [], set(), "entry", []
-        self._variables, self._stack, self._over, self._returns = [], 0, False, 0
+        self._begin()
         yield
         texts = [parameter if isinstance(parameter, str) else " ".join(map(str, parameter)) for parameter in parameters]
-        self.functions[name] = self.written(name, ", ".join(texts), result, linkage, attributes)
+        self.functions[name] = self.end_function(name, ", ".join(texts), result, linkage, attributes)
         self.lines, self.uses, self.block, self.loops, self._variables, self._stack, self._over, self._returns = outer
 
-    def written(self, name: str, parameters: str, result: str = "void", linkage: str = "internal",
-                attributes: str = "nounwind") -> Function:
-        """What was written so far, as a function."""
+    def end_function(self, name: str, parameters: str, result: str = "void", linkage: str = "internal",
+                     attributes: str = "nounwind") -> Function:
+        """What was written so far, as a function; what is written afterwards belongs to another one."""
         lines, returned, returns = self.lines, "void" if result == "void" else None, self._returns
         if self._over:
             returned, returns = lines.pop().removeprefix("  ret "), returns - 1
         elif returned is None:
             lines.append("  unreachable")
-        if self._variables:
-            lines = self._variables + lines
-        return Function(name, parameters, lines, result=result, returned=returned, linkage=linkage, attributes=attributes,
-                        uses={use[1:] for use in self.uses}, stack=self._stack, returns_early=returns > 0)
+        made = Function(name, parameters, self._variables + lines, result=result, returned=returned, linkage=linkage,
+                        attributes=attributes, uses=[use[1:] for use in self.uses], stack=self._stack, returns_early=returns > 0)
+        self._begin()
+        return made
+
+    def _begin(self) -> None:
+        self.lines, self.uses, self.block, self.loops = [], set(), "entry", []
+        self._variables, self._stack, self._over, self._returns = [], 0, False, 0
 
     @property
     def declarations(self) -> frozenset[str]:
@@ -266,6 +270,20 @@ class Builder:
         """The smaller of two counts."""
         return self.call("i64", "@llvm.smin.i64", ("i64", value), ("i64", bound))
 
+    # -- index arithmetic
+
+    def plus(self, a: Value, b: Value) -> Value:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if b in (0, "0"):
+            return a
+        return b if a in (0, "0") else self.let(f"add nsw i64 {a}, {b}")
+
+    def times(self, a: Value, factor: int) -> Value:
+        if isinstance(a, int):
+            return a * factor
+        return a if factor == 1 else self.let(f"mul nsw i64 {a}, {factor}")
+
     # -- memory
 
     def at(self, pointer: str, element: str | int, *terms: Term) -> str:
@@ -300,10 +318,10 @@ class Builder:
         self.store("i64", self.add(self.load("i64", pointer), step), pointer)
 
     def atomic_load(self, type: str, pointer: str, order: str) -> str:
-        return self.let(f"load atomic {type}, ptr {pointer} {order}, align {_BYTES[type]}")
+        return self.let(f"load atomic {type}, ptr {pointer} {order}, align {BYTES[type]}")
 
     def atomic_store(self, type: str, value: Value, pointer: str, order: str) -> None:
-        self.do(f"store atomic {type} {value}, ptr {pointer} {order}, align {_BYTES[type]}")
+        self.do(f"store atomic {type} {value}, ptr {pointer} {order}, align {BYTES[type]}")
 
     def atomic_update(self, operation: str, type: str, pointer: str, value: Value, order: str) -> str:
         """What lay there before, in place of which there is now what the operation makes of it and `value`."""
@@ -316,17 +334,21 @@ class Builder:
 
     def alloca(self, element: str, count: int | None = None, align: int = 0) -> str:
         """Memory on the stack for an element, or an array of them."""
-        self._stack += _BYTES[element] * (1 if count is None else count)
+        self._stack += BYTES[element] * (1 if count is None else count)
         type = element if count is None else f"[{count} x {element}]"
         return self.let(f"alloca {type}, align {align}" if align else f"alloca {type}")
 
     def variable(self, first: Value, type: str = "i64") -> Variable:
         address = f"%var{self.fresh()}"
         self._variables.append(f"  {address} = alloca {type}")
-        self._stack += _BYTES[type]
+        self._stack += BYTES[type]
         made = Variable(self, address, type)
         made.set(first)
         return made
+
+    def prefetch(self, pointer: str, offset: int = 0, write: bool = False) -> None:
+        """Have what lies there brought nearer; it may lie outside of all memory."""
+        self.call("void", "@llvm.prefetch.p0", ("ptr", self.at(pointer, 1, offset)), ("i32", int(write)), ("i32", 3), ("i32", 1))
 
     # -- control flow
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adjit.codegen.native.step_text import StepText, element_type, literal
+from adjit.codegen.native.step_text import StepBuilder, element_type, literal
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import OpDefinition
 
@@ -48,27 +48,27 @@ class Combination:
         """The neutral element in every lane."""
         return f"splat ({self.element} {self.neutral})"
 
-    def combine(self, text: StepText, lanes: int, a: str, b: str) -> str:
+    def combine(self, text: StepBuilder, lanes: int, a: str, b: str) -> str:
         """Two vectors, lane by lane."""
         type, code = self.type(lanes), _INSTRUCTIONS.get(self.name, {}).get(self.kind)
         if code is not None:
             return text.let(f"{code} {type} {a}, {b}")
         if self.kind != "f":
-            return text.call(type, f"llvm.{_INTRINSICS[self.name][self.kind]}.v{lanes}i{8 * self.size}", (type, a), (type, b))
+            return text.call(type, f"@llvm.{_INTRINSICS[self.name][self.kind]}.v{lanes}i{8 * self.size}", (type, a), (type, b))
         # One instruction that gives b where a is NaN, and one that mends that. Of two zeros it is b, as NumPy has it.
         better = text.let(f"fcmp {_BETTER[self.name]} {type} {a}, {b}")
         chosen = text.let(f"select <{lanes} x i1> {better}, {type} {a}, {type} {b}")
         nan = text.let(f"fcmp uno {type} {a}, {a}")
         return text.let(f"select <{lanes} x i1> {nan}, {type} {a}, {type} {chosen}")
 
-    def together(self, text: StepText, lanes: int, vectors: Sequence[str]) -> str:
+    def together(self, text: StepBuilder, lanes: int, vectors: Sequence[str]) -> str:
         """Several vectors in one, neighbours first."""
         while len(vectors) > 1:
             pairs = [self.combine(text, lanes, *vectors[k:k + 2]) for k in range(0, len(vectors) - 1, 2)]
             vectors = [*pairs, *vectors[len(pairs) * 2:]]
         return vectors[0]
 
-    def across(self, text: StepText, lanes: int, vector: str) -> str:
+    def across(self, text: StepBuilder, lanes: int, vector: str) -> str:
         """All lanes in one element: halves, quarters, and so on."""
         while lanes > 1:
             type, half = self.type(lanes), lanes // 2

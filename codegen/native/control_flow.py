@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.native.arrays.copies import DECLARATION
 from adjit.codegen.native.program_code import OP_SHIFT, SHORT_NANOSECONDS, LowerGraph, ProgramCode
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepText
+from adjit.codegen.native.step_text import StepBuilder
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 from adjit.ir.layout import Layout
@@ -31,7 +32,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     """
     programs = [lower_graph(region, {}) for region in op.regions]
     memory, _ = region_memory(op.regions)
-    text = _Text(op, target, programs, memory)
+    text = _RegionBuilder(op, target, programs, memory)
     with text.step():
         {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
     runs = {"scan": op.attrs.get("length", 1), "while_loop": RUNS, "cond": 1}[op.name]
@@ -48,7 +49,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     return (replace(code, shared=functions, declarations=declarations, regions_stack=stack),)
 
 
-class _Text(StepText):
+class _RegionBuilder(StepBuilder):
     def __init__(self, op: Op, target: Target, programs: Sequence[ProgramCode], memory: Sequence[Places]):
         super().__init__(target)
         self.op = op
@@ -67,7 +68,7 @@ class _Text(StepText):
         self.fill(targets, [*[None] * rows, *self.handed_over(0, scratch)[rows:]])
         if not length:
             return
-        with self.loop(0, length) as loop:
+        with self.for_range(0, length) as loop:
             position = self.let(f"sub i64 {length - 1}, {loop.counter}") if op.attrs["reverse"] else loop.counter
             for index in range(carries, carries + slices):
                 self.put(params, index, self.row(operands[index], position, body.params[index].type.nbytes))
@@ -90,73 +91,54 @@ class _Text(StepText):
         (test,) = self.handed_over(0, scratch)
         self.fill(test_targets, [test])
         self.fill(body_targets, self.handed_over(1, scratch))
-        trips, stride = (self.let("alloca i64") for _ in range(2))
-        self.do(f"store i64 0, ptr {trips}")
-        self.do(f"store i64 1, ptr {stride}")
-        again, run, after = (f"{name}{self.fresh()}" for name in ("again", "run", "after"))
-        self.do(f"br label %{again}")
-        self.label(again)
-        self.call_region(0, test_params, test_targets, scratch)
-        flag = self.let(f"load i8, ptr {test}")
-        holds = self.let(f"icmp ne i8 {flag}, 0")
-        self.do(f"br i1 {holds}, label %{run}, label %{after}")
-        self.label(run)
-        count = self.let(f"load i64, ptr {trips}")
-        if checkpoints:
-            sizes = [body.params[index].type.nbytes for index in checkpointed]
-            stacks = list(zip(results[2:2 + len(sizes)], sizes, strict=True))
-            self.keep(count, stride, [carried[index] for index in checkpointed], stacks, checkpoints)
-        self.call_region(1, body_params, body_targets, scratch)
-        self.copy_back(1, carried, scratch)
-        self.do(f"store i64 {self.let(f'add i64 {count}, 1')}, ptr {trips}")
-        self.do(f"br label %{again}")
-        self.label(after)
+        trips, stride = self.alloca("i64"), self.alloca("i64")
+        self.store("i64", 0, trips)
+        self.store("i64", 1, stride)
+        with self.loop():
+            self.call_region(0, test_params, test_targets, scratch)
+            with self.if_(self.compare("eq", self.load("i8", str(test)), 0, "i8")):
+                self.break_()
+            count = self.load("i64", trips)
+            if checkpoints:
+                sizes = [body.params[index].type.nbytes for index in checkpointed]
+                stacks = list(zip(results[2:2 + len(sizes)], sizes, strict=True))
+                self.keep(count, stride, [carried[index] for index in checkpointed], stacks, checkpoints)
+            self.call_region(1, body_params, body_targets, scratch)
+            self.copy_back(1, carried, scratch)
+            self.store("i64", self.add(count, 1), trips)
         if checkpoints:
             for place, source in zip(results, (trips, stride), strict=False):
-                self.do(f"store i64 {self.let(f'load i64, ptr {source}')}, ptr {place}")
+                self.store("i64", self.load("i64", source), place)
 
     def keep(self, count: str, stride: str, carried: Sequence[str], stacks: Sequence[tuple[str, int]], checkpoints: int) -> None:
         """Keep what is carried, if it is the turn of this run; where the stacks are full, keep every second one of what they hold."""
-        thin, turn, store, after = (f"{name}{self.fresh()}" for name in ("thin", "turn", "store", "kept"))
-        step = self.let(f"load i64, ptr {stride}")
-        reach = self.let(f"mul i64 {step}, {checkpoints}")
-        full = self.let(f"icmp eq i64 {count}, {reach}")
-        self.do(f"br i1 {full}, label %{thin}, label %{turn}")
-        self.label(thin)
-        with self.loop(1, checkpoints // 2) as loop:
-            other = self.let(f"mul i64 {loop.counter}, 2")
-            for stack, nbytes in stacks:
-                self.copy(self.row(stack, loop.counter, nbytes), self.row(stack, other, nbytes), nbytes)
-        self.do(f"store i64 {self.let(f'mul i64 {step}, 2')}, ptr {stride}")
-        self.do(f"br label %{turn}")
-        self.label(turn)
-        now = self.let(f"load i64, ptr {stride}")
-        rest = self.let(f"urem i64 {count}, {now}")
-        is_turn = self.let(f"icmp eq i64 {rest}, 0")
-        self.do(f"br i1 {is_turn}, label %{store}, label %{after}")
-        self.label(store)
-        place = self.let(f"udiv i64 {count}, {now}")
-        for value, (stack, nbytes) in zip(carried, stacks, strict=True):
-            self.copy(self.row(stack, place, nbytes), value, nbytes)
-        self.do(f"br label %{after}")
-        self.label(after)
+        step = self.load("i64", stride)
+        with self.if_(self.compare("eq", count, self.mul(step, checkpoints))):
+            with self.for_range(1, checkpoints // 2) as loop:
+                other = self.mul(loop.counter, 2)
+                for stack, nbytes in stacks:
+                    self.copy(self.row(stack, loop.counter, nbytes), self.row(stack, other, nbytes), nbytes)
+            self.store("i64", self.mul(step, 2), stride)
+        now = self.load("i64", stride)
+        with self.if_(self.compare("eq", self.let(f"urem i64 {count}, {now}"), 0)):
+            place = self.let(f"udiv i64 {count}, {now}")
+            for value, (stack, nbytes) in zip(carried, stacks, strict=True):
+                self.copy(self.row(stack, place, nbytes), value, nbytes)
 
     def cond(self) -> None:
         operands, results, scratch = self.places()
         arrays = [self.arrays(number) for number in range(2)]
-        flag = self.let(f"load i8, ptr {operands[0]}")
-        holds = self.let(f"icmp ne i8 {flag}, 0")
-        labels = [f"{name}{self.fresh()}" for name in ("true", "false")]
-        after = f"after{self.fresh()}"
-        self.do(f"br i1 {holds}, label %{labels[0]}, label %{labels[1]}")
-        for number, label in enumerate(labels):
-            self.label(label)
+
+        def arm(number: int) -> None:
             params, targets = arrays[number]
             self.fill(params, operands[1:])
             self.fill(targets, results)
             self.call_region(number, params, targets, scratch)
-            self.do(f"br label %{after}")
-        self.label(after)
+
+        with self.if_(self.compare("ne", self.load("i8", operands[0]), 0, "i8")):
+            arm(0)
+            self.ret("i64", 0)
+        arm(1)
 
     # -- pointers
 
@@ -170,11 +152,11 @@ class _Text(StepText):
     def arrays(self, number: int) -> tuple[str, str]:
         """Arrays of pointers for the parameters and the results of a region."""
         region = self.op.regions[number]
-        params, targets = (self.let(f"alloca [{max(1, len(values))} x ptr]") for values in (region.params, region.results))
+        params, targets = (self.alloca("ptr", max(1, len(values))) for values in (region.params, region.results))
         return params, targets
 
     def put(self, array: str, index: int, pointer: str) -> None:
-        self.do(f"store ptr {pointer}, ptr {self.let(f'getelementptr ptr, ptr {array}, i64 {index}')}")
+        self.store("ptr", pointer, self.at(array, "ptr", index))
 
     def fill(self, array: str, pointers: Sequence[str | None]) -> None:
         for index, pointer in enumerate(pointers):
@@ -183,11 +165,11 @@ class _Text(StepText):
 
     def row(self, base: str, position: str, nbytes: int) -> str:
         """The pointer to a row of an array of rows."""
-        return self.let(f"getelementptr i8, ptr {base}, i64 {self.let(f'mul i64 {position}, {nbytes}')}")
+        return self.let(f"getelementptr i8, ptr {base}, i64 {self.mul(position, nbytes)}")
 
     def copy(self, to: str, source: str, nbytes: int) -> None:
         if nbytes:
-            self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {nbytes}, i1 false)")
+            super().copy(to, source, nbytes)
 
     def start(self, operands: Sequence[str], carried: Sequence[str]) -> None:
         """Put what the loop starts with where it is carried."""
@@ -212,20 +194,13 @@ class _Text(StepText):
     def call_region(self, number: int, params: str, targets: str, scratch: str) -> None:
         """Run a region; where it fails, return."""
         program = self.programs[number]
-        status = self.let(f"call i64 @{program.entry}(ptr {params}, ptr {targets}, ptr {scratch}, ptr {self.pool})")
+        status = self.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", targets), ("ptr", scratch), ("ptr", self.pool))
         if not program.checks:
             return
-        good, bad = (f"{name}{self.fresh()}" for name in ("good", "bad"))
-        self.do(f"br i1 {self.let(f'icmp eq i64 {status}, 0')}, label %{good}, label %{bad}")
-        self.label(bad)
-        inner = self.let(f"lshr i64 {status}, {OP_SHIFT}")
-        low = self.let(f"and i64 {status}, {(1 << OP_SHIFT) - 1}")
-        firsts, masks = self.numbering(number)
-        entries = [self.let(f"getelementptr i64, ptr {table}, i64 {inner}") for table in (firsts, masks)]
-        first, mask = (self.let(f"load i64, ptr {entry}") for entry in entries)
-        within = self.let(f"and i64 {low}, {mask}")
-        self.do(f"ret i64 {self.let(f'add i64 {first}, {within}')}")
-        self.label(good)
+        with self.if_(self.compare("ne", status, 0)):
+            inner, low = self.lshr(status, OP_SHIFT), self.let(f"and i64 {status}, {(1 << OP_SHIFT) - 1}")
+            first, mask = (self.load("i64", self.at(table, "i64", inner)) for table in self.numbering(number))
+            self.ret("i64", self.add(first, self.let(f"and i64 {low}, {mask}")))
 
     def numbering(self, number: int) -> tuple[str, str]:
         """Tables by the number of an op of the region, counted from 1: 1 + its number among `nested_ops`; and what is added to that of the
@@ -242,6 +217,6 @@ class _Text(StepText):
         for what, table in (("first", firsts), ("mask", masks)):
             name = f"step.{what}{number}"
             elements = ", ".join(f"i64 {entry}" for entry in table)
-            self.functions[name] = f"@{name} = internal unnamed_addr constant [{len(table)} x i64] [{elements}]"
-            names.append(f"@{name}")
+            self.functions[name] = Definition(name, f"@{name} = internal unnamed_addr constant [{len(table)} x i64] [{elements}]")
+            names.append(self.use(f"@{name}"))
         return names[0], names[1]

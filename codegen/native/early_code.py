@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE
 from adjit.codegen.native.module_parts import ModuleText, cost_of_text
 from adjit.codegen.native.product_kernels import KERNELS, KernelObject, KernelStore, written_products
 from adjit.codegen.native.program_code import ENTRY, ProgramCode

@@ -12,7 +12,7 @@ from dataclasses import replace
 from adjit.codegen.gemm.kernels import FINISH, Kernel
 from adjit.codegen.gemm.lower import write_product
 from adjit.codegen.gemm.product import product_of
-from adjit.codegen.native.kernels.text import KernelText
+from adjit.codegen.native.kernels.text import KernelBuilder
 from adjit.codegen.native.products import product_step
 from adjit.codegen.native.program_code import Pitches
 from adjit.codegen.native.step_code import StepCode
@@ -43,14 +43,14 @@ class _FinishWriter:
         self.graph, self.dtype = graph, graph.params[0].type.dtype
         maps = infer_maps(graph, rows * columns)
         self.kind = {value: classify(index_map, rows, columns) for value, index_map in maps.items()}
-        self.text = KernelText(target, target.lanes(self.dtype.itemsize))
+        self.text = KernelBuilder(target, target.lanes(self.dtype.itemsize))
         self.of_row: dict[Value, str] = {}          # where operands begin, or, of those with one element in a row, that element
 
     def kernel(self) -> Kernel:
         """The function."""
         text, others = self.text, self.graph.params[1:]
         size = self.dtype.itemsize
-        across, down = text.multiply("%column", size), text.let("mul i64 %row, %pitch")
+        across, down = text.times("%column", size), text.let("mul i64 %row, %pitch")
         matrices = {self.graph.params[0]: "%c"}
         for number, value in enumerate(others, start=2):
             place = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr %more, i64 {number}')}, align 8")
@@ -60,35 +60,35 @@ class _FinishWriter:
             if kind == "full":
                 matrices[value] = text.let(f"getelementptr i8, ptr {place}, i64 {down}")
             elif kind == "scalar":
-                self.of_row[value] = text.splat(text.load(place, self.dtype), text.element(self.dtype))
+                self.of_row[value] = text.splat(text.element(self.dtype), text.load_element(place, self.dtype))
             else:
                 self.of_row[value] = place
-        with text.loop(0, "%rows", carried=[("ptr", pointer) for pointer in matrices.values()]) as loop:
+        with text.for_range(0, "%rows", carried=[("ptr", pointer) for pointer in matrices.values()]) as loop:
             starts = dict(self.of_row)
             for value, kind in self.kind.items():
                 if value in others and kind == "row":
-                    element = text.load(text.at(starts[value], self.dtype, text.add("%row", loop.counter)), self.dtype)
-                    self.of_row[value] = text.splat(element, text.element(self.dtype))
+                    element = text.load_element(text.at(starts[value], text.cell(self.dtype), text.plus("%row", loop.counter)), self.dtype)
+                    self.of_row[value] = text.splat(text.element(self.dtype), element)
             self.of_row.update(zip(matrices, loop.values, strict=True))
             self.row()
             self.of_row = starts
             loop.following = [text.let(f"getelementptr i8, ptr {pointer}, i64 %pitch") for pointer in loop.values]
-        written = text.lines_as_function(FINISH)
-        name = f"adjit_finish_{hashlib.sha1(written.encode()).hexdigest()[:16]}"
-        return Kernel(name, f"define internal void @{name}{written}", text.declarations)
+        function = text.end_function("adjit_finish", FINISH, attributes="noinline nounwind")
+        name = f"{function.name}_{hashlib.sha1(function.text.partition(function.name)[2].encode()).hexdigest()[:16]}"
+        return Kernel(name, function.renamed(function.name, name).text, text.declarations)
 
     def row(self) -> None:
         """A row of a tile: one vector after the other, then what does not fill one. (Several at once are no faster: the rows of tiles have
         few vectors.)
         """
         text, lanes = self.text, self.text.lanes
-        with text.loop(0, text.let(f"sub i64 %columns, {lanes - 1}"), lanes, empty=True) as loop:
+        with text.for_range(0, text.let(f"sub i64 %columns, {lanes - 1}"), lanes, empty=True) as loop:
             self.vector(loop.counter, None)
         start = text.let(f"and i64 %columns, {-lanes}")
         left = text.let(f"sub i64 %columns, {start}")
-        with text.when(text.let(f"icmp sgt i64 {left}, 0")):
+        with text.if_(text.let(f"icmp sgt i64 {left}, 0")):
             numbers = f"<{', '.join(f'i32 {lane}' for lane in range(lanes))}>"
-            most = text.splat(text.let(f"trunc i64 {left} to i32"), "i32")
+            most = text.splat("i32", text.let(f"trunc i64 {left} to i32"))
             self.vector(start, text.let(f"icmp slt <{lanes} x i32> {numbers}, {most}"))
 
     def vector(self, index: str | int, mask: str | None) -> None:
@@ -96,13 +96,13 @@ class _FinishWriter:
         text, known = self.text, dict[Value, str]()
         for value, place in self.of_row.items():
             if self.kind[value] in ("full", "column"):
-                known[value] = text.load_vector(text.at(place, self.dtype, index), self.dtype, mask)
+                known[value] = text.load_elements(text.at(place, text.cell(self.dtype), index), self.dtype, mask)
             else:
                 known[value] = place
         for op in self.graph.ops:
             known[op.result] = self.compute(op, known)
-        place = text.at(self.of_row[self.graph.params[0]], self.dtype, index)
-        text.store_vector(known[self.graph.results[0]], place, self.dtype, mask)
+        place = text.at(self.of_row[self.graph.params[0]], text.cell(self.dtype), index)
+        text.store_elements(known[self.graph.results[0]], place, self.dtype, mask)
 
     def compute(self, op: Op, known: Mapping[Value, str]) -> str:
         if op.name == "constant":

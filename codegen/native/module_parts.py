@@ -9,7 +9,7 @@ import heapq
 import re
 from collections.abc import Collection, Mapping
 
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE
 from adjit.codegen.object_code import Module
 from adjit.ir.dataclass import dataclass
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE
 from adjit.codegen.native.program_code import LowerGraph
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepText
+from adjit.codegen.native.step_text import StepBuilder
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 from adjit.ir.layout import Layout
@@ -28,20 +28,20 @@ def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph:
     slices = [(value.type, param.type, cut) for value, param, cut in zip(op.operands, region.params, op.attrs["sliced"], strict=True)]
     pitches = {index: whole.shape[1] for index, (whole, part, cut) in enumerate(slices) if cut and is_columns(whole, part, count)}
     program = lower_graph(region, pitches)
-    text = StepText(target)
+    text = StepBuilder(target)
     with text.step(GLUE):       # a panel takes microseconds, and finding where it lies some dozen instructions
         places = [text.place(number) for number in range(operands + len(op.results))]
-        params, results = (text.let(f"alloca [{max(1, len(values))} x ptr]") for values in (region.params, region.results))
-        arena = text.let(f"alloca [{max(1, Layout(region).arena_bytes)} x i8], align {ALIGNMENT}")
+        params, results = (text.alloca("ptr", max(1, len(values))) for values in (region.params, region.results))
+        arena = text.alloca("i8", max(1, Layout(region).arena_bytes), ALIGNMENT)
         steps = [panel_bytes(whole, part, count) if cut else 0 for whole, part, cut in slices]
         steps += [panel_bytes(value.type, part.type, count) for value, part in zip(op.results, region.results, strict=True)]
-        with text.loop("%low", "%high") as panel:
+        with text.for_range("%low", "%high") as panel:
             for index, (place, step) in enumerate(zip(places, steps, strict=True)):
                 distance = text.let(f"mul i64 {panel.counter}, {step}")
                 pointer = text.let(f"getelementptr i8, ptr {place}, i64 {distance}")
                 array, position = (params, index) if index < operands else (results, index - operands)
-                text.do(f"store ptr {pointer}, ptr {text.let(f'getelementptr ptr, ptr {array}, i64 {position}')}")
-            text.do(f"call i64 @{program.entry}(ptr {params}, ptr {results}, ptr {arena}, ptr null)")
+                text.store("ptr", pointer, text.at(array, "ptr", position))
+            text.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", results), ("ptr", arena), ("ptr", "null"))
     code = text.code(count, count * program.work)
     functions = {**program.shared, program.entry: "\n".join(program.functions)}
     return (replace(code, shared=functions, declarations=code.declarations | program.declarations, regions_stack=program.stack_bytes),)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from adjit.codegen.gemm.lower import SYMBOL, TABLE, ProductText, write_product
 from adjit.codegen.gemm.product import product_of
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE
 from adjit.codegen.native.program_code import Pitches
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target

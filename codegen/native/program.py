@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field, replace
 
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE
 from adjit.codegen.native.arrays.copies import lower_copy
 from adjit.codegen.native.forms import ALIKE, find_forms, table_text
 from adjit.codegen.native.lower_step import lower_step

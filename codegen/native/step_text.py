@@ -11,7 +11,9 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from adjit.codegen.llvm_text import LLVMText
+from adjit.codegen.gemm.kernels import Kernel
+from adjit.codegen.llvm.builder import Value
+from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
@@ -83,32 +85,36 @@ def share_rounds(extents: Sequence[int], work: float) -> Share:
     return Share(loops, rounds, ceil_div(rounds, min(wanted, rounds)))
 
 
-class StepText(LLVMText):
-    """The text of one step for a target."""
+class StepBuilder(VectorBuilder):
+    """A builder of one step: its frame, its tasks, and loops over several dimensions. `shared` has functions that others have too."""
 
-    def __init__(self, target: Target) -> None:
-        super().__init__()
-        self.target = target
+    def __init__(self, target: Target, dtype: str = "", lanes: int = 1) -> None:
+        super().__init__(target, dtype, lanes)
+        self.shared: dict[str, str] = {}
 
     # -- the step
 
     @contextmanager
     def step(self, attributes: str = "nounwind") -> Iterator[None]:
         """What is written inside is the body of `@step`."""
-        outer, self._lines = self._lines, []
-        yield
-        head = f"define internal i64 @step({SIGNATURE}) {attributes} {{"
-        self.functions["step"] = "\n".join([head, "entry:", *self._lines, "  ret i64 0", "}"])
-        self._lines = outer
+        with self.function("step", SIGNATURE, result="i64", attributes=attributes):
+            yield
+            self.ret("i64", 0)
 
     def code(self, tasks: int, work: float, checks: bool = False, offsets: tuple[tuple[int, int], ...] = ()) -> StepCode:
         """The finished step."""
-        return StepCode("\n".join(self.functions.values()) + "\n", tasks, work, frozenset(self._declarations), {}, checks, offsets)
+        text = "\n".join([function.text for function in self.functions.values()])
+        return StepCode(text, tasks, work, self.declarations, self.shared, checks, offsets)
 
-    def place(self, number: int | str) -> str:
+    def share(self, kernel: Kernel) -> str:
+        """The name of a function that steps share, which this one calls."""
+        self.shared[kernel.name] = kernel.text
+        self._declarations |= kernel.declarations
+        return kernel.name
+
+    def place(self, number: Value) -> str:
         """The pointer to operand, result or scratch number `number`."""
-        slot = self.let(f"getelementptr ptr, ptr %places, i64 {number}")
-        return self.let(f"load ptr, ptr {slot}, align 8")
+        return self.load("ptr", self.at("%places", "ptr", number), align=8)
 
     def parts(self, counts: Sequence[int]) -> Iterator[tuple[int, str]]:
         """Writes the parts of a step one after the other, each with so many tasks; yields where one begins, with a task's number in it."""
@@ -118,7 +124,7 @@ class StepText(LLVMText):
             if len(counts) > 1:
                 low = self.larger(self.let(f"sub i64 %low, {start}"), 0)
                 high = self.smaller(self.let(f"sub i64 %high, {start}"), count)
-            with self.loop(low, high, empty=True) as loop:
+            with self.for_range(low, high, empty=True) as loop:
                 yield part, loop.counter
             start += count
 
@@ -128,7 +134,7 @@ class StepText(LLVMText):
     def nest(self, extents: Sequence[int]) -> Iterator[list[str]]:
         """Loops inside each other, outermost first; their counters."""
         with ExitStack() as loops:
-            yield ["0" if extent == 1 else loops.enter_context(self.loop(0, extent)).counter for extent in extents]
+            yield ["0" if extent == 1 else loops.enter_context(self.for_range(0, extent)).counter for extent in extents]
 
     @contextmanager
     def rounds(self, task: str, extents: Sequence[int], share: Share) -> Iterator[list[str]]:
@@ -139,7 +145,7 @@ class StepText(LLVMText):
                 if share.each > 1:
                     low = self.let(f"mul nsw i64 {task}, {share.each}")
                     high = self.smaller(self.let(f"add nsw i64 {low}, {share.each}"), share.rounds)
-                    task = loops.enter_context(self.loop(low, high)).counter
+                    task = loops.enter_context(self.for_range(low, high)).counter
                 counters = self.split(task, extents[:share.loops])
             else:
                 counters = ["0"] * share.loops
@@ -162,16 +168,16 @@ class StepText(LLVMText):
         if count == width:
             yield "0"
             return
-        with self.loop(0, count, width) as loop:
+        with self.for_range(0, count, width) as loop:
             yield loop.counter if count % width == 0 else self.smaller(loop.counter, count - width)
 
-    def blocks(self, count: int, width: int) -> Iterator[tuple[str, int]]:
+    def blocks(self, count: int, width: int) -> Iterator[tuple[Value, int]]:
         """Writes loops over chunks that cover `count` elements without overlap: of `width`, then of smaller powers of two."""
         done = 0
         while done < count:
             times = (count - done) // width
             if times:
-                with self.loop(0, times * width, width) as loop:
+                with self.for_range(0, times * width, width) as loop:
                     yield self.plus(loop.counter, done), width
                 done += times * width
             width = power_of_two_below(width - 1) if width > 1 else 1
@@ -185,47 +191,15 @@ class StepText(LLVMText):
         end = self.let(f"mul nsw i64 {self.plus(counter, 1)}, {block}")
         return self.let(f"select i1 {last}, i64 {count}, i64 {end}")
 
-    # -- addresses and elements
-
-    def plus(self, value: str, number: int | str) -> str:
-        return value if number in (0, "0") else self.let(f"add nsw i64 {value}, {number}")
-
-    def times(self, value: str, number: int) -> str:
-        return value if number == 1 else self.let(f"mul nsw i64 {value}, {number}")
-
-    def at(self, pointer: str, size: int, *terms: tuple[str, int] | int) -> str:
-        """The address that many elements of `size` bytes behind `pointer`: numbers, or counters times numbers."""
-        for term in terms:
-            value, factor = ("1", term) if isinstance(term, int) else term
-            if factor == 0 or value == "0":
-                continue
-            offset = str(int(value) * factor * size) if value.lstrip("-").isdigit() else self.times(value, factor * size)
-            pointer = self.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
-        return pointer
+    # -- elements
 
     def width(self, count: int, size: int) -> int:
         """Lanes of vectors that suit `count` elements of `size` bytes: those of the target, or the next power of two below `count`."""
         return min(self.target.lanes(size), power_of_two_below(count))
 
-    def load(self, type: str, pointer: str, size: int) -> str:
-        return self.let(f"load {type}, ptr {pointer}, align {size}")
-
-    def store(self, type: str, value: str, pointer: str, size: int) -> None:
-        self.do(f"store {type} {value}, ptr {pointer}, align {size}")
-
-    def splat(self, element: str, value: str, lanes: int) -> str:
-        """`value` in every lane."""
-        first = self.let(f"insertelement <{lanes} x {element}> poison, {element} {value}, i32 0")
-        return self.let(f"shufflevector <{lanes} x {element}> {first}, <{lanes} x {element}> poison, <{lanes} x i32> zeroinitializer")
-
-    def shuffle(self, type: str, a: str, b: str, order: Sequence[int]) -> str:
-        """Lanes of two vectors of `type`, those of `b` counted on; -1 for any."""
-        lanes = ", ".join(f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in order)
-        return self.let(f"shufflevector {type} {a}, {type} {b}, <{len(order)} x i32> <{lanes}>")
-
     def copy(self, target: str, source: str, size: int) -> None:
         """Copy `size` bytes."""
-        self.call("void", "llvm.memcpy.p0.p0.i64", ("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false"))
+        self.call("void", "@llvm.memcpy.p0.p0.i64", ("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false"))
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:

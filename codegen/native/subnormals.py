@@ -5,7 +5,7 @@ Threads of a pool take the control word of who launches (`thread_pool.py`), so i
 
 from __future__ import annotations
 
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE
 from adjit.codegen.target import Target
 
 BODY = "body"

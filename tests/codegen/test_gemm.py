@@ -20,8 +20,8 @@ from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product
 from adjit.codegen.gemm.plan import GRAIN, plan_product
 from adjit.codegen.gemm.product import Product, dense_product
 from adjit.codegen.gemm.tile import Tile
-from adjit.codegen.gemm.vectors import VectorText
 from adjit.codegen.link import load
+from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.target import TARGETS, Target, host_targets, machine
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
@@ -382,7 +382,7 @@ def bias_and_relu(tile: Tile) -> None:
     tile.store()
 
 
-def twice(text: VectorText, vector: str) -> str:
+def twice(text: VectorBuilder, vector: str) -> str:
     return text.add(vector, vector)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, share_rounds
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, element_type, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 
@@ -20,7 +20,7 @@ def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     if not type.size:
         return ()
     before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
-    text, size, element = StepText(target), type.dtype.itemsize, element_type(type.dtype)
+    text, size, element = StepBuilder(target), type.dtype.itemsize, element_type(type.dtype)
     extents = (before, max(count // BLOCK, 1)) if after == 1 else (before, count)
     share = share_rounds(extents, work := type.nbytes / BYTES_A_NANOSECOND)
     width = text.width(count if after == 1 else after, size)
@@ -33,18 +33,19 @@ def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
                 if after > 1:
                     value = text.splat(element, _converted(text, place, "i64", element), width)
                     with text.chunks(after, width) as start:
-                        text.store(vector, value, text.at(row, size, (place, after), (start, 1)), size)
+                        text.store(vector, value, text.at(row, size, (place, after), (start, 1)), align=size)
                     continue
-                with text.loop(text.times(place, BLOCK), text.ends_at(place, count, BLOCK), width) as loop:
+                with text.for_range(text.times(place, BLOCK), text.ends_at(place, count, BLOCK), width) as loop:
                     start = loop.counter if count % width == 0 else text.smaller(loop.counter, count - width)
                     first = text.splat(whole, start if whole == "i64" else text.let(f"trunc i64 {start} to i32"), width)
                     lanes = f"<{', '.join(f'{whole} {lane}' for lane in range(width))}>"
                     numbers = text.let(f"add <{width} x {whole}> {first}, {lanes}")
-                    text.store(vector, _converted(text, numbers, f"<{width} x {whole}>", vector), text.at(row, size, (start, 1)), size)
+                    text.store(vector, _converted(text, numbers, f"<{width} x {whole}>", vector), text.at(row, size, (start, 1)),
+                               align=size)
     return (text.code(share.tasks, work),)
 
 
-def _converted(text: StepText, numbers: str, source: str, goal: str) -> str:
+def _converted(text: StepBuilder, numbers: str, source: str, goal: str) -> str:
     """Numbers from 0 in the type of the result."""
     if source == goal:
         return numbers

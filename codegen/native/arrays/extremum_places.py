@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, power_of_two_below, share_rounds
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, element_type, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
@@ -28,7 +28,7 @@ class _Order:
     largest: bool
     place: str                 # the type of places while they are compared: as wide as the elements, where that is enough
 
-    def better(self, text: StepText, lanes: int, x: str, best: str) -> str:
+    def better(self, text: StepBuilder, lanes: int, x: str, best: str) -> str:
         """Whether `x` is strictly better; NaN is better than all but NaN."""
         type = f"<{lanes} x {self.element}>"
         side = "gt" if self.largest else "lt"
@@ -37,13 +37,13 @@ class _Order:
         beyond = text.let(f"fcmp u{side} {type} {x}, {best}")
         return text.let(f"and <{lanes} x i1> {beyond}, {text.let(f'fcmp ord {type} {best}, {best}')}")
 
-    def choose(self, text: StepText, lanes: int, taken: str, new: Best, old: Best) -> Best:
+    def choose(self, text: StepBuilder, lanes: int, taken: str, new: Best, old: Best) -> Best:
         """The element and the place, both new or both old."""
         value = text.let(f"select <{lanes} x i1> {taken}, <{lanes} x {self.element}> {new[0]}, <{lanes} x {self.element}> {old[0]}")
         place = text.let(f"select <{lanes} x i1> {taken}, <{lanes} x {self.place}> {new[1]}, <{lanes} x {self.place}> {old[1]}")
         return value, place
 
-    def first_of(self, text: StepText, lanes: int, low: Best, high: Best) -> Best:
+    def first_of(self, text: StepBuilder, lanes: int, low: Best, high: Best) -> Best:
         """The better one of two; of equal ones that with the smaller place."""
         better, worse = self.better(text, lanes, high[0], low[0]), self.better(text, lanes, low[0], high[0])
         mask = f"<{lanes} x i1>"
@@ -51,7 +51,7 @@ class _Order:
         earlier = text.let(f"icmp ult <{lanes} x {self.place}> {high[1]}, {low[1]}")
         return self.choose(text, lanes, text.let(f"select {mask} {either}, {mask} {better}, {mask} {earlier}"), high, low)
 
-    def across(self, text: StepText, lanes: int, best: Best) -> Best:
+    def across(self, text: StepBuilder, lanes: int, best: Best) -> Best:
         """The best of all lanes; of equal ones the first."""
         while lanes > 1:
             half, types = lanes // 2, (f"<{lanes} x {self.element}>", f"<{lanes} x {self.place}>")
@@ -67,7 +67,7 @@ def lower_extremum_place(op: Op, shared: Mapping[int, int], target: Target) -> t
     if not op.result.type.size:
         return ()
     before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
-    text, size = StepText(target), type.dtype.itemsize
+    text, size = StepBuilder(target), type.dtype.itemsize
     order = _Order(element_type(type.dtype), type.dtype.kind, op.name == "argmax", "i32" if size < 8 and count < 1 << 31 else "i64")
     along_axis = after == 1
     line = count if along_axis else after
@@ -87,19 +87,19 @@ def lower_extremum_place(op: Op, shared: Mapping[int, int], target: Target) -> t
                     while len(best) > 1:
                         best = [order.first_of(text, lanes, *pair) for pair in zip(best[::2], best[1::2], strict=True)]
                     place = order.across(text, lanes, best[0])[1]
-                    text.store("<1 x i64>", _as_i64(text, place, 1, order.place), text.at(to, INDEX_BYTES, (outer, 1)), INDEX_BYTES)
+                    text.store("<1 x i64>", _as_i64(text, place, 1, order.place), text.at(to, INDEX_BYTES, (outer, 1)), align=INDEX_BYTES)
                     continue
-                with text.loop(text.times(block, chunk), text.ends_at(block, after, chunk), chunk) as loop:
+                with text.for_range(text.times(block, chunk), text.ends_at(block, after, chunk), chunk) as loop:
                     column = loop.counter if after % chunk == 0 else text.smaller(loop.counter, after - chunk)
                     first = text.at(source, size, (outer, count * after), (column, 1))
                     goal = text.at(to, INDEX_BYTES, (outer, after), (column, 1))
                     for k, (_, place) in enumerate(_best(text, order, lanes, vectors, first, count, 1, after, size)):
                         at = text.at(goal, INDEX_BYTES, k * lanes)
-                        text.store(f"<{lanes} x i64>", _as_i64(text, place, lanes, order.place), at, INDEX_BYTES)
+                        text.store(f"<{lanes} x i64>", _as_i64(text, place, lanes, order.place), at, align=INDEX_BYTES)
     return (text.code(share.tasks, work),)
 
 
-def _best(text: StepText, order: _Order, lanes: int, vectors: int, first: str, count: int, step: int, stride: int,
+def _best(text: StepBuilder, order: _Order, lanes: int, vectors: int, first: str, count: int, step: int, stride: int,
           size: int) -> list[Best]:
     """The best of `count` places and where it is, in each lane of vectors that lie side by side. `step` places go by with each round: 1,
     or as many as there are lanes in all, which then lie along the axis."""
@@ -107,7 +107,7 @@ def _best(text: StepText, order: _Order, lanes: int, vectors: int, first: str, c
 
     def load(number: str) -> list[str]:
         at = text.at(first, size, (number, stride))
-        return [text.load(vector, text.at(at, size, k * lanes), size) for k in range(vectors)]
+        return [text.load(vector, text.at(at, size, k * lanes), align=size) for k in range(vectors)]
 
     def numbers(k: int) -> str:
         return f"<{', '.join(f'{order.place} {k * lanes + lane if step > 1 else 0}' for lane in range(lanes))}>"
@@ -116,7 +116,7 @@ def _best(text: StepText, order: _Order, lanes: int, vectors: int, first: str, c
     if count <= step:
         return start
     carried = [(type, value) for pair in start for type, value in zip((vector, places), pair, strict=True)]
-    with text.loop(step, count, step, carried=carried) as loop:
+    with text.for_range(step, count, step, carried=carried) as loop:
         number = loop.counter if count % step == 0 else text.smaller(loop.counter, count - step)
         short = text.splat(order.place, number if order.place == "i64" else text.let(f"trunc i64 {number} to i32"), lanes)
         following: list[str] = []
@@ -128,5 +128,5 @@ def _best(text: StepText, order: _Order, lanes: int, vectors: int, first: str, c
     return [(following[2 * k], following[2 * k + 1]) for k in range(vectors)]
 
 
-def _as_i64(text: StepText, place: str, lanes: int, type: str) -> str:
+def _as_i64(text: StepBuilder, place: str, lanes: int, type: str) -> str:
     return place if type == "i64" else text.let(f"zext <{lanes} x {type}> {place} to <{lanes} x i64>")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from adjit.codegen.native.arrays.movement import copy_of
 from adjit.codegen.native.arrays.moves import lower_moves
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_type, share_rounds
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, element_type, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
@@ -46,28 +46,21 @@ def lower_check(op: Op, target: Target) -> tuple[StepCode, ...]:
     count, size = op.operands[1].type.size, op.operands[0].type.shape[op.attrs["axis"]]
     if not count:
         return ()
-    text = StepText(target)
+    text = StepBuilder(target)
     width = text.width(count, INDEX_BYTES)
     vector, mask = f"<{width} x i64>", f"<{width} x i1>"
     with text.step():
         indices = text.place(1)
-        with text.loop(0, count, width, carried=[(mask, "zeroinitializer")]) as loop:
+        with text.for_range(0, count, width, carried=[(mask, "zeroinitializer")]) as loop:
             start = loop.counter if count % width == 0 else text.smaller(loop.counter, count - width)
-            numbers = text.load(vector, text.at(indices, INDEX_BYTES, (start, 1)), INDEX_BYTES)
+            numbers = text.load(vector, text.at(indices, INDEX_BYTES, (start, 1)), align=INDEX_BYTES)
             wrong = text.let(f"icmp uge {vector} {numbers}, splat (i64 {size})")
             loop.following = [text.let(f"or {mask} {loop.values[0]}, {wrong}")]
-        found = text.call("i1", f"llvm.vector.reduce.or.v{width}i1", (mask, loop.following[0]))
-        text.do(f"br i1 {found}, label %find, label %fine")
-        text.label("find")
-        with text.loop(0, count) as loop:
-            number = text.load("i64", text.at(indices, INDEX_BYTES, (loop.counter, 1)), INDEX_BYTES)
-            wrong, here, further = text.let(f"icmp uge i64 {number}, {size}"), f"here{text.fresh()}", f"further{text.fresh()}"
-            text.do(f"br i1 {wrong}, label %{here}, label %{further}")
-            text.label(here)
-            text.do(f"ret i64 {text.plus(loop.counter, 1)}")
-            text.label(further)
-        text.do("br label %fine")
-        text.label("fine")
+        found = text.call("i1", f"@llvm.vector.reduce.or.v{width}i1", (mask, loop.following[0]))
+        with text.if_(found), text.for_range(0, count) as loop:
+            number = text.load("i64", text.at(indices, INDEX_BYTES, (loop.counter, 1)), align=INDEX_BYTES)
+            with text.if_(text.compare("uge", number, size)):
+                text.ret("i64", text.plus(loop.counter, 1))
     return (text.code(1, count * INDEX_BYTES / BYTES_A_NANOSECOND, checks=True),)
 
 
@@ -79,14 +72,14 @@ def lower_take(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     s, check = _Shape.of(op), lower_check(op, target)
     if not op.result.type.size:
         return check
-    text, extents, row = StepText(target), (s.before, s.count), s.after * s.bytes
+    text, extents, row = StepBuilder(target), (s.before, s.count), s.after * s.bytes
     work = op.result.type.size * max(s.bytes * 2 / BYTES_A_NANOSECOND, 1.5 / s.after)
     share = share_rounds(extents, work)
     with text.step():
         source, indices, to = text.place(0), text.place(1), text.place(2)
         for _, task in text.parts([share.tasks]):
             with text.rounds(task, extents, share) as (outer, place):
-                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), INDEX_BYTES)
+                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), align=INDEX_BYTES)
                 text.copy(text.at(to, row, (outer, s.count), (place, 1)), text.at(source, row, (outer, s.size), (number, 1)), row)
     return (*check, text.code(share.tasks, work))
 
@@ -96,7 +89,7 @@ def lower_take_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> 
     s, check = _Shape.of(op), lower_check(op, target)
     if not op.result.type.size:
         return check
-    text, extents = StepText(target), (s.before, s.count, s.after)
+    text, extents = StepBuilder(target), (s.before, s.count, s.after)
     work = op.result.type.size * 1.5
     share = share_rounds(extents, work)
     with text.step():
@@ -104,9 +97,10 @@ def lower_take_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> 
         for _, task in text.parts([share.tasks]):
             with text.rounds(task, extents, share) as (outer, place, column):
                 at = ((outer, s.count * s.after), (place, s.after), (column, 1))
-                number = text.load("i64", text.at(indices, INDEX_BYTES, *at), INDEX_BYTES)
-                value = text.load(s.element, text.at(source, s.bytes, (outer, s.size * s.after), (number, s.after), (column, 1)), s.bytes)
-                text.store(s.element, value, text.at(to, s.bytes, *at), s.bytes)
+                number = text.load("i64", text.at(indices, INDEX_BYTES, *at), align=INDEX_BYTES)
+                value = text.load(s.element, text.at(source, s.bytes, (outer, s.size * s.after), (number, s.after), (column, 1)),
+                                  align=s.bytes)
+                text.store(s.element, value, text.at(to, s.bytes, *at), align=s.bytes)
     return (*check, text.code(share.tasks, work))
 
 
@@ -119,7 +113,7 @@ def lower_scatter(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     start = (*check, *_base(op, shared, target))
     if not op.operands[2].type.size:
         return start
-    text = StepText(target)
+    text = StepBuilder(target)
     width, columns = text.width(s.after, s.bytes), _columns(s)
     extents = (s.before, s.after // columns)
     work = op.operands[2].type.size * max(s.bytes * 3 / BYTES_A_NANOSECOND, 1.5 / s.after)
@@ -128,7 +122,7 @@ def lower_scatter(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
         indices, updates, to = text.place(1), text.place(2), text.place(3)
         for _, task in text.parts([share.tasks]):
             with text.rounds(task, extents, share) as (outer, part), text.nest([s.count]) as (place,):
-                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), INDEX_BYTES)
+                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), align=INDEX_BYTES)
                 source = text.at(updates, s.bytes, (outer, s.count * s.after), (place, s.after), (part, columns))
                 goal = text.at(to, s.bytes, (outer, s.size * s.after), (number, s.after), (part, columns))
                 if op.name == "scatter_set":
@@ -145,7 +139,7 @@ def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) 
     start = (*check, *_base(op, shared, target))
     if not op.operands[2].type.size:
         return start
-    text, columns = StepText(target), _columns(s)
+    text, columns = StepBuilder(target), _columns(s)
     extents = (s.before, s.after // columns)
     work = op.operands[2].type.size * 2.0
     share = share_rounds(extents, work)
@@ -154,7 +148,7 @@ def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) 
         for _, task in text.parts([share.tasks]):
             with text.rounds(task, extents, share) as (outer, part), text.nest([s.count, columns]) as (place, column):
                 at = ((outer, s.count * s.after), (place, s.after), (part, columns), (column, 1))
-                number = text.load("i64", text.at(indices, INDEX_BYTES, *at), INDEX_BYTES)
+                number = text.load("i64", text.at(indices, INDEX_BYTES, *at), align=INDEX_BYTES)
                 goal = text.at(to, s.bytes, (outer, s.size * s.after), (number, s.after), (part, columns), (column, 1))
                 _add(text, s, 1, text.at(updates, s.bytes, *at), goal)
     return (*start, text.code(share.tasks, work))
@@ -171,8 +165,8 @@ def _columns(s: _Shape) -> int:
     return fewest if s.after % fewest == 0 else s.after
 
 
-def _add(text: StepText, s: _Shape, lanes: int, source: str, goal: str) -> None:
+def _add(text: StepBuilder, s: _Shape, lanes: int, source: str, goal: str) -> None:
     type = f"<{lanes} x {s.element}>"
-    a, b = text.load(type, goal, s.bytes), text.load(type, source, s.bytes)
+    a, b = text.load(type, goal, align=s.bytes), text.load(type, source, align=s.bytes)
     code = "add" if s.element[0] == "i" else "fadd"
-    text.store(type, text.let(f"{code} {type} {a}, {b}"), goal, s.bytes)
+    text.store(type, text.let(f"{code} {type} {a}, {b}"), goal, align=s.bytes)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, Share, StepText, power_of_two_below, share_rounds
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, Share, StepBuilder, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
@@ -69,7 +69,7 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
     if not parts:
         return ()
     plans = [_plan(part, target) for part in parts]
-    text = StepText(target)
+    text = StepBuilder(target)
     with text.step():
         to = text.place(result)
         for index, task in text.parts([plan.share.tasks for plan in plans]):
@@ -144,7 +144,7 @@ class _Rows:
         each = m.size / BYTES_A_NANOSECOND * (1 if m.bits is not None else 2)
         return m.count * (each if in_vectors else max(each, 0.7)) + 2 * m.count / row.size
 
-    def write(self, text: StepText, task: str, to: str) -> None:
+    def write(self, text: StepBuilder, task: str, to: str) -> None:
         """The rounds of one task; `to` points to the result."""
         m = self.move
         to = text.at(to, m.size, m.target)
@@ -157,7 +157,7 @@ class _Rows:
             to = text.at(to, m.size, (operand, m.operand_step))
             self.write_inner(text, source, to, counters)
 
-    def write_inner(self, text: StepText, source: str, to: str, counters: Sequence[str]) -> None:
+    def write_inner(self, text: StepBuilder, source: str, to: str, counters: Sequence[str]) -> None:
         size, row = self.move.size, self.row
         to = text.at(to, size, *((c, axis.target) for c, axis in zip(counters, self.outer, strict=True)))
         if source:
@@ -191,7 +191,7 @@ class _Tiles(_Rows):
     def work(self) -> float:
         return self.move.count * max(self.move.size * 2 / BYTES_A_NANOSECOND, 1.0 / self.tile) + 2.0 * self.move.count / self.tile ** 2
 
-    def write_inner(self, text: StepText, source: str, to: str, counters: Sequence[str]) -> None:
+    def write_inner(self, text: StepBuilder, source: str, to: str, counters: Sequence[str]) -> None:
         size, tile, row, column = self.move.size, self.tile, self.row, self.column
         *others, block, strip = counters
         source = text.at(source, size, *((c, axis.source) for c, axis in zip(others, self.outer, strict=True)))
@@ -199,18 +199,18 @@ class _Tiles(_Rows):
         vector = f"<{tile} x i{8 * size}>"
         row_end, column_end = (text.ends_at(c, axis.size, step)
                                for c, axis, step in ((strip, row, self.strip), (block, column, self.block)))
-        with (text.loop(text.times(strip, self.strip), row_end, tile) as along_row,
-              text.loop(text.times(block, self.block), column_end, tile) as along_column):
+        with (text.for_range(text.times(strip, self.strip), row_end, tile) as along_row,
+              text.for_range(text.times(block, self.block), column_end, tile) as along_column):
             x, y = (loop.counter if axis.size % tile == 0 else text.smaller(loop.counter, axis.size - tile)
                     for loop, axis in ((along_row, row), (along_column, column)))
             corner = text.at(source, size, (x, row.source), (y, column.source))
-            lines = [text.load(vector, text.at(corner, size, k * row.source), size) for k in range(tile)]
+            lines = [text.load(vector, text.at(corner, size, k * row.source), align=size) for k in range(tile)]
             corner = text.at(to, size, (x, row.target), (y, column.target))
             for k, line in enumerate(_transposed(text, vector, lines)):
-                text.store(vector, line, text.at(corner, size, k * column.target), size)
+                text.store(vector, line, text.at(corner, size, k * column.target), align=size)
 
 
-def _transposed(text: StepText, vector: str, lines: list[str]) -> list[str]:
+def _transposed(text: StepBuilder, vector: str, lines: list[str]) -> list[str]:
     """As many vectors as each has lanes, transposed: blocks of 1, 2, 4, ... change places across the diagonal."""
     lines, count = list(lines), len(lines)
     distance = 1
@@ -228,31 +228,31 @@ def _transposed(text: StepText, vector: str, lines: list[str]) -> list[str]:
 # -- rows
 
 
-def _fill(text: StepText, size: int, source: str, to: str, count: int, bits: int | None) -> None:
+def _fill(text: StepBuilder, size: int, source: str, to: str, count: int, bits: int | None) -> None:
     """`count` times the number with these bits, or the one at `source`."""
     element, width = f"i{8 * size}", text.width(count, size)
     vector = f"<{width} x {element}>"
-    value = f"splat ({element} {bits})" if bits is not None else text.splat(element, text.load(element, source, size), width)
+    value = f"splat ({element} {bits})" if bits is not None else text.splat(element, text.load(element, source, align=size), width)
     with text.chunks(count, width) as start:
-        text.store(vector, value, text.at(to, size, (start, 1)), size)
+        text.store(vector, value, text.at(to, size, (start, 1)), align=size)
 
 
-def _reverse(text: StepText, size: int, source: str, to: str, count: int) -> None:
+def _reverse(text: StepBuilder, size: int, source: str, to: str, count: int) -> None:
     width = text.width(count, size)
     vector = f"<{width} x i{8 * size}>"
     with text.chunks(count, width) as start:
-        line = text.load(vector, text.at(source, size, (start, -1), 1 - width), size)
-        text.store(vector, text.shuffle(vector, line, "poison", range(width - 1, -1, -1)), text.at(to, size, (start, 1)), size)
+        line = text.load(vector, text.at(source, size, (start, -1), 1 - width), align=size)
+        text.store(vector, text.shuffle(vector, line, "poison", range(width - 1, -1, -1)), text.at(to, size, (start, 1)), align=size)
 
 
-def _one_by_one(text: StepText, size: int, source: str, to: str, row: Axis, bits: int | None) -> None:
+def _one_by_one(text: StepBuilder, size: int, source: str, to: str, row: Axis, bits: int | None) -> None:
     element, width = f"i{8 * size}", min(4, power_of_two_below(row.size))
     with text.chunks(row.size, width) as start:
         to = text.at(to, size, (start, row.target))
         if bits is None:
             source = text.at(source, size, (start, row.source))
-            values = [text.load(element, text.at(source, size, k * row.source), size) for k in range(width)]
+            values = [text.load(element, text.at(source, size, k * row.source), align=size) for k in range(width)]
         else:
             values = [str(bits)] * width
         for k, value in enumerate(values):
-            text.store(element, value, text.at(to, size, k * row.target), size)
+            text.store(element, value, text.at(to, size, k * row.target), align=size)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepText, element_type, power_of_two_below, share_rounds
+from adjit.codegen.native.step_text import StepBuilder, element_type, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 
@@ -29,7 +29,7 @@ def lower_plain_matmul(op: Op, shared: Mapping[int, int], target: Target) -> tup
         return lower_moves([Move(type.dtype.itemsize, (Axis(type.size, 0, 1),), bits=0)], 2, target)
     row_a, inner_a = (1, rows) if turned_a else (inner, 1)
     inner_b, column_b = (1, inner) if turned_b else (columns, 1)
-    text, size, element = StepText(target), type.dtype.itemsize, element_type(type.dtype)
+    text, size, element = StepBuilder(target), type.dtype.itemsize, element_type(type.dtype)
     lanes = 1 if turned_b else text.width(columns, size)
     vectors = min(VECTORS, power_of_two_below(columns // lanes))
     chunk, vector = lanes * vectors, f"<{lanes} x {element}>"
@@ -41,17 +41,17 @@ def lower_plain_matmul(op: Op, shared: Mapping[int, int], target: Target) -> tup
         from_a, from_b, to = text.place(0), text.place(1), text.place(2)
         for _, task in text.parts([share.tasks]):
             with (text.rounds(task, extents, share) as (product, row, block),
-                  text.loop(text.times(block, chunk), text.ends_at(block, columns, chunk), chunk) as loop):
+                  text.for_range(text.times(block, chunk), text.ends_at(block, columns, chunk), chunk) as loop):
                 column = loop.counter if columns % chunk == 0 else text.smaller(loop.counter, columns - chunk)
                 left = text.at(from_a, size, (product, rows * inner), (row, row_a))
                 right = text.at(from_b, size, (product, inner * columns), (column, column_b))
-                with text.loop(0, inner, carried=[(vector, "zeroinitializer")] * vectors) as along:
-                    factor = text.splat(element, text.load(element, text.at(left, size, (along.counter, inner_a)), size), lanes)
+                with text.for_range(0, inner, carried=[(vector, "zeroinitializer")] * vectors) as along:
+                    factor = text.splat(element, text.load(element, text.at(left, size, (along.counter, inner_a)), align=size), lanes)
                     line = text.at(right, size, (along.counter, inner_b))
-                    others = [text.load(vector, text.at(line, size, k * lanes * column_b), size) for k in range(vectors)]
+                    others = [text.load(vector, text.at(line, size, k * lanes * column_b), align=size) for k in range(vectors)]
                     terms = [text.let(f"{times} {vector} {factor}, {other}") for other in others]
                     along.following = [text.let(f"{plus} {vector} {a}, {b}") for a, b in zip(along.values, terms, strict=True)]
                 goal = text.at(to, size, (product, rows * columns), (row, columns), (column, 1))
                 for k, total in enumerate(along.following):
-                    text.store(vector, total, text.at(goal, size, k * lanes), size)
+                    text.store(vector, total, text.at(goal, size, k * lanes), align=size)
     return (text.code(share.tasks, work),)

@@ -16,7 +16,7 @@ from adjit.codegen.native.arrays.movement import copy_of
 from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
 from adjit.codegen.native.combining import Combination
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, element_bits, power_of_two_below, share_rounds
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, element_bits, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
@@ -51,7 +51,7 @@ def lower_reduction(op: Op, shared: Mapping[int, int], target: Target) -> tuple[
     if not any(dimension.reduced for dimension in dimensions):
         return lower_moves([copy_of(op, 0)], 1, target)
     work = operand.nbytes / BYTES_A_NANOSECOND + result.size * 2.0
-    return (_Reduction(Combination.of(op.definition, operand.dtype), dimensions, StepText(target)).lower(work),)
+    return (_Reduction(Combination.of(op.definition, operand.dtype), dimensions, StepBuilder(target)).lower(work),)
 
 
 def _dimensions(op: Op) -> list[_Dimension]:
@@ -73,7 +73,7 @@ def _dimensions(op: Op) -> list[_Dimension]:
 class _Reduction:
     """Writes one reduction."""
 
-    def __init__(self, combination: Combination, dimensions: Sequence[_Dimension], text: StepText):
+    def __init__(self, combination: Combination, dimensions: Sequence[_Dimension], text: StepBuilder):
         self.c, self.text = combination, text
         self.kept = [dimension for dimension in dimensions if not dimension.reduced]
         self.reduced = [dimension for dimension in dimensions if dimension.reduced]
@@ -101,19 +101,19 @@ class _Reduction:
                 with text.rounds(task, extents, share) as (*counters, block):
                     source = text.at(source, c.size, *((i, d.stride) for i, d in zip(counters, outer, strict=True)))
                     to = text.at(to, c.size, *((i, d.result) for i, d in zip(counters, outer, strict=True)))
-                    with text.loop(text.times(block, chunk), text.ends_at(block, line.size, chunk), chunk) as loop:
+                    with text.for_range(text.times(block, chunk), text.ends_at(block, line.size, chunk), chunk) as loop:
                         first = loop.counter if line.size % chunk == 0 else text.smaller(loop.counter, line.size - chunk)
                         start = [c.neutrals(lanes)] * vectors
                         corner = text.at(source, c.size, (first, line.stride))
                         totals = self._over(self.reduced, corner, start, lanes, self.window,
                                             lambda at, sums: self._add_columns(at, sums, lanes))
                         for k, total in enumerate(totals):
-                            text.store(c.type(lanes), total, text.at(to, c.size, (first, 1), k * lanes), c.size)
+                            text.store(c.type(lanes), total, text.at(to, c.size, (first, 1), k * lanes), align=c.size)
         return text.code(share.tasks, work)
 
     def _add_columns(self, pointer: str, sums: Values, lanes: int) -> Values:
         text, c, type = self.text, self.c, self.c.type(lanes)
-        lines = [text.load(type, text.at(pointer, c.size, k * lanes), c.size) for k in range(self.window * len(sums))]
+        lines = [text.load(type, text.at(pointer, c.size, k * lanes), align=c.size) for k in range(self.window * len(sums))]
         if self.window == 1:
             return [c.combine(text, lanes, total, line) for total, line in zip(sums, lines, strict=True)]
         (total,) = sums
@@ -149,7 +149,7 @@ class _Reduction:
                     start = [c.neutrals(lanes)] * vectors
                     sums = self._over(self.reduced[:-1], source, start, lanes, row.size // (lanes * vectors),
                                       lambda at, sums: self._add_row(at, sums, lanes, row.size))
-                    text.store(c.element, c.across(text, lanes, c.together(text, lanes, sums)), to, c.size)
+                    text.store(c.element, c.across(text, lanes, c.together(text, lanes, sums)), to, align=c.size)
         return text.code(share.tasks, work)
 
     def _add_row(self, pointer: str, sums: Values, lanes: int, size: int) -> Values:
@@ -158,7 +158,7 @@ class _Reduction:
         type = c.type(lanes)
 
         def add(at: str, sums: Values) -> Values:
-            lines = [text.load(type, text.at(at, c.size, k * lanes), c.size) for k in range(len(sums))]
+            lines = [text.load(type, text.at(at, c.size, k * lanes), align=c.size) for k in range(len(sums))]
             return [c.combine(text, lanes, total, line) for total, line in zip(sums, lines, strict=True)]
 
         chunks = size // chunk
@@ -166,7 +166,7 @@ class _Reduction:
         rest = text.at(pointer, c.size, chunks * chunk)
         left, tail = divmod(size - chunks * chunk, lanes)
         for k in range(left):
-            sums[k] = c.combine(text, lanes, sums[k], text.load(type, text.at(rest, c.size, k * lanes), c.size))
+            sums[k] = c.combine(text, lanes, sums[k], text.load(type, text.at(rest, c.size, k * lanes), align=c.size))
         if tail:
             sums[left] = c.combine(text, lanes, sums[left], self._tail(text.at(rest, c.size, left * lanes), lanes, tail))
         return sums
@@ -176,7 +176,7 @@ class _Reduction:
         text, c, type = self.text, self.c, self.c.type(lanes)
         mask = f"<{', '.join(f'i1 {int(lane < count)}' for lane in range(lanes))}>"
         suffix = f"v{lanes}{'f' if c.kind == 'f' else 'i'}{8 * c.size}"
-        return text.call(type, f"llvm.masked.load.{suffix}.p0", ("ptr", pointer), ("i32", str(c.size)), (f"<{lanes} x i1>", mask),
+        return text.call(type, f"@llvm.masked.load.{suffix}.p0", ("ptr", pointer), ("i32", str(c.size)), (f"<{lanes} x i1>", mask),
                          (type, c.neutrals(lanes)))
 
     # -- loops over what is reduced
@@ -199,14 +199,14 @@ class _Reduction:
         below = each * math.prod(dimension.size for dimension in rest)
         step = max(STRETCH // (below if below <= STRETCH else 1), 1)
         if not c.rounds or first.size <= step:
-            with text.loop(0, first.size, carried=[(type, total) for total in sums]) as loop:
+            with text.for_range(0, first.size, carried=[(type, total) for total in sums]) as loop:
                 loop.following = deeper(loop.counter, list(loop.values))
             return list(loop.following)
         neutral = [(type, c.neutrals(lanes))] * len(sums)
         parts = 1 if self.along_row else len(sums)
-        with text.loop(0, first.size, step, carried=neutral[:1] * (2 * parts)) as stretches:
+        with text.for_range(0, first.size, step, carried=neutral[:1] * (2 * parts)) as stretches:
             end = text.smaller(text.plus(stretches.counter, step), first.size)
-            with text.loop(stretches.counter, end, carried=neutral) as loop:
+            with text.for_range(stretches.counter, end, carried=neutral) as loop:
                 loop.following = deeper(loop.counter, list(loop.values))
             found = [c.together(text, lanes, loop.following)] if self.along_row else list(loop.following)
             stretches.following = [name for number, part in enumerate(found)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from adjit.codegen.native.combining import Combination
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepText, literal, power_of_two_below, share_rounds
+from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, literal, power_of_two_below, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir import ops
 from adjit.ir.graph import Op
@@ -25,7 +25,7 @@ def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple
     if not type.size:
         return ()
     before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
-    text = StepText(target)
+    text = StepBuilder(target)
     c = Combination.of(ops.reduce_sum if op.name == "cumsum" else ops.reduce_prod, type.dtype)
     if c.rounds:
         c = replace(c, neutral=literal(-0.0, type.dtype))      # leaves a first element of -0.0 as it is
@@ -43,15 +43,15 @@ def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple
         source, to = text.place(0), text.place(1)
         for _, task in text.parts([share.tasks]):
             with (text.rounds(task, extents, share) as (outer, block),
-                  text.loop(text.times(block, chunk), text.ends_at(block, units, chunk), chunk) as group):
+                  text.for_range(text.times(block, chunk), text.ends_at(block, units, chunk), chunk) as group):
                 unit = group.counter if units % chunk == 0 else text.smaller(group.counter, units - chunk)
                 begin = ((outer, count * after), (unit, 1 if after > 1 else count))
                 first, goal = text.at(source, c.size, *begin), text.at(to, c.size, *begin)
-                with text.loop(0, count, carried=[(vector, c.neutrals(lanes))] * lines) as loop:
+                with text.for_range(0, count, carried=[(vector, c.neutrals(lanes))] * lines) as loop:
                     place = text.let(f"sub i64 {count - 1}, {loop.counter}") if op.attrs["reverse"] else loop.counter
                     here, there = text.at(first, c.size, (place, row)), text.at(goal, c.size, (place, row))
-                    elements = [text.load(vector, text.at(here, c.size, k * distance), c.size) for k in range(lines)]
+                    elements = [text.load(vector, text.at(here, c.size, k * distance), align=c.size) for k in range(lines)]
                     loop.following = [c.combine(text, lanes, a, b) for a, b in zip(loop.values, elements, strict=True)]
                     for k, total in enumerate(loop.following):
-                        text.store(vector, total, text.at(there, c.size, k * distance), c.size)
+                        text.store(vector, total, text.at(there, c.size, k * distance), align=c.size)
     return (text.code(share.tasks, work),)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepText, element_type, share_rounds
+from adjit.codegen.native.step_text import StepBuilder, element_type, share_rounds
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
@@ -46,7 +46,7 @@ def lower_argsort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
         raise UnsupportedError(f"argsort: an axis of {type.shape[axis]} elements cannot be sorted", op.loc, hint="sort it in parts")
     before, after = math.prod(type.shape[:axis]), math.prod(type.shape[axis + 1:])
     lines = _Lines(element_type(type.dtype), type.dtype.kind, type.dtype.itemsize, type.shape[axis], after)
-    text, extents = StepText(target), (before, after)
+    text, extents = StepBuilder(target), (before, after)
     work = type.size * (1.0 + lines.passes * NANOSECONDS_A_COMPARISON)
     share = share_rounds(extents, work)
     with text.step():
@@ -59,12 +59,12 @@ def lower_argsort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     return (text.code(share.tasks, work),)
 
 
-def _sort(text: StepText, lines: _Lines, keys: str, places: str) -> None:
-    with text.loop(0, lines.count) as loop:
-        text.store("i64", loop.counter, _place(text, lines, places, loop.counter), INDEX_BYTES)
+def _sort(text: StepBuilder, lines: _Lines, keys: str, places: str) -> None:
+    with text.for_range(0, lines.count) as loop:
+        text.store("i64", loop.counter, _place(text, lines, places, loop.counter), align=INDEX_BYTES)
     if lines.count == 1:
         return
-    with text.loop(0, lines.passes) as merging:
+    with text.for_range(0, lines.passes) as merging:
         forth = text.let(f"and i64 {merging.counter}, 1")
         there = text.times(text.let(f"xor i64 {forth}, 1"), HALF)
         source = text.let(f"getelementptr i8, ptr {places}, i64 {text.times(forth, HALF)}")
@@ -72,23 +72,23 @@ def _sort(text: StepText, lines: _Lines, keys: str, places: str) -> None:
         stretch = text.let(f"shl i64 1, {merging.counter}")
         twice = text.let(f"shl i64 {stretch}, 1")
         pairs = text.let(f"udiv i64 {lines.count}, {twice}")
-        with text.loop(0, pairs, empty=True) as pair:
+        with text.for_range(0, pairs, empty=True) as pair:
             low = text.let(f"mul i64 {pair.counter}, {twice}")
             _merge_pair(text, lines, keys, source, goal, low, stretch)
         low = text.let(f"mul i64 {pairs}, {twice}")
         _merge_rest(text, lines, keys, source, goal, low, text.smaller(text.let(f"add i64 {low}, {stretch}"), lines.count))
-    with text.loop(0, lines.count) as loop:
+    with text.for_range(0, lines.count) as loop:
         place = _place(text, lines, places, loop.counter)
-        half = text.load("i32", text.at(place, HALF, lines.passes % 2), HALF)
-        text.store("i64", text.let(f"zext i32 {half} to i64"), place, INDEX_BYTES)
+        half = text.load("i32", text.at(place, HALF, lines.passes % 2), align=HALF)
+        text.store("i64", text.let(f"zext i32 {half} to i64"), place, align=INDEX_BYTES)
 
 
-def _merge_pair(text: StepText, lines: _Lines, keys: str, source: str, goal: str, low: str, stretch: str) -> None:
+def _merge_pair(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, stretch: str) -> None:
     """Two sorted stretches of one length, from `low` on, into one: from both ends at once, neither of which can leave its half."""
     middle = text.let(f"add i64 {low}, {stretch}")
     end = text.let(f"add i64 {middle}, {stretch}")
     ends = [low, middle, text.let(f"sub i64 {middle}, 1"), text.let(f"sub i64 {end}, 1")]
-    with text.loop(0, stretch, carried=[("i64", number) for number in ends]) as loop:
+    with text.for_range(0, stretch, carried=[("i64", number) for number in ends]) as loop:
         left, right, left_end, right_end = loop.values
         first = text.let(f"add i64 {low}, {loop.counter}")
         later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, first), False)
@@ -98,7 +98,7 @@ def _merge_pair(text: StepText, lines: _Lines, keys: str, source: str, goal: str
                           text.let(f"sub i64 {left_end}, {sooner}"), text.let(f"add i64 {text.plus(right_end, -1)}, {sooner}")]
 
 
-def _merge_rest(text: StepText, lines: _Lines, keys: str, source: str, goal: str, low: str, middle: str) -> None:
+def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, middle: str) -> None:
     """A sorted stretch from `low` to `middle`, and what follows it up to the end of the line, into one."""
     high, number = lines.count, text.fresh()
     left, right = f"%left{number}", f"%right{number}"
@@ -122,33 +122,33 @@ def _merge_rest(text: StepText, lines: _Lines, keys: str, source: str, goal: str
     start = text.let(f"select i1 {on_left}, i64 {left}.end, i64 {right}.end")
     stop = text.let(f"select i1 {on_left}, i64 {middle}, i64 {high}")
     moved = text.let(f"sub i64 {_merged(text, f'{left}.end', f'{right}.end', middle)}, {start}")
-    with text.loop(start, stop, empty=True) as loop:
-        value = text.load("i32", _place(text, lines, source, loop.counter), HALF)
-        text.store("i32", value, _place(text, lines, goal, text.let(f"add i64 {loop.counter}, {moved}")), HALF)
+    with text.for_range(start, stop, empty=True) as loop:
+        value = text.load("i32", _place(text, lines, source, loop.counter), align=HALF)
+        text.store("i32", value, _place(text, lines, goal, text.let(f"add i64 {loop.counter}, {moved}")), align=HALF)
 
 
-def _choose(text: StepText, lines: _Lines, keys: str, source: str, left: str, right: str, goal: str, largest: bool) -> str:
+def _choose(text: StepBuilder, lines: _Lines, keys: str, source: str, left: str, right: str, goal: str, largest: bool) -> str:
     """Write the place on the left or on the right, that of the smaller element, or of the larger; whether the right element is the
     smaller one, as 0 or 1. Of equal elements the left one is the smaller."""
-    a, b = (text.load("i32", _place(text, lines, source, at), HALF) for at in (left, right))
-    x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {place} to i64"), lines.distance)), lines.size)
+    a, b = (text.load("i32", _place(text, lines, source, at), align=HALF) for at in (left, right))
+    x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {place} to i64"), lines.distance)), align=lines.size)
             for place in (a, b))
     swapped = _less(text, lines, y, x)
     first, second = (a, b) if largest else (b, a)
-    text.store("i32", text.let(f"select i1 {swapped}, i32 {first}, i32 {second}"), goal, HALF)
+    text.store("i32", text.let(f"select i1 {swapped}, i32 {first}, i32 {second}"), goal, align=HALF)
     return text.let(f"zext i1 {swapped} to i64")
 
 
-def _merged(text: StepText, left: str, right: str, middle: str) -> str:
+def _merged(text: StepBuilder, left: str, right: str, middle: str) -> str:
     """Where the next one goes: as many are merged as were taken on both sides."""
     return text.let(f"sub i64 {text.let(f'add i64 {left}, {right}')}, {middle}")
 
 
-def _place(text: StepText, lines: _Lines, places: str, number: str) -> str:
+def _place(text: StepBuilder, lines: _Lines, places: str, number: str) -> str:
     return text.at(places, INDEX_BYTES, (number, lines.distance))
 
 
-def _less(text: StepText, lines: _Lines, a: str, b: str) -> str:
+def _less(text: StepBuilder, lines: _Lines, a: str, b: str) -> str:
     """Whether `a` comes before `b`; NaN comes last."""
     if lines.kind != "f":
         return text.let(f"icmp {'slt' if lines.kind == 'i' else 'ult'} {lines.element} {a}, {b}")

@@ -89,10 +89,10 @@ class BlockWriter(LoopWriter):
             dtype, scope = value.type.dtype, self.s.scope[value]
             if scope == "columns":
                 for name, position in zip(names, self.positions, strict=True):
-                    self.text.store_vector(name, self.address(self.block_pointer(value), dtype, position), dtype, position.count)
+                    self.text.store_elements(name, self.address(self.block_pointer(value), dtype, position), dtype, position.count)
                 continue
             total = names[0] if scope == "rows" and not self.flat else self.total(self.reductions[value], names)
-            self.text.store(total, self.text.at(self.pointers[value], dtype, self.block), dtype)
+            self.text.store_element(total, self.text.at(self.pointers[value], self.text.cell(dtype), self.block), dtype)
 
     # -- one column
 
@@ -117,7 +117,7 @@ class BlockWriter(LoopWriter):
             for value in stored:
                 dtype = value.type.dtype
                 self.prefetch(value, self.results[value], position, True)
-                text.store_vector(names[value][0], self.address(self.results[value], dtype, position), dtype, position.count)
+                text.store_elements(names[value][0], self.address(self.results[value], dtype, position), dtype, position.count)
 
         if s.blocks == 1:
             self.store_totals(self.over(s.rows, copies, accumulators, body))
@@ -125,15 +125,15 @@ class BlockWriter(LoopWriter):
         self.rows_per_block = -(-s.rows_per_block // chunk) * chunk
         self.blocks = -(-s.rows // self.rows_per_block)
         whole, rest = s.rows // chunk * chunk, s.rows % chunk
-        with text.loop("%low", "%high", empty=True) as tasks, self.scope():
+        with text.for_range("%low", "%high", empty=True) as tasks, self.scope():
             self.block = tasks.counter
-            start = text.multiply(self.block, self.rows_per_block)
-            stop = text.smaller(str(text.add(start, self.rows_per_block)), whole)
+            start = text.times(self.block, self.rows_per_block)
+            stop = text.smaller(str(text.plus(start, self.rows_per_block)), whole)
             times = self.rows_per_block // chunk
             accumulators = self.repeat(start, stop, chunk, accumulators, self.vectors_of(body, copies), times, empty=True)
             if rest:
                 is_last = text.let(f"icmp eq i64 {self.block}, {self.blocks - 1}")
-                with text.branch(is_last, self.carried(accumulators)) as last, self.scope():
+                with text.if_(is_last, self.carried(accumulators)) as last, self.scope():
                     inside = self.renamed(accumulators, last.values)
                     for number, position in enumerate(self.vectors(rest, whole)):
                         with self.scope():
@@ -210,7 +210,7 @@ class BlockWriter(LoopWriter):
         if s.blocks == 1:
             self.write_block()
             return
-        with text.loop("%low", "%high", empty=True) as tasks, self.scope():
+        with text.for_range("%low", "%high", empty=True) as tasks, self.scope():
             self.block = tasks.counter
             self.write_block()
 
@@ -252,8 +252,8 @@ class BlockWriter(LoopWriter):
             with self.scope():
                 self.write_row(accumulators)
         else:
-            start = text.multiply(self.block, s.rows_per_block)
-            stop = s.rows if s.blocks == 1 else text.smaller(str(text.add(start, s.rows_per_block)), s.rows)
+            start = text.times(self.block, s.rows_per_block)
+            stop = s.rows if s.blocks == 1 else text.smaller(str(text.plus(start, s.rows_per_block)), s.rows)
 
             def iteration(counter: Index, accumulators: Accumulators) -> None:
                 self.row = counter
@@ -268,7 +268,7 @@ class BlockWriter(LoopWriter):
         (neutral,), dtype = self.start(self.reductions[value], 1), value.type.dtype
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
-            self.text.store_vector(neutral, self.address(self.block_pointer(value), dtype, position), dtype, position.count)
+            self.text.store_elements(neutral, self.address(self.block_pointer(value), dtype, position), dtype, position.count)
         return body
 
     def write_row(self, accumulators: Accumulators) -> None:
@@ -291,7 +291,8 @@ class BlockWriter(LoopWriter):
                 continue
             if s.place(value) == "row" or (s.place(value) == "scalar" and s.level[value] == "row"):
                 dtype = value.type.dtype
-                text.store(self.scalar(value), text.at(self.results[value], dtype, self.row if s.place(value) == "row" else 0), dtype)
+                text.store_element(self.scalar(value), text.at(self.results[value], text.cell(dtype),
+                                                               self.row if s.place(value) == "row" else 0), dtype)
 
     def write_columns(self, plan: LoopPlan, accumulators: Accumulators) -> None:
         """The loop over the columns of a row for this stage."""
@@ -330,15 +331,15 @@ class BlockWriter(LoopWriter):
                     sums[value][number] = self.step(op, sums[value][number], elements, position)
                 else:
                     place = self.address(self.block_pointer(value), dtype, position)
-                    before = text.load_vector(place, dtype, position.count)
-                    text.store_vector(self.combined(op, before, elements), place, dtype, position.count)
+                    before = text.load_elements(place, dtype, position.count)
+                    text.store_elements(self.combined(op, before, elements), place, dtype, position.count)
             for sink in plan.sinks:
                 pointer = self.store_pointer(sink)
                 if pointer is not None:
                     if sink in self.results:
                         self.prefetch(sink, self.results[sink], position, True)
                     address = self.address(pointer, sink.type.dtype, position)
-                    text.store_vector(names[sink][0], address, sink.type.dtype, position.count)
+                    text.store_elements(names[sink][0], address, sink.type.dtype, position.count)
         return body
 
     def store_pointer(self, sink: Value) -> str | None:

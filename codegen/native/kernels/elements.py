@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE, Function
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.finish import late_results
 from adjit.codegen.native.kernels.writer import Position
+from adjit.codegen.native.step_code import SIGNATURE
 from adjit.codegen.target import Target
 from adjit.ir.kernel_schedule import KernelSchedule
 
@@ -45,28 +46,29 @@ class ElementsWriter(BlockWriter):
                 for value, (name,) in self.compute(plan, position).items():
                     dtype = value.type.dtype
                     self.prefetch(value, self.results[value], position, True)
-                    text.store_vector(name, self.address(self.results[value], dtype, position), dtype, position.count)
+                    text.store_elements(name, self.address(self.results[value], dtype, position), dtype, position.count)
 
         length = text.let("sub i64 %stop, %start")
-        whole = text.add("%start", text.let(f"and i64 {length}, {-chunk}"))
-        with text.loop("%start", whole, chunk, empty=True) as loop, self.scope():
+        whole = text.plus("%start", text.let(f"and i64 {length}, {-chunk}"))
+        with text.for_range("%start", whole, chunk, empty=True) as loop, self.scope():
             for copy in range(copies):
                 body(Position(loop.counter, copy * self.lanes))
-        with text.loop(whole, "%stop", self.lanes, empty=True) as loop, self.scope():
+        with text.for_range(whole, "%stop", self.lanes, empty=True) as loop, self.scope():
             left = text.let(f"trunc i64 {text.let(f'sub i64 %stop, {loop.counter}')} to i32")
             numbers = f"<{', '.join(f'i32 {lane}' for lane in range(self.lanes))}>"
-            exists = text.let(f"icmp slt <{self.lanes} x i32> {numbers}, {text.splat(left, 'i32')}")
+            exists = text.let(f"icmp slt <{self.lanes} x i32> {numbers}, {text.splat('i32', left)}")
             body(Position(loop.counter, 0, exists))
         self.rows_per_block = -(-s.rows_per_block // chunk) * chunk
         self.blocks = -(-s.rows // self.rows_per_block)
 
-    def step_text(self) -> str:
+    def step_function(self) -> Function:
         """The function of the step; what it calls joins what is shared."""
         text, rows = self.text, self.s.rows
-        written = text.lines_as_function("ptr noalias nocapture readonly %places, i64 %start, i64 %stop")
-        name = f"adjit_elements_{hashlib.sha1(written.encode()).hexdigest()[:16]}"
-        text.shared[name] = f"define internal void @{name}{written}"
-        text.clear()
-        start, end = text.multiply("%low", self.rows_per_block), text.multiply("%high", self.rows_per_block)
-        text.do(f"call void @{name}(ptr %places, i64 {start}, i64 {text.smaller(str(end), rows)})")
-        return text.body("step", GLUE)
+        function = text.end_function("adjit_elements", "ptr noalias nocapture readonly %places, i64 %start, i64 %stop",
+                                     attributes="noinline nounwind")
+        name = f"{function.name}_{hashlib.sha1(function.text.partition(function.name)[2].encode()).hexdigest()[:16]}"
+        text.shared[name] = function.renamed(function.name, name).text
+        start, end = text.times("%low", self.rows_per_block), text.times("%high", self.rows_per_block)
+        text.call("void", f"@{name}", ("ptr", "%places"), ("i64", start), ("i64", text.smaller(end, rows)))
+        text.ret("i64", 0)
+        return text.end_function("step", SIGNATURE, "i64", attributes=GLUE)

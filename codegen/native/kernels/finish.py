@@ -40,16 +40,16 @@ class FinishWriter(BlockWriter):
             self.write_late_columns([value for value, number in stages.items() if number == stage])
         numbers = [value for value in late_results(s) if s.place(value) == "scalar"]
         for value, name in [(value, self.scalar(value)) for value in numbers]:
-            text.store(name, self.results[value], value.type.dtype)
+            text.store_element(name, self.results[value], value.type.dtype)
 
     def sum_of_blocks(self, value: Value, blocks: int) -> str:
         """The parts that the blocks left of one number, together."""
         op, dtype, pointer = self.reductions[value], value.type.dtype, self.pointers[value]
         if blocks == 1:
-            return self.text.load(pointer, dtype)
+            return self.text.load_element(pointer, dtype)
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
-            part = self.text.load_vector(self.address(pointer, dtype, position), dtype, position.count)
+            part = self.text.load_elements(self.address(pointer, dtype, position), dtype, position.count)
             accumulators[value][copy] = self.step(op, accumulators[value][copy], (part,), position)
         return self.total(op, self.over(blocks, 1, {value: self.start(op, 1)}, body)[value])
 
@@ -58,12 +58,12 @@ class FinishWriter(BlockWriter):
         text, op, dtype, pointer = self.text, self.reductions[value], value.type.dtype, self.pointers[value]
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:
-            places = [self.address(text.at(pointer, dtype, block * self.s.columns), dtype, position) for block in range(blocks)]
-            names = [text.load_vector(place, dtype, position.count) for place in places]
+            places = [self.address(text.at(pointer, text.cell(dtype), block * self.s.columns), dtype, position) for block in range(blocks)]
+            names = [text.load_elements(place, dtype, position.count) for place in places]
             while len(names) > 1:
                 pairs = [text.apply(op, pair, self.lanes) for pair in zip(names[::2], names[1::2], strict=False)]
                 names = pairs + names[2 * len(pairs):]
-            text.store_vector(names[0], places[0], dtype, position.count)
+            text.store_elements(names[0], places[0], dtype, position.count)
         return body
 
     def write_late_columns(self, values: list[Value]) -> None:
@@ -81,7 +81,7 @@ class FinishWriter(BlockWriter):
                 accumulators[op.result][copy] = self.step(op, accumulators[op.result][copy], names[op.operands[0]], position)
             for value in outputs:
                 dtype = value.type.dtype
-                text.store_vector(names[value][0], self.address(self.results[value], dtype, position), dtype, position.count)
+                text.store_elements(names[value][0], self.address(self.results[value], dtype, position), dtype, position.count)
         copies = plan.copies(-(-s.columns // self.lanes))
         sums = self.over(s.columns, copies, {op.result: self.start(op, copies) for op in reductions}, body)
         for op in reductions:

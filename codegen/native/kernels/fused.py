@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adjit.codegen.llvm_text import GLUE
+from adjit.codegen.llvm.module import GLUE, Function
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.elements import ElementsWriter, is_elementwise
 from adjit.codegen.native.kernels.finish import FinishWriter, late_results
 from adjit.codegen.native.kernels.plan import choose_lanes, flattened, shortened
+from adjit.codegen.native.kernels.text import KernelBuilder
 from adjit.codegen.native.kernels.writer import KernelWriter
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
@@ -30,7 +31,8 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
     if is_elementwise(schedule, target, lanes):
         elements = ElementsWriter(schedule, shared, target, lanes)
         elements.write()
-        return (StepCode(elements.step_text(), elements.blocks, elements.estimate(), elements.text.declarations, elements.text.shared),)
+        return (StepCode(elements.step_function().text, elements.blocks, elements.estimate(), elements.text.declarations,
+                         elements.text.shared),)
     if has_row_work(schedule):
         writer = BlockWriter(schedule, shared, target, lanes)
         writer.write()
@@ -51,7 +53,7 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
 def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
     """The functions of the writers as one step."""
     names = ["step"] if len(writers) == 1 else [f"step.{number}" for number in range(len(writers))]
-    functions = [writer.text.body(name) for name, writer in zip(names, writers, strict=True)]
+    functions = [_function(writer.text, name).text for name, writer in zip(names, writers, strict=True)]
     if len(writers) > 1:
         calls = [f"  call i64 @{name}(ptr %places, i64 %low, i64 %high)" for name in names]
         functions.append("\n".join([f"define internal i64 @step({SIGNATURE}) {GLUE} {{", *calls, "  ret i64 0", "}"]))
@@ -59,3 +61,7 @@ def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
     shared = {name: text for writer in writers for name, text in writer.text.shared.items()}
     return StepCode("\n".join(functions), tasks, work, declarations, shared)
 
+
+def _function(text: KernelBuilder, name: str) -> Function:
+    text.ret("i64", 0)
+    return text.end_function(name, SIGNATURE, "i64")

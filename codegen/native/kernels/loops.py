@@ -37,8 +37,8 @@ class LoopWriter(KernelWriter):
         each_has = 1 if times <= stretch * FEW else 2       # a total, and a rest where there are many stretches
         parts = {value: len(names) if s.scope[value] == "columns" else 1 for value, names in begin.items()}
         carried = [(types[value], zeros[value]) for value in sums for _ in range(each_has * parts[value])]
-        with text.loop(start, stop, step * stretch, [*carried, *self.carried(others, widths)], empty) as loop, self.scope():
-            end = text.smaller(str(text.add(loop.counter, step * stretch)), stop)
+        with text.for_range(start, stop, step * stretch, [*carried, *self.carried(others, widths)], empty) as loop, self.scope():
+            end = text.smaller(str(text.plus(loop.counter, step * stretch)), stop)
             inside = self.renamed(others, loop.values[len(carried):]) | begin
             inside = self.carry(loop.counter, end, step, inside, iteration, widths)
             before, loop.following = iter(loop.values), []
@@ -62,7 +62,7 @@ class LoopWriter(KernelWriter):
     def carry(self, start: Index, stop: Index, step: int, accumulators: Accumulators, iteration: Iteration,
               widths: Mapping[Value, int] | None = None, empty: bool = False) -> Accumulators:
         """Do the iteration for counters from `start` up to `stop`; the accumulators afterwards."""
-        with self.text.loop(start, stop, step, self.carried(accumulators, widths), empty) as loop, self.scope():
+        with self.text.for_range(start, stop, step, self.carried(accumulators, widths), empty) as loop, self.scope():
             inside = self.renamed(accumulators, loop.values)
             iteration(loop.counter, inside)
             loop.following = [name for names in inside.values() for name in names]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjit.codegen.llvm_text import Typed
-from adjit.codegen.native.kernels.text import Index, KernelText
+from adjit.codegen.native.kernels.text import Index, KernelBuilder
 from adjit.ir.dataclass import dataclass
 
 Term = tuple[int, int, int]
@@ -46,7 +45,7 @@ class Axis:
         return self.aligned and all(stride % lanes == 0 for _, stride, _ in terms)
 
 
-def lane_pattern(text: KernelText, counter: Index, offset: int, count: int, terms: Sequence[Term], whole: int,
+def lane_pattern(text: KernelBuilder, counter: Index, offset: int, count: int, terms: Sequence[Term], whole: int,
                  period: int) -> tuple[Index, list[int]] | None:
     """The first index of `count` positions from `counter + offset` on, and how far each lies behind it, where the latter are known;
     counters are multiples of `period`."""
@@ -58,14 +57,14 @@ def lane_pattern(text: KernelText, counter: Index, offset: int, count: int, term
         if period % (size * stride) and (period % stride or size * stride != whole):
             return None
         if period % (size * stride):
-            base = text.add(base, text.multiply(scalar_index(text, counter, [(size, stride, 1)], whole), weight))
+            base = text.plus(base, text.times(scalar_index(text, counter, [(size, stride, 1)], whole), weight))
         for lane in range(count):
             pattern[lane] += (offset + lane) // stride % size * weight
     first = min(pattern)
-    return text.add(base, first), [place - first for place in pattern]
+    return text.plus(base, first), [place - first for place in pattern]
 
 
-def scalar_index(text: KernelText, position: Index, terms: Sequence[Term], whole: int) -> Index:
+def scalar_index(text: KernelBuilder, position: Index, terms: Sequence[Term], whole: int) -> Index:
     """The index of one position."""
     total: Index = 0
     for size, stride, weight in terms:
@@ -75,17 +74,17 @@ def scalar_index(text: KernelText, position: Index, terms: Sequence[Term], whole
         else:
             digit = digit if stride == 1 else text.let(f"udiv i64 {digit}, {stride}")
             digit = digit if size * stride == whole else text.let(f"urem i64 {digit}, {size}")
-        total = text.add(total, text.multiply(digit, weight))
+        total = text.plus(total, text.times(digit, weight))
     return total
 
 
-def vector_index(text: KernelText, position: Index, terms: Sequence[Term], whole: int) -> Typed:
+def vector_index(text: KernelBuilder, position: Index, terms: Sequence[Term], whole: int) -> tuple[str, str]:
     """The indices of the positions from `position` on, one a lane."""
     integer = "i32" if whole < 1 << 31 else "i64"
     type = f"<{text.lanes} x {integer}>"
     first = str(position) if isinstance(position, int) or integer == "i64" else text.let(f"trunc i64 {position} to i32")
     steps = f"<{', '.join(f'{integer} {lane}' for lane in range(text.lanes))}>"
-    lanes = text.let(f"add {type} {text.splat(first, integer)}, {steps}")
+    lanes = text.let(f"add {type} {text.splat(integer, first)}, {steps}")
     total = ""
     for size, stride, weight in terms:
         digit = lanes if stride == 1 else text.let(f"udiv {type} {lanes}, splat ({integer} {stride})")

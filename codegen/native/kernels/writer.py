@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from adjit.codegen.llvm_text import Typed
+from adjit.codegen.llvm.builder import Typed
 from adjit.codegen.native.kernels.plan import LoopPlan, Walk
 from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
 from adjit.codegen.native.kernels.scalar_templates import LEAST_QUOTIENT, QUOTIENTS_BY_NUMBER, template
-from adjit.codegen.native.kernels.text import Index, KernelText
+from adjit.codegen.native.kernels.text import Index, KernelBuilder
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
@@ -45,7 +45,7 @@ class KernelWriter:
     def __init__(self, schedule: KernelSchedule, shared: Mapping[int, int], target: Target, lanes: int):
         self.s = schedule
         self.flat = schedule.columns == 1
-        self.text = KernelText(target, lanes)
+        self.text = KernelBuilder(target, lanes)
         self.lanes = lanes
         self.period = 1                          # what counters of positions are multiples of
         self.row: Index = 0
@@ -112,7 +112,8 @@ class KernelWriter:
     def compute_scalar(self, value: Value) -> str:
         text, op = self.text, self.s.producer.get(value)
         if op is None:
-            return text.load(text.at(self.pointers[value], value.type.dtype, self.scalar_position(value)), value.type.dtype)
+            return text.load_element(text.at(self.pointers[value], text.cell(value.type.dtype), self.scalar_position(value)),
+                                     value.type.dtype)
         if op.name == "constant":
             return text.literal(op.attrs["value"], value.type.dtype)
         if op.name == "iota":
@@ -155,7 +156,7 @@ class KernelWriter:
     def compute_vector(self, value: Value, position: Position) -> str:
         op = self.s.producer.get(value)
         if not self.is_vector(value):
-            return self.text.splat(self.scalar(value), self.text.element(value.type.dtype))
+            return self.text.splat(self.text.element(value.type.dtype), self.scalar(value))
         if op is not None and op.name == "iota":
             return self.iota(op, position)
         if op is None or self.is_loaded(value):
@@ -189,8 +190,8 @@ class KernelWriter:
         small = text.let(f"fcmp ole {type} {name}, {text.literal(1 / least, dtype)}")
         inverse = text.let(f"fdiv {type} {text.literal(1, dtype)}, {name}")
         known = text.let(f"select i1 {text.let(f'and i1 {large}, {small}')}, {type} {inverse}, {type} {text.literal(math.nan, dtype)}")
-        self.scopes[-1][divisor, "inverse"] = text.splat(known, type)
-        self.scopes[-1][divisor, "zero"] = text.splat(text.let(f"fmul {type} {known}, {text.literal(0, dtype)}"), type)
+        self.scopes[-1][divisor, "inverse"] = text.splat(type, known)
+        self.scopes[-1][divisor, "zero"] = text.splat(type, text.let(f"fmul {type} {known}, {text.literal(0, dtype)}"))
 
     def compute(self, plan: LoopPlan, position: Position) -> dict[Value, tuple[str, ...]]:
         """The sinks of a loop at this position, and the factors of what is only summed; all is read before anything is written."""
@@ -217,22 +218,22 @@ class KernelWriter:
     def spread(self, values: Iterable[Value]) -> None:
         for value in values:
             if self.find((value, "vector")) is None:
-                self.scopes[-1][value, "vector"] = self.text.splat(self.scalar(value), self.text.element(value.type.dtype))
+                self.scopes[-1][value, "vector"] = self.text.splat(self.text.element(value.type.dtype), self.scalar(value))
 
     def address(self, pointer: str, dtype: np.dtype, position: Position) -> str:
         """Of the element at the position, counted from `pointer`; equal ones are computed once."""
         key = ("address", pointer, position.counter, dtype.itemsize)
         base = self.find(key)
         if base is None:
-            base = self.scopes[max(len(self.scopes) - 2, 0)][key] = self.text.at(pointer, dtype, position.counter)
-        return self.text.at(base, dtype, position.offset)
+            base = self.scopes[max(len(self.scopes) - 2, 0)][key] = self.text.at(pointer, self.text.cell(dtype), position.counter)
+        return self.text.at(base, self.text.cell(dtype), position.offset)
 
     def row_pointer(self, pointer: str, dtype: np.dtype) -> str:
         """Where the row's part of something with one element a position begins."""
         key = ("row", pointer, self.row, dtype.itemsize)
         name = self.find(key)
         if name is None:
-            name = self.scopes[-1][key] = self.text.at(pointer, dtype, self.text.multiply(self.row, self.s.columns))
+            name = self.scopes[-1][key] = self.text.at(pointer, self.text.cell(dtype), self.text.times(self.row, self.s.columns))
         return name
 
     def block_pointer(self, value: Value) -> str:
@@ -240,8 +241,8 @@ class KernelWriter:
         key = ("block", value)
         name = self.find(key)
         if name is None:
-            offset = self.text.multiply(self.block, self.s.columns)
-            name = self.scopes[-1][key] = self.text.at(self.pointers[value], value.type.dtype, offset)
+            offset = self.text.times(self.block, self.s.columns)
+            name = self.scopes[-1][key] = self.text.at(self.pointers[value], self.text.cell(value.type.dtype), offset)
         return name
 
     def leaf_pointer(self, value: Value) -> str | None:
@@ -254,7 +255,7 @@ class KernelWriter:
     def load_leaf(self, value: Value, position: Position) -> str:
         pointer, dtype = self.leaf_pointer(value), value.type.dtype
         if pointer is not None:
-            return self.text.load_vector(self.address(pointer, dtype, position), dtype, position.count)
+            return self.text.load_elements(self.address(pointer, dtype, position), dtype, position.count)
         return self.load_digits(value, position)
 
     # -- vectors of elements that lie elsewhere
@@ -262,39 +263,40 @@ class KernelWriter:
     def vector_terms(self, terms: Sequence[Term], position: Position) -> tuple[Axis, Index, list[Term], Index]:
         """Along what the terms run, the vector's position on it, the terms that depend on it, and what the others give."""
         s, text = self.s, self.text
-        start = text.add(position.counter, position.offset)
+        start = text.plus(position.counter, position.offset)
         if self.flat:
             return Axis(s.rows), start, list(terms), 0
         of_row = [term for term in terms if term[1] % s.columns == 0]
         of_column = [term for term in terms if s.columns % (term[0] * term[1]) == 0]
         if len(of_row) + len(of_column) == len(terms):
             return Axis(s.columns), start, of_column, self.scalar_digits(of_row)
-        whole = text.add(text.multiply(self.row, s.columns), start)
+        whole = text.plus(text.times(self.row, s.columns), start)
         return Axis(s.rows * s.columns, s.columns % self.lanes == 0), whole, list(terms), 0
 
     def load_digits(self, value: Value, position: Position) -> str:
         text, dtype = self.text, value.type.dtype
         parts = split_at_rows(self.s.maps[value], self.s.columns) or self.s.maps[value]
         axis, start, terms, base = self.vector_terms(weighted(parts), position)
-        pointer = text.at(self.pointers[value], dtype, base)
+        pointer = text.at(self.pointers[value], text.cell(dtype), base)
         if self.flat or isinstance(start, int):
             counter, offset = (start, 0) if isinstance(start, int) else (position.counter, position.offset)
             count = position.count if isinstance(position.count, int) else self.lanes
             known = lane_pattern(text, counter, offset, count, terms, axis.whole, self.period)
             if known is not None:
-                return text.load_pattern(text.at(pointer, dtype, known[0]), dtype, known[1], position.count)
+                return text.load_pattern(text.at(pointer, text.cell(dtype), known[0]), dtype, known[1], position.count)
         if axis.is_run(terms, self.lanes):
-            return text.load_vector(text.at(pointer, dtype, scalar_index(text, start, terms, axis.whole)), dtype, position.count)
+            return text.load_elements(text.at(pointer, text.cell(dtype), scalar_index(text, start, terms, axis.whole)), dtype,
+                                      position.count)
         if axis.is_one(terms, self.lanes):
-            one = text.load(text.at(pointer, dtype, scalar_index(text, start, terms, axis.whole)), dtype)
-            return text.splat(one, text.element(dtype))
-        return text.gather(pointer, dtype, vector_index(text, start, terms, axis.whole), position.count)
+            one = text.load_element(text.at(pointer, text.cell(dtype), scalar_index(text, start, terms, axis.whole)), dtype)
+            return text.splat(text.element(dtype), one)
+        return text.gather_elements(pointer, dtype, vector_index(text, start, terms, axis.whole), position.count)
 
     def iota(self, op: Op, position: Position) -> str:
         terms = self.iota_terms(op)
         axis, start, terms, base = self.vector_terms(terms, position)
         if not terms:
-            return self.text.splat(self.converted(str(base), "u64", op.result, 1), self.text.element(op.result.type.dtype))
+            return self.text.splat(self.text.element(op.result.type.dtype), self.converted(str(base), "u64", op.result, 1))
         type, indices = vector_index(self.text, start, terms, axis.whole)
         return self.converted(indices, short_name(U32 if "i32" in type else U64), op.result, self.lanes)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from adjit.codegen.gemm.plan import PART, equal_parts, row_tiles, runs
-from adjit.codegen.llvm_text import CALLER
+from adjit.codegen.llvm.module import CALLER, Definition
 from adjit.codegen.native.step_code import StepCode, check_stack
 from adjit.codegen.native.windows.convolution_panels import (
     PANEL_BYTES,
@@ -26,7 +26,7 @@ from adjit.codegen.native.windows.convolution_panels import (
     geometry_of,
     spread_phases,
 )
-from adjit.codegen.native.windows.window_text import WindowText, zeros
+from adjit.codegen.native.windows.window_text import WindowBuilder, zeros
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
@@ -129,7 +129,7 @@ def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tupl
     geometry = geometry_of(x.type, w.type.shape[0], w.type.shape[2:], op.attrs)
     if not op.result.type.size:
         return ()
-    text = WindowText(target, geometry.dtype)
+    text = WindowBuilder(target, geometry.dtype)
     if not w.type.size:
         return (zeros(text, 2, op.result.type.size),)
     plan = plan_convolution(geometry, target)
@@ -160,7 +160,7 @@ class _Task:
 class _Writer:
     """Writes the step of a plan."""
 
-    def __init__(self, text: WindowText, plan: ConvolutionPlan):
+    def __init__(self, text: WindowBuilder, plan: ConvolutionPlan):
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.tile_span = plan.vectors * text.lanes
         self.sums_row = -(-self.block.span // self.tile_span) * self.tile_span
@@ -180,22 +180,23 @@ class _Writer:
             x, w, y = (text.place(number) for number in range(3))
             panel, sums = text.array(self.panel_size + self.slack), text.array(plan.images * self.sums_image + text.lanes)
             if len(block.phases) == 1:      # what is not staged is read, for sums that do not count: garbage there can be slow
-                text.clear(text.at(panel, self.panel_size), self.slack)
+                text.clear(text.at(panel, text.scalar, self.panel_size), self.slack)
             else:
                 text.clear(panel, self.panel_size + self.slack)
-            with text.loop("%low", "%high", empty=True) as task:
-                image, group, depth, tall, wide, chunk = text.split(
-                    task.counter, g.groups, s.counts[0], down, along, len(plan.chunks) if plan.splits else 1)
+            with text.for_range("%low", "%high", empty=True) as task:
+                image, group, depth, tall, wide, chunk = text.digits(task.counter, g.groups, s.counts[0], down, along,
+                                                                     len(plan.chunks) if plan.splits else 1)
                 first = text.linear((image, plan.images))
                 row, column = text.linear((tall, block.rows)), text.linear((wide, block.columns))
                 rows = text.smaller(text.linear(s.counts[1], (row, -1)), block.rows)
                 columns = text.smaller(text.linear(s.counts[2], (column, -1)), block.columns)
                 span = text.linear((rows, block.width), -block.width, columns)
                 work = _Task(
-                    text.at(x, (text.linear((first, g.groups * g.inputs), (group, g.inputs)), self.image)),
-                    text.at(y, (text.linear((first, g.groups * g.outputs), (group, g.outputs)), g.places),
+                    text.at(x, text.scalar, (text.linear((first, g.groups * g.inputs), (group, g.inputs)), self.image)),
+                    text.at(y, text.scalar, (text.linear((first, g.groups * g.outputs), (group, g.outputs)), g.places),
                             (depth, g.results[1] * g.results[2]), (row, plan.apart[0] * g.results[2]), (column, plan.apart[1])),
-                    text.at(w, (group, g.outputs * g.channels * g.taps)), text.smaller(text.linear(g.images, (first, -1)), plan.images),
+                    text.at(w, text.scalar, (group, g.outputs * g.channels * g.taps)), text.smaller(text.linear(g.images, (first, -1)),
+                                                                                                    plan.images),
                     depth, row, column, rows, columns,
                     text.let(f"sdiv i64 {text.linear(span, self.tile_span - 1)}, {self.tile_span}"))
                 once = plan.images == 1 and plan.stage >= g.inputs
@@ -206,135 +207,140 @@ class _Writer:
                     if plan.splits:
                         own = text.linear(chunk, -index)
                         bounds = text.larger(own, 0), text.smaller(text.linear(own, 1), times)
-                    with text.loop(*bounds, empty=plan.splits) as many:
+                    with text.for_range(*bounds, empty=plan.splits) as many:
                         self.chunk(work, panel, sums, text.linear((many.counter, size), start), size, once)
 
     def stage(self, work: _Task, source: str, panel: str, channels: str) -> None:
-        self.text.do(f"call void @{STAGE}(ptr {source}, ptr {panel}, i64 {channels}, i64 {work.depth}, i64 {work.row}, i64 {work.column})")
+        self.text.call("void", f"@{STAGE}", ("ptr", source), ("ptr", panel), ("i64", channels), ("i64", work.depth), ("i64", work.row),
+                       ("i64", work.column))
 
     def chunk(self, work: _Task, panel: str, sums: str, output: str, size: int, staged: bool) -> None:
         """The results of some kernels, from `output` on."""
         text, g, plan = self.text, self.geometry, self.plan
-        weights = text.at(work.weights, (output, g.channels * g.taps))
-        with text.loop(0, g.inputs, plan.stage) as stage:
+        weights = text.at(work.weights, text.scalar, (output, g.channels * g.taps))
+        with text.for_range(0, g.inputs, plan.stage) as stage:
             channels = text.smaller(text.linear(g.inputs, (stage.counter, -1)), plan.stage)
-            with text.loop(0, work.count) as image:
+            with text.for_range(0, work.count) as image:
                 if not staged:
-                    source = text.at(work.source, (image.counter, g.groups * g.inputs * self.image), (stage.counter, self.image))
+                    source = text.at(work.source, text.scalar, (image.counter, g.groups * g.inputs * self.image),
+                                     (stage.counter, self.image))
                     self.stage(work, source, panel, channels)
-                self.parts(work, panel, weights, text.at(sums, (image.counter, self.sums_image)), stage.counter, channels, size)
-        with text.loop(0, work.count) as image:
-            target = text.at(work.result, (image.counter, g.groups * g.outputs * g.places), (output, g.places))
+                self.parts(work, panel, weights, text.at(sums, text.scalar, (image.counter, self.sums_image)), stage.counter, channels,
+                           size)
+        with text.for_range(0, work.count) as image:
+            target = text.at(work.result, text.scalar, (image.counter, g.groups * g.outputs * g.places), (output, g.places))
             left = [text.linear(have, (first, -step)) for have, first, step
                     in zip(g.results[1:], (work.row, work.column), plan.apart, strict=True)]
             rows, columns = (text.smaller(most, text.linear((count, step))) for most, count, step
                              in zip(left, (work.rows, work.columns), plan.apart, strict=True))
-            text.do(f"call void @{self.flush()}(ptr {text.at(sums, (image.counter, self.sums_image))}, ptr {target}, i64 {size}, "
-                    f"i64 {rows}, i64 {columns})")
+            text.call("void", f"@{self.flush()}", ("ptr", text.at(sums, text.scalar, (image.counter, self.sums_image))), ("ptr", target),
+                      ("i64", size), ("i64", rows), ("i64", columns))
 
     def parts(self, work: _Task, panel: str, weights: str, sums: str, first: str, channels: str, size: int) -> None:
         """The products with all channels of a panel, from channel `first` of the group on."""
         text, g, plan = self.text, self.geometry, self.plan
         depth = g.sliding.sizes[0]
-        with text.loop(0, channels, plan.part) as part:
+        with text.for_range(0, channels, plan.part) as part:
             count = text.linear((text.smaller(text.linear(channels, (part.counter, -1)), plan.part), depth))
             channel = text.linear(first, part.counter)
             more = text.let(f"icmp ne i64 {channel}, 0")
-            with text.loop(0, work.tiles) as tile:
+            with text.for_range(0, work.tiles) as tile:
                 at = text.linear((tile.counter, self.tile_span))
-                source = text.at(panel, (part.counter, depth * self.block.channel), at)
+                source = text.at(panel, text.scalar, (part.counter, depth * self.block.channel), at)
                 for _, output, rows, times in runs(plan.tiles[size]):
-                    with text.loop(0, times) as tall:
+                    with text.for_range(0, times) as tall:
                         outputs = text.linear((tall.counter, rows), output)
-                        corner = text.at(weights, (outputs, g.channels * g.taps), (channel, depth * g.taps))
-                        target = text.at(sums, (outputs, self.sums_row), at)
+                        corner = text.at(weights, text.scalar, (outputs, g.channels * g.taps), (channel, depth * g.taps))
+                        target = text.at(sums, text.scalar, (outputs, self.sums_row), at)
                         for phase, taps in enumerate(plan.phases):
-                            text.do(f"call void @{self.tile(rows, phase, taps)}(ptr {source}, ptr {corner}, "
-                                    f"ptr {text.at(target, phase * self.sums_phase)}, i64 {count}, i1 {more})")
+                            text.call("void", f"@{self.tile(rows, phase, taps)}", ("ptr", source), ("ptr", corner),
+                                      ("ptr", text.at(target, text.scalar, phase * self.sums_phase)), ("i64", count), ("i1", more))
 
     def tile(self, rows: int, phase: int, taps: Sequence[tuple[int, int]]) -> str:
         """The name of the function of a tile of a phase: sums of `rows` kernels over the channels of a panel."""
         name, text, plan = f"step.tile_{rows}_{phase}", self.text, self.plan
         if name in text.functions:
             return name
-        text.functions[name] = ""
+        text.functions[name] = Definition(name, "")
         cells = [(i, j) for i in range(rows) for j in range(plan.vectors)]
         row = self.geometry.channels * self.geometry.taps
         chains = 2 if len(cells) < 8 and len(taps) > 1 else 1
         with text.function(name, "ptr noalias %panel, ptr noalias %weights, ptr noalias %sums, i64 %channels, i1 %more"):
             start = [("ptr", "%panel"), ("ptr", "%weights"), *[(text.vector, "zeroinitializer")] * (len(cells) * chains)]
-            with text.loop(0, "%channels", 1, start) as loop:
+            with text.for_range(0, "%channels", 1, start) as loop:
                 panel, weights, *now = loop.values
                 if len(taps) <= UNROLLED_TAPS:
                     for index, (tap, offset) in enumerate(taps):
                         own = slice(index % chains * len(cells), (index % chains + 1) * len(cells))
-                        now[own] = self.products(cells, now[own], text.at(panel, offset), text.at(weights, tap), row)
+                        now[own] = self.products(cells, now[own], text.at(panel, text.scalar, offset), text.at(weights, text.scalar, tap),
+                                                 row)
                 else:
-                    with text.loop(0, len(taps), 1, [(text.vector, value) for value in now]) as each:
-                        pair = text.let(f"getelementptr [2 x i64], ptr @step.taps_{phase}, i64 {each.counter}")
+                    with text.for_range(0, len(taps), 1, [(text.vector, value) for value in now]) as each:
+                        pair = text.at(text.use(f"@step.taps_{phase}"), "[2 x i64]", each.counter)
                         number, distance = (text.let(f"load i64, ptr {place}, align 8")
                                             for place in (pair, text.let(f"getelementptr i64, ptr {pair}, i64 1")))
                         sums = list(each.values)
-                        sums[:len(cells)] = self.products(cells, sums[:len(cells)], text.at(panel, distance), text.at(weights, number), row)
+                        sums[:len(cells)] = self.products(cells, sums[:len(cells)], text.at(panel, text.scalar, distance),
+                                                          text.at(weights, text.scalar, number), row)
                         each.following = sums
                     now = list(each.following)
-                loop.following = [text.at(panel, self.block.channel), text.at(weights, self.geometry.taps), *now]
+                loop.following = [text.at(panel, text.scalar, self.block.channel), text.at(weights, text.scalar, self.geometry.taps), *now]
             sums = list(loop.following[2:])
             if chains > 1:
-                sums = [text.add(a, b) for a, b in zip(sums[:len(cells)], sums[len(cells):], strict=True)]
+                sums = [text.fadd(a, b) for a, b in zip(sums[:len(cells)], sums[len(cells):], strict=True)]
             self.finish(cells, sums)
         if len(taps) > UNROLLED_TAPS:
             numbers = ", ".join(f"[2 x i64] [i64 {tap}, i64 {offset}]" for tap, offset in taps)
-            text.functions[f"step.taps_{phase}"] = (
-                f"@step.taps_{phase} = internal constant [{len(taps)} x [2 x i64]] [{numbers}], align 64")
+            table = f"step.taps_{phase}"
+            text.functions[table] = Definition(table, f"@{table} = internal constant [{len(taps)} x [2 x i64]] [{numbers}], align 64")
         return name
 
     def products(self, cells: list[tuple[int, int]], sums: list[str], panel: str, weights: str, row: int) -> list[str]:
         text = self.text
-        vectors = [text.load(text.at(panel, j * text.lanes)) for j in range(self.plan.vectors)]
-        factors = [text.splat(text.at(weights, i * row)) for i in range(cells[-1][0] + 1)]
+        vectors = [text.load_vector(text.at(panel, text.scalar, j * text.lanes)) for j in range(self.plan.vectors)]
+        factors = [text.broadcast(text.at(weights, text.scalar, i * row)) for i in range(cells[-1][0] + 1)]
         return [text.multiply_add(factors[i], vectors[j], value) for (i, j), value in zip(cells, sums, strict=True)]
 
     def finish(self, cells: list[tuple[int, int]], sums: list[str]) -> None:
         """Store the sums, added to those of the parts before."""
         text = self.text
-        places = [text.at("%sums", i * self.sums_row + j * text.lanes) for i, j in cells]
+        places = [text.at("%sums", text.scalar, i * self.sums_row + j * text.lanes) for i, j in cells]
         if self.plan.part >= self.geometry.inputs:
             for value, place in zip(sums, places, strict=True):
-                text.store(value, place, aligned=True)
+                text.store_vector(value, place, aligned=True)
             return
-        text.do("br i1 %more, label %add, label %new")
-        text.label("new")
+        with text.if_("%more"):
+            for value, place in zip(sums, places, strict=True):
+                text.store_vector(text.fadd(text.load_vector(place, aligned=True), value), place, aligned=True)
+            text.ret()
         for value, place in zip(sums, places, strict=True):
-            text.store(value, place, aligned=True)
-        text.do("ret void")
-        text.label("add")
-        for value, place in zip(sums, places, strict=True):
-            text.store(text.add(text.load(place, aligned=True), value), place, aligned=True)
+            text.store_vector(value, place, aligned=True)
 
     def flush(self) -> str:
         """The name of the function that writes sums to the result, without what lies between rows."""
         name, text, g = "step.flush", self.text, self.geometry
         if name in text.functions:
             return name
-        text.functions[name] = ""
+        text.functions[name] = Definition(name, "")
         down, along = self.plan.apart
         wide = g.results[2]
         with text.function(name, "ptr noalias %sums, ptr noalias %out, i64 %outputs, i64 %rows, i64 %columns"), \
-                text.loop(0, "%outputs") as output, text.loop(0, "%rows") as row:
+                text.for_range(0, "%outputs") as output, text.for_range(0, "%rows") as row:
             line, phase = (row.counter, "0") if down == 1 else (
                 text.let(f"udiv i64 {row.counter}, {down}"), text.let(f"urem i64 {row.counter}, {down}"))
-            source = text.at("%sums", (phase, along * self.sums_phase), (output.counter, self.sums_row), (line, self.block.width))
-            target = text.at("%out", (output.counter, g.places), (row.counter, wide))
+            source = text.at("%sums", text.scalar, (phase, along * self.sums_phase), (output.counter, self.sums_row),
+                             (line, self.block.width))
+            target = text.at("%out", text.scalar, (output.counter, g.places), (row.counter, wide))
             if self.block.counts[1] == along == 1 and wide <= UNROLLED_VECTORS * text.lanes:
                 for start in range(0, wide, text.lanes):
-                    text.store(text.load(text.at(source, start)), text.at(target, start), min(text.lanes, wide - start))
+                    text.store_vector(text.load_vector(text.at(source, text.scalar, start)), text.at(target, text.scalar, start),
+                                      min(text.lanes, wide - start))
                 return name
-            with text.loop(0, "%columns", text.lanes * along) as column:
+            with text.for_range(0, "%columns", text.lanes * along) as column:
                 first = column.counter if along == 1 else text.let(f"udiv i64 {column.counter}, {along}")
-                parts = [text.load(text.at(source, number * self.sums_phase, first)) for number in range(along)]
+                parts = [text.load_vector(text.at(source, text.scalar, number * self.sums_phase, first)) for number in range(along)]
                 for number in range(along):
                     mask = text.mask_below(text.linear("%columns", (column.counter, -1), -number * text.lanes))
                     value = parts[0] if along == 1 else text.interleaved(parts, number)
-                    text.masked_store(value, text.at(target, column.counter, number * text.lanes), mask)
+                    text.masked_store(value, text.at(target, text.scalar, column.counter, number * text.lanes), mask)
         return name

@@ -14,7 +14,7 @@ from functools import cache
 from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.gemm.panels import AT_ONCE, turned_block
 from adjit.codegen.gemm.plan import equal_parts, runs
-from adjit.codegen.llvm_text import CALLER
+from adjit.codegen.llvm.module import CALLER, Definition
 from adjit.codegen.native.step_code import StepCode, check_stack
 from adjit.codegen.native.windows.convolution_panels import (
     LEAST_COLUMNS,
@@ -26,7 +26,7 @@ from adjit.codegen.native.windows.convolution_panels import (
     emit_staging,
     geometry_of,
 )
-from adjit.codegen.native.windows.window_text import WindowText, zeros
+from adjit.codegen.native.windows.window_text import WindowBuilder, zeros
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
@@ -102,7 +102,7 @@ def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> 
     geometry = geometry_of(x.type, ct.type.shape[1], sizes, op.attrs)
     if not op.result.type.size:
         return ()
-    text = WindowText(target, geometry.dtype)
+    text = WindowBuilder(target, geometry.dtype)
     if not ct.type.size:
         return (zeros(text, 2, op.result.type.size),)
     parts, _ = sum_parts(x.type, ct.type, sizes, op.attrs["groups"])
@@ -122,7 +122,7 @@ def row_of(geometry: Geometry) -> int:
 class _Writer:
     """Writes the partial sums of a plan."""
 
-    def __init__(self, text: WindowText, plan: GradientPlan):
+    def __init__(self, text: WindowBuilder, plan: GradientPlan):
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.row = row_of(self.geometry)
         self.few = self.geometry.outputs * FEW <= text.lanes
@@ -139,18 +139,18 @@ class _Writer:
             x, ct, _, scratch = (text.place(number) for number in range(4))
             panel = text.array(self.panel)
             cotangent = "" if self.few else text.array(self.cotangent)
-            with text.loop("%low", "%high", empty=True) as task:
-                part, group, columns, inputs = text.split(task.counter, g.groups, len(plan.columns), len(plan.inputs))
+            with text.for_range("%low", "%high", empty=True) as task:
+                part, group, columns, inputs = text.digits(task.counter, g.groups, len(plan.columns), len(plan.inputs))
                 bounds = [text.let(f"udiv i64 {text.linear((at, g.images))}, {plan.parts}") for at in (part, text.linear(part, 1))]
-                sums = text.at(scratch, (text.linear((part, g.groups), group), g.channels * g.taps * self.row))
+                sums = text.at(scratch, text.scalar, (text.linear((part, g.groups), group), g.channels * g.taps * self.row))
                 for first_output, count in self.chosen(columns, plan.columns):
                     for first_input, some in self.chosen(inputs, plan.inputs):
-                        source = text.at(x, (text.linear((group, g.inputs), first_input), s.lengths[0] * g.plane))
-                        target = text.at(sums, (first_input, s.sizes[0] * g.taps * self.row), first_output)
-                        given = text.at(ct, (text.linear((group, g.outputs), first_output), g.places))
-                        with text.loop(bounds[0], bounds[1], empty=True) as image:
-                            at_x = text.at(source, (image.counter, g.groups * g.inputs * s.lengths[0] * g.plane))
-                            at_ct = text.at(given, (image.counter, g.groups * g.outputs * g.places))
+                        source = text.at(x, text.scalar, (text.linear((group, g.inputs), first_input), s.lengths[0] * g.plane))
+                        target = text.at(sums, text.scalar, (first_input, s.sizes[0] * g.taps * self.row), first_output)
+                        given = text.at(ct, text.scalar, (text.linear((group, g.outputs), first_output), g.places))
+                        with text.for_range(bounds[0], bounds[1], empty=True) as image:
+                            at_x = text.at(source, text.scalar, (image.counter, g.groups * g.inputs * s.lengths[0] * g.plane))
+                            at_ct = text.at(given, text.scalar, (image.counter, g.groups * g.outputs * g.places))
                             new = text.let(f"icmp eq i64 {image.counter}, {bounds[0]}")
                             rest = text.linear(-1, g.outputs, (first_output, -1))
                             self.blocks(at_x, at_ct, panel, cotangent, target, new, rest, count, some)
@@ -160,7 +160,7 @@ class _Writer:
         text = self.text
         for index, start, size, times in runs(sizes):
             own = text.linear(number, -index)
-            with text.loop(text.larger(own, 0), text.smaller(text.linear(own, 1), times), empty=True) as once:
+            with text.for_range(text.larger(own, 0), text.smaller(text.linear(own, 1), times), empty=True) as once:
                 yield text.linear((once.counter, size), start), size
 
     def blocks(self, x: str, ct: str, panel: str, cotangent: str, sums: str, new: str, rest: str, columns: int, inputs: int) -> None:
@@ -169,13 +169,13 @@ class _Writer:
         s = g.sliding
         down, along = block.counts
         depth_count, high, wide = s.counts
-        with text.loop(0, depth_count * down * along) as loop:
-            depth, tall, across = text.split(loop.counter, down, along)
+        with text.for_range(0, depth_count * down * along) as loop:
+            depth, tall, across = text.digits(loop.counter, down, along)
             row, column = text.linear((tall, block.rows)), text.linear((across, block.columns))
             rows = text.smaller(text.linear(high, (row, -1)), block.rows)
             width = text.smaller(text.linear(wide, (column, -1)), block.columns)
-            text.do(f"call void @{STAGE}(ptr {x}, ptr {panel}, i64 {inputs}, i64 {depth}, i64 {row}, i64 {column})")
-            source = text.at(ct, (depth, high * wide), (row, wide), column)
+            text.call("void", f"@{STAGE}", ("ptr", x), ("ptr", panel), ("i64", inputs), ("i64", depth), ("i64", row), ("i64", column))
+            source = text.at(ct, text.scalar, (depth, high * wide), (row, wide), column)
             fresh = text.let(f"and i1 {new}, {text.let(f'icmp eq i64 {loop.counter}, 0')}")
             if self.few:
                 self.dots(panel, source, sums, rows, width, fresh, inputs)
@@ -183,42 +183,48 @@ class _Writer:
                 length = text.linear((rows, wide))
                 self.turn(source, cotangent, columns, length, rest)
             else:
-                with text.loop(0, rows) as line:
+                with text.for_range(0, rows) as line:
                     done = text.let(f"mul i64 {text.let(f'mul i64 {line.counter}, {width}')}, {columns}")
-                    self.turn(text.at(source, (line.counter, wide)), text.at(cotangent, done), columns, width, rest)
+                    self.turn(text.at(source, text.scalar, (line.counter, wide)), text.at(cotangent, text.scalar, done), columns, width,
+                              rest)
             if not self.few:
                 self.tiles(panel, cotangent, sums, rows, width, fresh, columns, inputs)
 
     def turn(self, source: str, target: str, columns: int, length: str, rest: str) -> None:
         """Windows of the cotangent that follow each other, so that outputs lie together."""
         name = self.text.share(_turning(self.text.target, self.text.dtype))
-        self.text.do(f"call void @{name}(ptr {source}, ptr {target}, i64 {columns}, i64 {length}, i64 {rest}, i64 {self.geometry.places})")
+        self.text.call("void", f"@{name}", ("ptr", source), ("ptr", target), ("i64", columns), ("i64", length), ("i64", rest),
+                       ("i64", self.geometry.places))
 
     def tiles(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, columns: int, inputs: int) -> None:
         """All kernel elements of these channels by all vectors of these outputs."""
         text, g, plan = self.text, self.geometry, self.plan
         planes = inputs * g.sliding.sizes[0]
         for _, start, channels, times in runs(equal_parts(planes, plan.channels)):
-            with text.loop(0, times) as many:
+            with text.for_range(0, times) as many:
                 plane = text.linear((many.counter, channels), start)
                 for first, last in plan.taps:
                     for _, vector, vectors, count in runs(panel_vectors(columns // text.lanes, text.target)):
-                        with text.loop(0, count) as across:
+                        with text.for_range(0, count) as across:
                             column = text.linear((across.counter, vectors * text.lanes), vector * text.lanes)
-                            target = text.at(sums, (plane, g.taps * self.row), first * self.row, column)
+                            target = text.at(sums, text.scalar, (plane, g.taps * self.row), first * self.row, column)
                             name = self.tile(channels, first, last, vectors, columns)
-                            text.do(f"call void @{name}(ptr {text.at(panel, (plane, self.block.channel), self.offsets[first])}, "
-                                    f"ptr {text.at(cotangent, column)}, ptr {target}, i64 {rows}, i64 {width}, i1 {fresh})")
+                            source = text.at(panel, text.scalar, (plane, self.block.channel), self.offsets[first])
+                            given = text.at(cotangent, text.scalar, column)
+                            text.call("void", f"@{name}", ("ptr", source), ("ptr", given), ("ptr", target), ("i64", rows), ("i64", width),
+                                      ("i1", fresh))
 
     def dots(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, inputs: int) -> None:
         """Where a vector of outputs would be nearly empty: products of the cotangent's rows with rows of the panel, as they lie."""
         text, g = self.text, self.geometry
-        with text.loop(0, g.outputs) as output, text.loop(0, inputs * g.sliding.sizes[0]) as plane:
+        with text.for_range(0, g.outputs) as output, text.for_range(0, inputs * g.sliding.sizes[0]) as plane:
             for start in range(0, g.taps, DOTS):
                 name = self.dot(start, min(start + DOTS, g.taps))
-                target = text.at(sums, (plane.counter, g.taps * self.row), start * self.row, output.counter)
-                text.do(f"call void @{name}(ptr {text.at(panel, (plane.counter, self.block.channel), self.offsets[start])}, "
-                        f"ptr {text.at(cotangent, (output.counter, g.places))}, ptr {target}, i64 {rows}, i64 {width}, i1 {fresh})")
+                target = text.at(sums, text.scalar, (plane.counter, g.taps * self.row), start * self.row, output.counter)
+                source = text.at(panel, text.scalar, (plane.counter, self.block.channel), self.offsets[start])
+                given = text.at(cotangent, text.scalar, (output.counter, g.places))
+                text.call("void", f"@{name}", ("ptr", source), ("ptr", given), ("ptr", target), ("i64", rows), ("i64", width),
+                          ("i1", fresh))
 
     def apart(self, first: int, last: int) -> tuple[int, ...]:
         """How far kernel elements lie behind the first of them."""
@@ -230,21 +236,22 @@ class _Writer:
         name = self.names.setdefault(offsets, f"step.dot_{len(self.names)}")
         if name in text.functions:
             return name
-        text.functions[name] = ""
+        text.functions[name] = Definition(name, "")
         with text.function(name, "ptr noalias %panel, ptr noalias %cotangent, ptr noalias %sums, i64 %rows, i64 %width, i1 %fresh"):
-            with text.loop(0, "%rows", 1, [(text.vector, "zeroinitializer")] * len(offsets)) as line:
-                source = text.at("%panel", (line.counter, self.block.width))
-                given = text.at("%cotangent", (line.counter, self.geometry.sliding.counts[2]))
-                with text.loop(0, "%width", text.lanes, [(text.vector, value) for value in line.values]) as loop:
+            with text.for_range(0, "%rows", 1, [(text.vector, "zeroinitializer")] * len(offsets)) as line:
+                source = text.at("%panel", text.scalar, (line.counter, self.block.width))
+                given = text.at("%cotangent", text.scalar, (line.counter, self.geometry.sliding.counts[2]))
+                with text.for_range(0, "%width", text.lanes, [(text.vector, value) for value in line.values]) as loop:
                     mask = text.mask_below(text.linear("%width", (loop.counter, -1)))
-                    factor = text.masked_load(text.at(given, loop.counter), mask)
-                    loop.following = [text.multiply_add(factor, text.masked_load(text.at(source, loop.counter, offset), mask), value)
+                    factor = text.load_vector(text.at(given, text.scalar, loop.counter), mask)
+                    loop.following = [text.multiply_add(factor, text.load_vector(text.at(source, text.scalar, loop.counter, offset), mask),
+                                                        value)
                                       for offset, value in zip(offsets, loop.values, strict=True)]
                 line.following = loop.following
             for index, value in enumerate(line.following):
-                total = text.call(text.scalar, f"llvm.vector.reduce.fadd.v{text.lanes}{text.dtype}",
-                                  (text.scalar, "0.0"), (text.vector, value))
-                place = text.at("%sums", index * self.row)
+                total = text.call(text.scalar, f"@llvm.vector.reduce.fadd.v{text.lanes}{text.dtype}", (text.scalar, "0.0"),
+                                  (text.vector, value))
+                place = text.at("%sums", text.scalar, index * self.row)
                 before = text.let(f"load {text.scalar}, ptr {place}, align {text.bytes}")
                 added = text.let(f"fadd {text.scalar} {before}, {total}")
                 chosen = text.let(f"select i1 %fresh, {text.scalar} {total}, {text.scalar} {added}")
@@ -257,87 +264,86 @@ class _Writer:
         name = f"step.tile_{channels}_{self.names.setdefault(offsets, str(len(self.names)))}_{vectors}_{columns}"
         if name in text.functions:
             return name
-        text.functions[name] = ""
+        text.functions[name] = Definition(name, "")
         places = [channel * self.block.channel + offset for channel in range(channels) for offset in offsets]
         rows = [channel * self.geometry.taps + tap for channel in range(channels) for tap in range(last - first)]
         cells = [(i, j) for i in range(len(places)) for j in range(vectors)]
         with text.function(name, "ptr noalias %panel, ptr noalias %cotangent, ptr noalias %sums, i64 %rows, i64 %width, i1 %fresh"):
             start = [("ptr", "%cotangent"), *[(text.vector, "zeroinitializer")] * len(cells)]
-            with text.loop(0, "%rows", 1, start) as line:
-                begin = text.at("%panel", (line.counter, self.block.width))
+            with text.for_range(0, "%rows", 1, start) as line:
+                begin = text.at("%panel", text.scalar, (line.counter, self.block.width))
                 carried = [("ptr", begin), ("ptr", line.values[0]), *((text.vector, value) for value in line.values[1:])]
-                with text.loop(0, "%width", 1, carried) as loop:
+                with text.for_range(0, "%width", 1, carried) as loop:
                     panel, cotangent, *now = loop.values
-                    given = [text.load(text.at(cotangent, j * text.lanes), aligned=True) for j in range(vectors)]
-                    factors = [text.splat(text.at(panel, place)) for place in places]
+                    given = [text.load_vector(text.at(cotangent, text.scalar, j * text.lanes), aligned=True) for j in range(vectors)]
+                    factors = [text.broadcast(text.at(panel, text.scalar, place)) for place in places]
                     sums = [text.multiply_add(factors[i], given[j], value) for (i, j), value in zip(cells, now, strict=True)]
-                    loop.following = [text.at(panel, 1), text.at(cotangent, columns), *sums]
+                    loop.following = [text.at(panel, text.scalar, 1), text.at(cotangent, text.scalar, columns), *sums]
                 line.following = list(loop.following[1:])
-            self.finish([text.at("%sums", rows[i] * self.row + j * text.lanes) for i, j in cells], list(line.following[1:]))
+            self.finish([text.at("%sums", text.scalar, rows[i] * self.row + j * text.lanes) for i, j in cells], list(line.following[1:]))
         return name
 
     def finish(self, places: list[str], sums: list[str]) -> None:
         """Store the sums, or add them to what is there."""
         text = self.text
-        text.do("br i1 %fresh, label %new, label %add")
-        text.label("new")
+        with text.if_("%fresh"):
+            for value, place in zip(sums, places, strict=True):
+                text.store_vector(value, place)
+            text.ret()
         for value, place in zip(sums, places, strict=True):
-            text.store(value, place)
-        text.do("ret void")
-        text.label("add")
-        for value, place in zip(sums, places, strict=True):
-            text.store(text.add(text.load(place), value), place)
+            text.store_vector(text.fadd(text.load_vector(place), value), place)
 
 
 @cache
 def _turning(target: Target, dtype: str) -> Kernel:
     """The function that turns `length` windows of `columns` outputs, which lie `apart` elements apart, so that those of one window lie
     together; where there are only `rest` + 1 outputs, the last is repeated."""
-    text = WindowText(target, dtype)
+    text = WindowBuilder(target, dtype)
     name, at_once = f"adjit_turn_windows_{dtype}x{text.lanes}", min(text.lanes, AT_ONCE)
     parameters = "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest, i64 %apart"
     with text.function(name, parameters):
-        sources = text.let(f"alloca [{text.lanes} x ptr], align 64")
+        sources = text.alloca("ptr", text.lanes, 64)
         row = text.strides(text.let(f"mul i64 %columns, {text.bytes}"), text.lanes)
-        with text.loop(0, "%columns", text.lanes) as column:
-            with text.loop(0, text.lanes) as lane:
+        with text.for_range(0, "%columns", text.lanes) as column:
+            with text.for_range(0, text.lanes) as lane:
                 output = text.smaller(text.linear(column.counter, lane.counter), "%rest")
-                source = text.at("%from", text.let(f"mul nsw i64 {output}, %apart"))
+                source = text.at("%from", text.scalar, text.let(f"mul nsw i64 {output}, %apart"))
                 text.do(f"store ptr {source}, ptr {text.let(f'getelementptr ptr, ptr {sources}, i64 {lane.counter}')}, align 8")
-            with text.loop(0, "%length", text.lanes) as window:
+            with text.for_range(0, "%length", text.lanes) as window:
                 mask = text.mask_below(text.linear("%length", (window.counter, -1)))
-                target_ = text.at("%to", text.let(f"mul i64 {window.counter}, %columns"), column.counter)
-                with text.loop(0, text.lanes, at_once) as group:
+                target_ = text.at("%to", text.scalar, text.let(f"mul i64 {window.counter}, %columns"), column.counter)
+                with text.for_range(0, text.lanes, at_once) as group:
                     own = text.let(f"getelementptr ptr, ptr {sources}, i64 {group.counter}")
                     rows = []
                     for index in range(at_once):
                         source = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr {own}, i64 {index}')}, align 8")
-                        rows.append(text.masked_load(text.at(source, window.counter), mask))
-                    bases = row.bases(text.at(target_, group.counter), text.lanes)
+                        rows.append(text.load_vector(text.at(source, text.scalar, window.counter), mask))
+                    bases = row.bases(text.at(target_, text.scalar, group.counter), text.lanes)
                     for number, vector in enumerate(turned_block(text, rows)):
-                        text.store(vector, row.row(bases, number), aligned=True, lanes=at_once)
-    return Kernel(name, text.functions[name], text.declarations)
+                        text.store_vector(vector, row.row(bases, number), aligned=True, lanes=at_once)
+    return Kernel(name, text.functions[name].text, text.declarations)
 
 
 def _sum_of_parts(geometry: Geometry, parts: int, target: Target) -> StepCode:
     """The step that adds the parts in order, and turns rows of outputs into kernels."""
-    text, g = WindowText(target, geometry.dtype), geometry
+    text, g = WindowBuilder(target, geometry.dtype), geometry
     row, rows = row_of(g), g.channels * g.taps
     vectors = -(-g.outputs // text.lanes)
     with text.step():
         result, scratch = text.place(2), text.place(3)
-        with text.loop("%low", "%high", empty=True) as task:
-            group, vector = text.split(task.counter, vectors)
+        with text.for_range("%low", "%high", empty=True) as task:
+            group, vector = text.digits(task.counter, vectors)
             column = text.linear((vector, text.lanes))
             mask = text.mask_below(text.linear(g.outputs, (column, -1)))
-            source = text.at(scratch, (group, rows * row), column)
-            target_ = text.at(result, (text.linear((group, g.outputs), column), rows))
-            with text.loop(0, rows) as line:
-                place = text.at(source, (line.counter, row))
-                total = text.load(place)
+            source = text.at(scratch, text.scalar, (group, rows * row), column)
+            target_ = text.at(result, text.scalar, (text.linear((group, g.outputs), column), rows))
+            with text.for_range(0, rows) as line:
+                place = text.at(source, text.scalar, (line.counter, row))
+                total = text.load_vector(place)
                 if parts > 1:
-                    with text.loop(1, parts, 1, [(text.vector, total)]) as part:
-                        part.following = [text.add(part.values[0], text.load(text.at(place, (part.counter, g.groups * rows * row))))]
+                    with text.for_range(1, parts, 1, [(text.vector, total)]) as part:
+                        part.following = [text.fadd(part.values[0], text.load_vector(text.at(place, text.scalar,
+                                                                                             (part.counter, g.groups * rows * row))))]
                     total = part.following[0]
-                text.scatter(total, text.at(target_, line.counter), rows, mask)
+                text.scatter(total, text.at(target_, text.scalar, line.counter), rows, mask)
     return text.code(g.groups * vectors, parts * g.groups * rows * row * text.bytes / 8)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from adjit.codegen.native.windows.window_text import NEAR, WindowText
+from adjit.codegen.native.windows.window_text import NEAR, WindowBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Attributes
 from adjit.ir.ops.convolution import convolution_sliding
@@ -190,35 +190,36 @@ def choose_block(geometry: Geometry, channels: int, windows: int, tasks: int) ->
 STAGE = "step.stage"
 
 
-def emit_staging(text: WindowText, block: Block) -> None:
+def emit_staging(text: WindowBuilder, block: Block) -> None:
     """Writes the function that fills a panel: with `channels` channels of an image, from `image` on, for the windows of plane `depth` from
     `row` and `column` on."""
     s = block.geometry.sliding
     spread = tuple(gap + 1 for gap in s.interior)
     row_vectors = -(-block.width // text.lanes)
     with text.function(STAGE, "ptr noalias %image, ptr noalias %panel, i64 %channels, i64 %depth, i64 %row, i64 %column"), \
-            text.loop(0, "%channels") as channel, text.loop(0, s.sizes[0]) as inner:
+            text.for_range(0, "%channels") as channel, text.for_range(0, s.sizes[0]) as inner:
         deep = text.linear(("%depth", s.stride[0]), (inner.counter, s.dilation[0]), -s.low[0])
         plane_counts, plane = _element(text, deep, s.lengths[0], spread[0])
-        source = text.at("%image", text.linear((channel.counter, s.lengths[0] * block.geometry.plane), (plane, block.geometry.plane)))
-        target = text.at("%panel", text.linear((channel.counter, s.sizes[0] * block.channel), (inner.counter, block.channel)))
+        source = text.at("%image", text.scalar, text.linear((channel.counter, s.lengths[0] * block.geometry.plane),
+                                                            (plane, block.geometry.plane)))
+        target = text.at("%panel", text.scalar, text.linear((channel.counter, s.sizes[0] * block.channel), (inner.counter, block.channel)))
         rows, columns = (sorted({phase[axis] for phase in block.phases}) for axis in (0, 1))
         for number, down in enumerate(rows):
-            with text.loop(0, block.height) as line:
+            with text.for_range(0, block.height) as line:
                 high = text.linear(("%row", s.stride[1]), (line.counter, s.stride[1]), down - s.low[1])
                 row_counts, row = _element(text, high, s.lengths[1], spread[1])
                 counts = text.let(f"and i1 {plane_counts}, {row_counts}")
                 limit = text.let(f"select i1 {counts}, i64 {max((s.lengths[2] - 1) * spread[2] + 1, 0)}, i64 0")
-                line_source = text.at(source, (row, s.lengths[2]))
-                line_target = text.at(target, number * len(columns) * block.plane, (line.counter, block.width))
-                with text.loop(0, row_vectors * text.lanes, text.lanes) as vector:
+                line_source = text.at(source, text.scalar, (row, s.lengths[2]))
+                line_target = text.at(target, text.scalar, number * len(columns) * block.plane, (line.counter, block.width))
+                with text.for_range(0, row_vectors * text.lanes, text.lanes) as vector:
                     start = text.linear(("%column", s.stride[2]), (vector.counter, s.stride[2]), -s.low[2])
                     values = _phases(text, line_source, start, limit, s.stride[2], spread[2], columns)
                     for phase, value in enumerate(values):
-                        text.store(value, text.at(line_target, phase * block.plane, vector.counter))
+                        text.store_vector(value, text.at(line_target, text.scalar, phase * block.plane, vector.counter))
 
 
-def _phases(text: WindowText, row: str, start: str, limit: str, stride: int, spread: int, phases: Sequence[int]) -> list[str]:
+def _phases(text: WindowBuilder, row: str, start: str, limit: str, stride: int, spread: int, phases: Sequence[int]) -> list[str]:
     """A vector of each phase of a padded row."""
     if spread > 1 or stride > NEAR:
         return [text.row_elements(row, text.linear(start, phase), limit, stride, spread) for phase in phases]
@@ -226,7 +227,7 @@ def _phases(text: WindowText, row: str, start: str, limit: str, stride: int, spr
     return [text.picked(vectors, phase) for phase in phases]
 
 
-def _element(text: WindowText, position: str, length: int, spread: int) -> tuple[str, str]:
+def _element(text: WindowBuilder, position: str, length: int, spread: int) -> tuple[str, str]:
     """Whether there is an element at a position of a padded axis, and its number."""
     if spread == 1:
         return text.let(f"icmp ult i64 {position}, {length}"), position

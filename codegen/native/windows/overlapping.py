@@ -95,8 +95,8 @@ class OverlappingWindows:
         self.handed = self.place = ""
         if places:
             self.handed = text.array(block.elements)
-            self.place = text.let(f"alloca [{block.elements} x i32], align 64")
-            text.call("void", "llvm.memset.p0.i64", ("ptr", self.place), ("i8", "0"), ("i64", str(4 * block.elements)), ("i1", "false"))
+            self.place = text.alloca("i32", block.elements, 64)
+            text.call("void", "@llvm.memset.p0.i64", ("ptr", self.place), ("i8", "0"), ("i64", str(4 * block.elements)), ("i1", "false"))
 
     def scatter(self, places: list[str]) -> None:
         """Each number of a plane, where the largest element of its window is."""
@@ -115,13 +115,13 @@ class OverlappingWindows:
 
     def blocks(self) -> Iterator[str]:
         """Writes a loop over the blocks of a plane; where each begins."""
-        with self.text.loop(0, self.block.sliding.lengths[1], self.block.rows) as loop:
+        with self.text.for_range(0, self.block.sliding.lengths[1], self.block.rows) as loop:
             yield loop.counter
 
     def along_rows(self, source: str, begin: str) -> None:
         """The largest element of a line in each window, and its number where places count."""
         text, block = self.text, self.block
-        with text.loop(0, block.lines) as line:
+        with text.for_range(0, block.lines) as line:
             row = text.linear(line.counter, begin, -block.before)
             for column in self.columns(block.sliding.counts[2]):
                 at = Place("0", row, column)
@@ -129,12 +129,12 @@ class OverlappingWindows:
                 found = self.row_writer.sweep(source, at, state, lambda state, number, element: self.chosen(
                     state, number, element.load(self.lowest)))
                 offset = (line.counter, block.pitch), column, block.margin
-                text.store(found[0], text.at(self.best, *offset))
+                text.store_vector(found[0], text.at(self.best, text.scalar, *offset))
                 if self.place:
                     self.store_numbers(found[1], text.linear(*offset))
 
     def columns(self, count: int) -> Iterator[str]:
-        with self.text.loop(0, count, self.text.lanes) as column:
+        with self.text.for_range(0, count, self.text.lanes) as column:
             yield column.counter
 
     def chosen(self, state: list[str], number: Number, value: str) -> list[str]:
@@ -149,13 +149,13 @@ class OverlappingWindows:
         start = text.linear(text.let(f"udiv i64 {begin}, {s.stride[1]}"), block.first)
         low = text.larger(start, 0)
         high = text.smaller(text.linear(start, block.last - block.first), s.counts[1])
-        with text.loop(low, high, empty=True) as row:
+        with text.for_range(low, high, empty=True) as row:
             line = text.linear((text.let(f"sub i64 {row.counter}, {start}"), s.stride[1]))
             for column in self.columns(s.counts[2]):
                 corner = text.linear((line, block.pitch), column, block.margin)
 
                 def step(state: list[str], number: Number, corner: str = corner) -> list[str]:
-                    return self.chosen(state, number, text.load(text.at(self.best, corner, self.down(number))))
+                    return self.chosen(state, number, text.load_vector(text.at(self.best, text.scalar, corner, self.down(number))))
 
                 state = [(text.vector, self.lowest), *([(self.writer.numbers, "zeroinitializer")] if numbers else [])]
                 use(row.counter, column, corner, self.over_lines(state, step))
@@ -171,7 +171,7 @@ class OverlappingWindows:
             for number in range(high):
                 now = step(now, number)
             return now
-        with self.text.loop(0, high, 1, state) as loop:
+        with self.text.for_range(0, high, 1, state) as loop:
             loop.following = step(list(loop.values), loop.counter)
         return list(loop.following)
 
@@ -182,11 +182,11 @@ class OverlappingWindows:
 
         def use(row: str, column: str, corner: str, found: list[str]) -> None:
             pointer, mask = self.writer.of_windows(given, Place("0", row, column))
-            number = text.masked_load(pointer, mask)
+            number = text.load_vector(pointer, mask)
 
             def step(state: list[str], line: Number) -> list[str]:
-                target = text.at(self.handed, corner, self.down(line))
-                text.store(text.add(text.load(target), self.writer.share(found[1], line, number)), target)
+                target = text.at(self.handed, text.scalar, corner, self.down(line))
+                text.store_vector(text.fadd(text.load_vector(target), self.writer.share(found[1], line, number)), target)
                 return []
 
             self.over_lines([], step)
@@ -198,7 +198,7 @@ class OverlappingWindows:
         text, block, s = self.text, self.block, self.block.sliding
         along = s.stride[2]
         stop = text.smaller(text.linear(begin, block.rows), s.lengths[1])
-        with text.loop(begin, stop) as row:
+        with text.for_range(begin, stop) as row:
             line = text.let(f"sub i64 {row.counter}, {begin}")
             for column in self.columns(-(-s.lengths[2] // along)):
                 corner = text.linear((line, block.pitch), column, block.before * block.pitch + block.margin)
@@ -206,7 +206,8 @@ class OverlappingWindows:
                 for number in range(along):
                     start = text.linear((column, along), number * text.lanes)
                     value = parts[0] if along == 1 else text.interleaved(parts, number)
-                    text.masked_store(value, text.at(result, (row.counter, s.lengths[2]), start), text.inside(start, str(s.lengths[2])))
+                    text.masked_store(value, text.at(result, text.scalar, (row.counter, s.lengths[2]), start),
+                                      text.inside(start, str(s.lengths[2])))
 
     def sum_at(self, phase: int, corner: str) -> str:
         text, s = self.text, self.block.sliding
@@ -216,8 +217,8 @@ class OverlappingWindows:
             if rest:
                 continue
             place = text.linear(corner, ahead)
-            part = self.writer.share(self.load_numbers(place), element, text.load(text.at(self.handed, place)))
-            total = part if total == "zeroinitializer" else text.add(total, part)
+            part = self.writer.share(self.load_numbers(place), element, text.load_vector(text.at(self.handed, text.scalar, place)))
+            total = part if total == "zeroinitializer" else text.fadd(total, part)
         return total
 
     # -- numbers of elements

@@ -11,7 +11,7 @@ from math import prod
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.windows.overlapping import OverlappingWindows, choose_block
 from adjit.codegen.native.windows.vectors import UNROLLED, Element, Number, Place, WindowWriter
-from adjit.codegen.native.windows.window_text import NEAR, WindowText
+from adjit.codegen.native.windows.window_text import NEAR, WindowBuilder
 from adjit.codegen.target import Target
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
@@ -35,7 +35,7 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     given = {name: (0 if name in ("low", "high", "interior") else 1,) * missing + attrs[name] for name in ("sizes", *ATTRIBUTES)}
     given["dilation"] = tuple(1 if size == 1 else apart for size, apart in zip(given["sizes"], given["dilation"], strict=True))
     sliding = Sliding((1,) * missing + x.shape[x.rank - rank:], **given)
-    text = WindowText(target, short_name(x.dtype))
+    text = WindowBuilder(target, short_name(x.dtype))
     planes, elements, windows = prod(x.shape[:x.rank - rank]), prod(sliding.lengths), prod(sliding.counts)
     sizes = {"window_sum": (elements, windows), "window_max": (elements, windows), "window_max_take": (elements, elements, windows),
              "window_max_scatter": (elements, windows, elements), "window_max_share": (elements, windows, elements)}[op.name]
@@ -45,8 +45,8 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
         work = planes * (steps / text.lanes * 0.7 + elements * text.bytes / 8)
         tasks = max(min(planes, TASKS, int(work / NANOSECONDS_A_TASK) + 1), 1)
         low, high = (text.let(f"udiv i64 {text.linear((bound, planes))}, {tasks}") for bound in ("%low", "%high"))
-        with text.loop(low, high, empty=True) as plane:
-            write([text.at(place, (plane.counter, size)) for place, size in zip(places, sizes, strict=True)])
+        with text.for_range(low, high, empty=True) as plane:
+            write([text.at(place, text.scalar, (plane.counter, size)) for place, size in zip(places, sizes, strict=True)])
     return (text.code(tasks, work),)
 
 
@@ -70,7 +70,7 @@ def _write_of(name: str, writer: WindowWriter) -> tuple[Callable[[list[str]], No
 def _sum(w: WindowWriter, places: list[str]) -> None:
     for at in w.windows(w.sliding.counts):
         (total,) = w.sweep(places[0], at, [(w.text.vector, "zeroinitializer")],
-                           lambda state, number, element: [w.text.add(state[0], element.load("zeroinitializer"))], w.text.add)
+                           lambda state, number, element: [w.text.fadd(state[0], element.load("zeroinitializer"))], w.text.fadd)
         w.store(total, places[1], at)
 
 
@@ -103,7 +103,7 @@ def _scatter(w: WindowWriter, places: list[str]) -> None:
     for at in _windows_to_write(w, result):
         winner = w.winner(source, at)
         pointer, mask = w.of_windows(given, at)
-        number = w.text.masked_load(pointer, mask)
+        number = w.text.load_vector(pointer, mask)
         if _lie_apart(w.sliding):
             _write_parts(w, result, at, [w.share(winner, index, number) for index in range(prod(w.sliding.sizes))])
             continue
@@ -132,11 +132,11 @@ def _share(w: WindowWriter, places: list[str]) -> None:
         (largest,) = w.sweep(source, at, [(vector, lowest)], larger)
 
         def counted(state: list[str], number: Number, element: Element, largest: str = largest) -> list[str]:
-            return [w.select(is_less(element, largest), vector, state[0], text.add(state[0], one))]
+            return [w.select(is_less(element, largest), vector, state[0], text.fadd(state[0], one))]
 
         (count,) = w.sweep(source, at, [(vector, "zeroinitializer")], counted)
         pointer, mask = w.of_windows(given, at)
-        amount = text.let(f"fdiv {vector} {text.masked_load(pointer, mask)}, {count}")
+        amount = text.let(f"fdiv {vector} {text.load_vector(pointer, mask)}, {count}")
 
         def handed(state: list[str], number: Number, element: Element, largest: str = largest, amount: str = amount) -> list[str]:
             part = w.select(is_less(element, largest), vector, "zeroinitializer", amount)
@@ -175,4 +175,4 @@ def _write_parts(w: WindowWriter, result: str, at: Place, shares: Sequence[str])
         parts = [shares[down * wide + along] if down < high and along < wide else "zeroinitializer" for along in range(s.stride[2])]
         for number in range(s.stride[2]):
             start = Element(w, row, at, 0).start(0, number)
-            text.masked_store(text.interleaved(parts, number), text.at(row.pointer, start), text.inside(start, row.length))
+            text.masked_store(text.interleaved(parts, number), text.at(row.pointer, text.scalar, start), text.inside(start, row.length))

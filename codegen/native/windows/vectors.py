@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from adjit.codegen.native.windows.window_text import NEAR, WindowText
+from adjit.codegen.native.windows.window_text import NEAR, WindowBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.ops.sliding import Sliding
 
@@ -33,7 +33,7 @@ class _Row:
 class WindowWriter:
     """Writes what a step does to one plane."""
 
-    text: WindowText
+    text: WindowBuilder
     sliding: Sliding
 
     @property
@@ -48,8 +48,8 @@ class WindowWriter:
 
     def windows(self, bounds: Sequence[int]) -> Iterator[Place]:
         """Writes loops over windows, a vector of them at a time."""
-        with self.text.loop(0, bounds[0]) as depth, self.text.loop(0, bounds[1]) as row, \
-                self.text.loop(0, bounds[2], self.text.lanes) as column:
+        with self.text.for_range(0, bounds[0]) as depth, self.text.for_range(0, bounds[1]) as row, \
+                self.text.for_range(0, bounds[2], self.text.lanes) as column:
             yield Place(depth.counter, row.counter, column.counter)
 
     def sweep(self, source: str, at: Place, state: Sequence[tuple[str, str]], step: Step, add: Add | None = None) -> list[str]:
@@ -63,10 +63,10 @@ class WindowWriter:
                 for along in range(wide):
                     now = step(now, line * wide + along, Element(self, row, at, along))
             return now
-        with text.loop(0, deep * high, 1, state) as outer:
-            row = self.row(source, at, *text.split(outer.counter, high))
+        with text.for_range(0, deep * high, 1, state) as outer:
+            row = self.row(source, at, *text.digits(outer.counter, high))
             carried = list(state) if add else [(kind, value) for (kind, _), value in zip(state, outer.values, strict=True)]
-            with text.loop(0, wide, 1, carried) as inner:
+            with text.for_range(0, wide, 1, carried) as inner:
                 number = text.linear((outer.counter, wide), inner.counter)
                 inner.following = step(list(inner.values), number, Element(self, row, at, inner.counter))
             outer.following = [add(a, b) for a, b in zip(outer.values, inner.following, strict=True)] if add else inner.following
@@ -79,7 +79,7 @@ class WindowWriter:
         line, inside = self.element(1, at.row, down)
         both = text.let(f"and i1 {exists}, {inside}")
         length = text.let(f"select i1 {both}, i64 {max((s.lengths[2] - 1) * self.spread[2] + 1, 0)}, i64 0")
-        return _Row(text.at(source, text.linear((plane, s.lengths[1] * s.lengths[2]), (line, s.lengths[2]))), length)
+        return _Row(text.at(source, text.scalar, text.linear((plane, s.lengths[1] * s.lengths[2]), (line, s.lengths[2]))), length)
 
     def element(self, axis: int, window: str, element: Number) -> tuple[str, str]:
         """The number of an element along an axis, and whether it is one of the array."""
@@ -133,7 +133,7 @@ class WindowWriter:
         text, (_, rows, columns) = self.text, self.sliding.counts
         inside = text.let(f"icmp slt i64 {at.row}, {rows}")
         left = text.let(f"select i1 {inside}, i64 {text.linear(columns, (at.column, -1))}, i64 0")
-        return text.at(pointer, text.linear((at.depth, rows * columns), (at.row, columns), at.column)), text.mask_below(left)
+        return text.at(pointer, text.scalar, text.linear((at.depth, rows * columns), (at.row, columns), at.column)), text.mask_below(left)
 
     def store(self, value: str, result: str, at: Place) -> None:
         pointer, mask = self.of_windows(result, at)
@@ -195,12 +195,12 @@ class Element:
             start = text.linear((self.at.column, stride), (self.along, s.dilation[2]), -s.low[2])
             value = text.row_elements(self.row.pointer, start, self.row.length, stride, 1)
             mask = text.inside(start, self.row.length, stride)
-            text.scatter(text.add(value, amount), text.at(self.row.pointer, start), stride, mask)
+            text.scatter(text.fadd(value, amount), text.at(self.row.pointer, text.scalar, start), stride, mask)
             return
         assert isinstance(self.along, int)
         ahead, first = divmod(self.along * s.dilation[2], stride)
         parts = [amount if part == first else "zeroinitializer" for part in range(stride)]
         for number in range(stride):
             start = self.start(ahead, number)
-            mask, place = text.inside(start, self.row.length), text.at(self.row.pointer, start)
-            text.masked_store(text.add(text.masked_load(place, mask), text.interleaved(parts, number)), place, mask)
+            mask, place = text.inside(start, self.row.length), text.at(self.row.pointer, text.scalar, start)
+            text.masked_store(text.fadd(text.load_vector(place, mask), text.interleaved(parts, number)), place, mask)

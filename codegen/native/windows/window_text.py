@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from adjit.codegen.gemm.kernels import Kernel
-from adjit.codegen.gemm.vectors import Term, VectorText
-from adjit.codegen.native.step_code import SIGNATURE, StepCode
-from adjit.codegen.target import Target
+from adjit.codegen.llvm.builder import Term
+from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_text import StepBuilder
 
 NEAR = 4
 """Strides up to which whole vectors are loaded and taken apart."""
 
 
-class WindowText(VectorText):
-    """The text of a step over windows; `shared` has functions that others have too."""
-
-    def __init__(self, target: Target, dtype: str) -> None:
-        super().__init__(target, dtype)
-        self.shared: dict[str, str] = {}
-
-    @contextmanager
-    def step(self, attributes: str = "nounwind") -> Iterator[None]:
-        """What is written inside is the body of `@step`."""
-        outer, self._lines = self._lines, []
-        yield
-        head = f"define internal i64 @step({SIGNATURE}) {attributes} {{"
-        self.functions["step"] = "\n".join([head, "entry:", *self._lines, "  ret i64 0", "}"])
-        self._lines = outer
-
-    def code(self, tasks: int, work: float) -> StepCode:
-        """The finished step."""
-        return StepCode("\n".join(self.functions.values()) + "\n", tasks, work, frozenset(self._declarations), self.shared)
-
-    def share(self, kernel: Kernel) -> str:
-        """The name of a function that convolutions share, which this step calls."""
-        self.shared[kernel.name] = kernel.text
-        self._declarations |= kernel.declarations
-        return kernel.name
-
-    def place(self, number: int) -> str:
-        """The pointer to operand, result or scratch number `number`."""
-        return self.let(f"load ptr, ptr {self.let(f'getelementptr ptr, ptr %places, i64 {number}')}, align 8")
+class WindowBuilder(StepBuilder):
+    """A builder of a step over windows."""
 
     def array(self, elements: int) -> str:
         """Memory on the stack."""
-        return self.let(f"alloca [{elements} x {self.scalar}], align 64")
+        return self.alloca(self.scalar, elements, 64)
 
     def clear(self, pointer: str, elements: int) -> None:
-        self.call("void", "llvm.memset.p0.i64", ("ptr", pointer), ("i8", "0"), ("i64", str(elements * self.bytes)), ("i1", "false"))
+        self.call("void", "@llvm.memset.p0.i64", ("ptr", pointer), ("i8", "0"), ("i64", str(elements * self.bytes)), ("i1", "false"))
 
     def linear(self, *terms: Term) -> str:
         """A sum of numbers, values, and values times numbers."""
@@ -64,7 +35,7 @@ class WindowText(VectorText):
             total = product if total == "0" else self.let(f"add nsw i64 {total}, {product}")
         return total
 
-    def split(self, number: str, *sizes: int) -> list[str]:
+    def digits(self, number: str, *sizes: int) -> list[str]:
         """The digits of a number, the last ones first in `sizes` from behind; the first digit is what is left."""
         digits: list[str] = []
         for size in reversed(sizes):
@@ -76,23 +47,18 @@ class WindowText(VectorText):
         """Lanes whose number is below `count`."""
         return self.let(f"icmp slt <{self.lanes} x i32> {self._lane_numbers()}, {self.spread_number(count)}")
 
-    def masked_load(self, pointer: str, mask: str, filler: str = "zeroinitializer") -> str:
-        """The elements of the lanes in the mask, those of `filler` in the others."""
-        return self.call(self.vector, f"llvm.masked.load.{self._suffix(self.lanes)}.p0", ("ptr", pointer), ("i32", str(self.bytes)),
-                         (f"<{self.lanes} x i1>", mask), (self.vector, filler))
-
     def masked_store(self, value: str, pointer: str, mask: str) -> None:
         """Write the lanes in the mask; before AVX-512 without it where that is all of them, for the reason of `store_first`."""
         kind = f"<{self.lanes} x i1>"
         arguments = (self.vector, value), ("ptr", pointer), ("i32", str(self.bytes)), (kind, mask)
         if self.target.avx512:
-            self.call("void", f"llvm.masked.store.{self._suffix(self.lanes)}.p0", *arguments)
+            self.call("void", f"@llvm.masked.store.{self.suffix()}.p0", *arguments)
             return
         bits = self.let(f"bitcast {kind} {mask} to i{self.lanes}")
-        with self.when(self.let(f"icmp eq i{self.lanes} {bits}, -1")):
-            self.store(value, pointer)
-        with self.when(self.let(f"icmp ne i{self.lanes} {bits}, -1")):
-            self.call("void", f"llvm.masked.store.{self._suffix(self.lanes)}.p0", *arguments)
+        with self.if_(self.let(f"icmp eq i{self.lanes} {bits}, -1")):
+            self.store_vector(value, pointer)
+        with self.if_(self.let(f"icmp ne i{self.lanes} {bits}, -1")):
+            self.call("void", f"@llvm.masked.store.{self.suffix()}.p0", *arguments)
 
     def inside(self, start: str, limit: str, stride: int = 1) -> str:
         """Lanes whose positions `start`, `start + stride`, ... are at least 0 and below `limit`."""
@@ -108,7 +74,7 @@ class WindowText(VectorText):
         kind, bools = f"<{self.lanes} x i32>", f"<{self.lanes} x i1>"
         mask = self.inside(start, limit, stride)
         if spread == stride == 1:
-            return self.masked_load(self.at(row, start), mask, filler)
+            return self.load_vector(self.at(row, self.scalar, start), mask, filler=filler)
         position = self._positions(start, stride)
         if spread > 1:
             steps = self._constants([spread] * self.lanes)
@@ -116,14 +82,12 @@ class WindowText(VectorText):
             mask = self.let(f"and {bools} {mask}, {whole}")
             position = self.let(f"udiv {kind} {position}, {steps}")
         wide = self.let(f"sext {kind} {position} to <{self.lanes} x i64>")
-        places = self._addresses(row, wide)
-        return self.call(self.vector, f"llvm.masked.gather.{self._suffix(self.lanes)}.v{self.lanes}p0", (f"<{self.lanes} x ptr>", places),
-                         ("i32", str(self.bytes)), (bools, mask), (self.vector, filler))
+        return self.gather(row, (f"<{self.lanes} x i64>", wide), mask, filler=filler)
 
     def scatter(self, value: str, pointer: str, stride: int, mask: str) -> None:
         """Store the lanes in the mask `stride` elements apart."""
         numbers = f"<{', '.join(f'i64 {lane * stride}' for lane in range(self.lanes))}>"
-        self.call("void", f"llvm.masked.scatter.{self._suffix(self.lanes)}.v{self.lanes}p0", (self.vector, value),
+        self.call("void", f"@llvm.masked.scatter.{self.suffix()}.v{self.lanes}p0", (self.vector, value),
                   (f"<{self.lanes} x ptr>", self._addresses(pointer, numbers)), ("i32", str(self.bytes)), (f"<{self.lanes} x i1>", mask))
 
     def _addresses(self, pointer: str, numbers: str) -> str:
@@ -137,9 +101,9 @@ class WindowText(VectorText):
             if index == 0:
                 order = [lane if number == 0 else at for at, (number, lane) in enumerate(places)]
                 if order != list(range(self.lanes)):
-                    result = self.shuffle(vector, "poison", order)
+                    result = self.shuffle(self.vector, vector, "poison", order)
             elif any(number == index for number, _ in places):
-                result = self.shuffle(result, vector, [self.lanes + lane if number == index else at
+                result = self.shuffle(self.vector, result, vector, [self.lanes + lane if number == index else at
                                                        for at, (number, lane) in enumerate(places)])
         return result
 
@@ -149,7 +113,8 @@ class WindowText(VectorText):
         result = "zeroinitializer"
         for index, part in enumerate(parts):
             if part != "zeroinitializer":
-                result = self.shuffle(result, part, [self.lanes + lane if own == index else at for at, (lane, own) in enumerate(places)])
+                result = self.shuffle(self.vector, result, part, [self.lanes + lane if own == index else at for at,
+                                                                  (lane, own) in enumerate(places)])
         return result
 
     def _lane_numbers(self, stride: int = 1) -> str:
@@ -159,16 +124,12 @@ class WindowText(VectorText):
         return f"<{', '.join(f'i32 {number}' for number in numbers)}>"
 
     def spread_number(self, number: str) -> str:
-        kind = f"<{self.lanes} x i32>"
-        narrow = number if number.lstrip("-").isdigit() else self.let(f"trunc i64 {number} to i32")
-        return self.shuffled(kind, self.let(f"insertelement {kind} poison, i32 {narrow}, i32 0"))
-
-    def shuffled(self, kind: str, value: str) -> str:
-        """The first lane in all lanes."""
-        return self.let(f"shufflevector {kind} {value}, {kind} poison, <{self.lanes} x i32> zeroinitializer")
+        if number[0] == "%":
+            number = self.let(f"trunc i64 {number} to i32")
+        return self.splat("i32", number)
 
 
-def zeros(text: WindowText, place: int, elements: int) -> StepCode:
+def zeros(text: WindowBuilder, place: int, elements: int) -> StepCode:
     """The step that fills a result with zeros."""
     with text.step():
         text.clear(text.place(place), elements)
