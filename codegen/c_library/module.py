@@ -36,8 +36,9 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
     for number, target in enumerate(targets):
         prefix = f"level{number}."
         code = lower_program(planned, target, prefix, flush_subnormals=program.flush_subnormals)
-        shared = "\n".join(code.shared[name] for name in sorted(code.shared))
-        text = "\n".join([_with_prefix(shared, shared, prefix), *(_with_prefix(function, shared, prefix) for function in code.functions)])
+        shared = "\n".join(code.shared[name].text for name in sorted(code.shared))
+        text = "\n".join([_with_prefix(shared, shared, prefix),
+                          *(_with_prefix(function.text, shared, prefix) for function in code.functions)])
         metadata.update(dict.fromkeys(_METADATA.findall(text)))
         attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.feature_text}"'
         parts.append(_DEFINE.sub(rf"\1 {attributes} {{", _METADATA.sub("", text)))

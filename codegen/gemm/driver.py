@@ -28,21 +28,20 @@ tasks `low` <= t < `high` to do."""
 def driver() -> Kernel:
     """The function, which depends on nothing."""
     text = Builder()
-    with text.function(DRIVER, PARAMETERS, attributes=CALLER):
-        each = number(text, "tasks_each")
-        first = text.let(f"udiv i64 %low, {each}")
-        rounded = text.let(f"add i64 %high, {text.let(f'sub i64 {each}, 1')}")
-        stop = text.smaller(text.let(f"udiv i64 {rounded}, {each}"), number(text, "units"))
-        with text.for_range(first, stop, empty=True) as unit:
-            done = text.let(f"mul i64 {unit.counter}, {each}")
-            low, high = text.larger(text.let(f"sub i64 %low, {done}"), 0), text.smaller(text.let(f"sub i64 %high, {done}"), each)
-            a, b, c = (_ahead(text, f"%{name}", unit.counter, number(text, f"step_{name}")) for name in "abc")
-            tiles = _share(text, "by_rows", (_border(text, low, "block"), _border(text, high, "block")), ("0", number(text, "tiles")))
-            stripe = text.let(f"urem i64 {unit.counter}, {number(text, 'stripes')}")
-            ends = text.let(f"add i64 {stripe}, 1")
-            panels = _share(text, "by_columns", (low, high), (_border(text, stripe, "stripe"), _border(text, ends, "stripe")))
-            _parts(text, (a, b, c), tiles, panels)
-    return Kernel(DRIVER, text.functions[DRIVER].text, text.declarations)
+    each = number(text, "tasks_each")
+    first = text.let(f"udiv i64 %low, {each}")
+    rounded = text.let(f"add i64 %high, {text.let(f'sub i64 {each}, 1')}")
+    stop = text.smaller(text.let(f"udiv i64 {rounded}, {each}"), number(text, "units"))
+    with text.for_range(first, stop, empty=True) as unit:
+        done = text.let(f"mul i64 {unit.counter}, {each}")
+        low, high = text.larger(text.let(f"sub i64 %low, {done}"), 0), text.smaller(text.let(f"sub i64 %high, {done}"), each)
+        a, b, c = (_ahead(text, f"%{name}", unit.counter, number(text, f"step_{name}")) for name in "abc")
+        tiles = _share(text, "by_rows", (_border(text, low, "block"), _border(text, high, "block")), ("0", number(text, "tiles")))
+        stripe = text.let(f"urem i64 {unit.counter}, {number(text, 'stripes')}")
+        ends = text.let(f"add i64 {stripe}, 1")
+        panels = _share(text, "by_columns", (low, high), (_border(text, stripe, "stripe"), _border(text, ends, "stripe")))
+        _parts(text, (a, b, c), tiles, panels)
+    return Kernel(text.end_function(DRIVER, PARAMETERS, attributes=CALLER), text.declarations)
 
 
 def _ahead(text: Builder, pointer: str, count: str, stride: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from adjit.codegen.llvm.module import Function
 from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
@@ -32,21 +33,26 @@ FIRST, LAST = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function as text, and the `declare` lines that it needs. In any program, equal names have equal text."""
+    """A function, and the `declare` lines that it needs. In any program, equal names have equal text."""
 
-    name: str
-    text: str
+    function: Function
     declarations: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+
+def named_by_content(function: Function) -> Function:
+    """The function under a name that says what is in it: its own, and a digest behind that."""
+    digest = hashlib.sha1(function.text.partition(function.name)[2].encode()).hexdigest()[:16]
+    return function.renamed(function.name, f"{function.name}_{digest}")
 
 
 def write_kernel(target: Target, dtype: str, name: str, parameters: str, body: Callable[[VectorBuilder], None],
                  hooks: bool = False) -> Kernel:
     """The kernel that `body` writes. `name` says all that it depends on but for target and dtype, and for `hooks`."""
     text = VectorBuilder(target, dtype)
-    with text.function("kernel", parameters):
-        body(text)
-    written = text.functions["kernel"].text
-    name = f"adjit_{name}_{dtype}x{text.lanes}"
-    if hooks:
-        name += f"_{hashlib.sha1(written.encode()).hexdigest()[:16]}"
-    return Kernel(name, written.replace("@kernel(", f"@{name}(", 1), text.declarations)
+    body(text)
+    function = text.end_function(f"adjit_{name}_{dtype}x{text.lanes}", parameters)
+    return Kernel(named_by_content(function) if hooks else function, text.declarations)

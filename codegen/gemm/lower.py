@@ -21,10 +21,11 @@ from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
 from adjit.codegen.gemm.panels import copy_kernel, rows_kernel, strips_kernel, turn_kernel
 from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, table_text
+from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, plan_table
 from adjit.codegen.gemm.tile import TILE_STRETCH, Epilogue, Prologue, Tile, TileKind, call_finish, sum_products, tile_kernel
 from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.target import Target, machine
 from adjit.ir.dataclass import dataclass
@@ -42,8 +43,8 @@ class ProductText:
     """
 
     plan: Plan
-    own: dict[str, str]
-    shared: dict[str, str]
+    own: dict[str, Definition]
+    shared: dict[str, Definition]
     declarations: frozenset[str]
     is_call: bool
 
@@ -60,7 +61,7 @@ class ProductCode:
 def lower_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store) -> ProductCode:
     """The product for this target. `prologue` is applied to B, `epilogue` stores the tiles of C; with either, no dot products are used."""
     written = write_product(product, target, prologue, epilogue)
-    text = "\n".join([*sorted(written.declarations), *written.shared.values(), *written.own.values(), ""])
+    text = "\n".join([*sorted(written.declarations), *map(str, written.shared.values()), *map(str, written.own.values()), ""])
     return ProductCode(written.plan, target, text)
 
 
@@ -83,9 +84,9 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
     kernels = _kernels(plan_of_kernels(plan), target, prologue, epilogue) if plan.tasks else {}
     if finish is not None and plan.tasks:
         kernels["finish"] = finish
-    own = {}
+    own: dict[str, Definition] = {}
     if kernels:
-        own[TABLE] = table_text(TABLE, plan_of_kernels(plan), {entry: kernel.name for entry, kernel in kernels.items()})
+        own[TABLE] = plan_table(TABLE, plan_of_kernels(plan), {entry: kernel.name for entry, kernel in kernels.items()})
     with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", linkage=""):
         if plan.tasks:
             a, b = ("%B", "%A") if plan.swapped != (plan.dots == "along") else ("%A", "%B")
@@ -102,9 +103,9 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
                 kernels["driver"] = driver()
                 text.call("void", f"@{DRIVER}", ("ptr", text.use(f"@{TABLE}")), ("ptr", a), ("ptr", b), ("ptr", "%C"), ("ptr", strips),
                           ("ptr", panel), ("ptr", more), ("i64", "%low"), ("i64", "%high"))
-    own[SYMBOL] = text.functions[SYMBOL].text
+    own[SYMBOL] = text.functions[SYMBOL]
     declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
-    return ProductText(plan, own, {kernel.name: kernel.text for kernel in kernels.values()}, declarations, not plan.written_out)
+    return ProductText(plan, own, {kernel.name: kernel.function for kernel in kernels.values()}, declarations, not plan.written_out)
 
 
 def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from adjit.codegen.gemm.plan import Plan
 from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.module import Definition
 from adjit.ir.dataclass import dataclass
 
 SIZES, KINDS = 2, 3
@@ -87,7 +88,7 @@ def kinds_of(plan: Plan) -> Kinds:
         large, wide, panels[:whole].count(narrow) if narrow else 0, whole)
 
 
-def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
+def plan_table(name: str, plan: Plan, pointers: Mapping[str, str]) -> Definition:
     """The table as a constant; `pointers` has names of kernels by the names of their entries. `plan` is as `plan_of_kernels` has it."""
     p, size, kinds = plan.product, plan.product.element_bytes, kinds_of(plan)
     row_a, inner_a = (1, p.row_a) if p.transpose_a else (p.row_a, 1)
@@ -117,6 +118,7 @@ def table_text(name: str, plan: Plan, pointers: Mapping[str, str]) -> str:
     words = [f"i64 {int(numbers[name])}" for name in NUMBERS]
     links = [f"ptr {'@' + pointers[name] if name in pointers else 'null'}" for name in POINTERS]
     parts = [f"i64 {start}, i64 {length}" for start, length in zip(starts, plan.parts, strict=True)]
-    return (f"@{name} = internal constant {{ [{len(words)} x i64], [{len(links)} x ptr], [{2 * len(parts)} x i64] }} "
+    text = (f"@{name} = internal constant {{ [{len(words)} x i64], [{len(links)} x ptr], [{2 * len(parts)} x i64] }} "
             f"{{ [{len(words)} x i64] [{', '.join(words)}], [{len(links)} x ptr] [{', '.join(links)}], "
             f"[{2 * len(parts)} x i64] [{', '.join(parts)}] }}, align 8")
+    return Definition(name, text, pointers.values())

@@ -42,6 +42,10 @@ class Definition:
         return self.name.startswith("!")
 
     @property
+    def is_glue(self) -> bool:
+        return False
+
+    @property
     def stack_bytes(self) -> int:
         return 0
 
@@ -100,7 +104,12 @@ class Function(Definition):
 
     @property
     def cost(self) -> int:
-        return len(self.lines) + 3 + FUNCTION_LINES
+        return self.text.count("\n") + 1 + FUNCTION_LINES
+
+    def with_lines(self, lines: Sequence[str]) -> Function:
+        """The same with another body."""
+        return Function(self.name, self.parameters, lines, result=self.result, returned=self.returned, linkage=self.linkage,
+                        attributes=self.attributes, uses=self.uses, stack=self.stack, returns_early=self.returns_early)
 
     def renamed(self, old: str, new: str) -> Function:
         made = Function(_renamed(self.name, old, new), self.parameters, self.lines, result=self.result, returned=self.returned,

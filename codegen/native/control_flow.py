@@ -40,10 +40,10 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     if op.name == "while_loop":
         work = max(work, SHORT_NANOSECONDS)     # it may run for long all the same, and other threads of Python meanwhile
     code = text.code(1, work, checks=any(program.checks for program in programs))
-    functions: dict[str, str] = {}
+    functions: dict[str, Definition] = {}
     for program in programs:
         functions.update(program.shared)
-        functions[program.entry] = "\n".join(program.functions)
+        functions.update({function.name: function for function in program.functions})
     declarations = code.declarations.union({DECLARATION}, *(program.declarations for program in programs))
     stack = max(program.stack_bytes for program in programs)
     return (replace(code, shared=functions, declarations=declarations, regions_stack=stack),)

@@ -10,11 +10,11 @@ What is begun when depends on the program alone, and on the kernels that were th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from adjit.codegen.link import CompiledObject
-from adjit.codegen.llvm.module import GLUE
-from adjit.codegen.native.module_parts import ModuleText, cost_of_text
+from adjit.codegen.llvm.module import Definition
+from adjit.codegen.native.module_parts import ModuleText, cost_of
 from adjit.codegen.native.product_kernels import KERNELS, KernelObject, KernelStore, written_products
 from adjit.codegen.native.program_code import ENTRY, ProgramCode
 from adjit.codegen.native.step_code import StepCode
@@ -40,7 +40,7 @@ class EarlyCode:
         self._made: set[str] = set()                        # functions of which there is object code, or will be
         self._kernels: dict[int, frozenset[str]] = {}       # those of the modules that have kernels of products alone, by number
         self._found: list[KernelObject] = []
-        self._steps: dict[str, StepCode] = {}               # those that wait for more: the text of each, and its code
+        self._steps: list[tuple[Sequence[Definition], StepCode]] = []      # those that wait for more: the functions of each, and its code
 
     def __enter__(self) -> EarlyCode:
         self._emission.__enter__()
@@ -51,42 +51,42 @@ class EarlyCode:
 
     def start_products(self, graph: Graph) -> None:
         """Begin with the kernels of the graph's products, or find them: with the first while the others are written."""
-        waiting: dict[str, str] = {}
+        waiting: dict[str, Definition] = {}
         declarations: set[str] = set()
         for product in written_products(graph, self.target):
             found = self.store.find(product.shared, self.target, taken=self._made | waiting.keys())
             self._found += found
             self._made.update(*(kernel.names for kernel in found))
-            waiting |= {name: text for name, text in product.shared.items() if name not in self._made}
+            waiting |= {name: kernel for name, kernel in product.shared.items() if name not in self._made}
             declarations |= product.declarations
-            if sum(map(cost_of_text, waiting.values())) >= KERNELS_LINES:
+            if cost_of(waiting.values()) >= KERNELS_LINES:
                 self._start_kernels(waiting, declarations)
                 waiting = {}
-        if sum(map(cost_of_text, waiting.values())) >= LEAST_LINES:
+        if cost_of(waiting.values()) >= LEAST_LINES:
             self._start_kernels(waiting, declarations)
 
-    def _start_kernels(self, kernels: Mapping[str, str], declarations: Collection[str]) -> None:
-        text = ModuleText("\n".join([*sorted(declarations), *kernels.values(), ""]))
-        (number,) = self._add(text, kernels)
+    def _start_kernels(self, kernels: Mapping[str, Definition], declarations: Collection[str]) -> None:
+        (number,) = self._add(ModuleText(declarations, kernels.values()), kernels)
         self._kernels[number] = frozenset(kernels)
 
-    def start_step(self, text: str, code: StepCode) -> None:
+    def start_step(self, functions: Sequence[Definition], code: StepCode) -> None:
         """Begin with a step, and with what it shares with others, once there is enough of that kind; but not with glue, which is compiled
         in another way.
         """
-        self._steps[text] = code
-        shared = {name: function for step in self._steps.values() for name, function in step.shared.items()}
+        self._steps.append((functions, code))
+        shared = {name: function for _, step in self._steps for name, function in step.shared.items()}
+        own = [function for functions, _ in self._steps for function in functions]
         missing = [function for name, function in shared.items() if name not in self._made]
-        if sum(cost_of_text(text) for text in (*missing, *self._steps) if GLUE not in text) >= STEPS_LINES:
-            declarations = {line for step in self._steps.values() for line in step.declarations}
-            module = ModuleText("\n".join([*sorted(declarations), *(shared[name] for name in sorted(shared)), *self._steps, ""]))
+        if cost_of(function for function in (*missing, *own) if not function.is_glue) >= STEPS_LINES:
+            declarations = {line for _, step in self._steps for line in step.declarations}
+            module = ModuleText(declarations, [*(shared[name] for name in sorted(shared)), *own])
             names = [name for name, function in module.functions.items() if name not in self._made and not function.is_glue]
             self._add(module, names, max(1, sum(module.functions[name].cost for name in names) // STEPS_LINES))
-            self._steps = {}
+            self._steps = []
 
     def finish(self, code: ProgramCode) -> CompiledObject:
         """Object code with the entry `adjit_run`, once all there is to the program is known. Raises `RuntimeError` where LLVM does."""
-        text = ModuleText(code.text)
+        text = ModuleText(code.declarations, code.definitions)
         for module in text.split(text.worthwhile_parts(self._emission.threads, self._made), self._made):
             self._emission.add(module)
         unwanted = {number for number, names in self._kernels.items() if names.isdisjoint(code.shared)}

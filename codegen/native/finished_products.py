@@ -5,11 +5,10 @@ One function finishes the tiles of all sizes; kernels of products are the same w
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adjit.codegen.gemm.kernels import FINISH, Kernel
+from adjit.codegen.gemm.kernels import FINISH, Kernel, named_by_content
 from adjit.codegen.gemm.lower import write_product
 from adjit.codegen.gemm.product import product_of
 from adjit.codegen.native.kernels.text import KernelBuilder
@@ -74,8 +73,7 @@ class _FinishWriter:
             self.of_row = starts
             loop.following = [text.let(f"getelementptr i8, ptr {pointer}, i64 %pitch") for pointer in loop.values]
         function = text.end_function("adjit_finish", FINISH, attributes="noinline nounwind")
-        name = f"{function.name}_{hashlib.sha1(function.text.partition(function.name)[2].encode()).hexdigest()[:16]}"
-        return Kernel(name, function.renamed(function.name, name).text, text.declarations)
+        return Kernel(named_by_content(function), text.declarations)
 
     def row(self) -> None:
         """A row of a tile: one vector after the other, then what does not fill one. (Several at once are no faster: the rows of tiles have

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from adjit.codegen.llvm.module import Definition, Function
 from adjit.ir.dataclass import dataclass
 
 ALIKE = 8
@@ -20,27 +21,26 @@ _NUMBERS = re.compile(r"<[^>\n]*>|splat \([^)\n]*\)|\[[^\]\n]*\]|alloca [^\n]*|(
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A function for steps of one form: its text, with the name `@step`, the numbers of each step by the step's text, and the place where
-    it finds a pointer to them.
+    """A function for steps of one form, under the name `@step`, the numbers of each step by its function, and the place where
+    the form finds a pointer to them.
     """
 
-    text: str
-    numbers: dict[str, tuple[int, ...]]
+    function: Function
+    numbers: dict[Function, tuple[int, ...]]
     place: int
 
 
-def find_forms(places: Mapping[str, int]) -> list[Form]:
-    """The forms among the texts of steps. `places` has for each text how many places its calls have, at most."""
-    by_length: dict[int, list[str]] = {}
-    for text in places:
-        by_length.setdefault(text.count("\n"), []).append(text)
-    alike: dict[str, dict[str, tuple[str, ...]]] = {}
-    for texts in by_length.values():
-        for text in texts if len(texts) >= ALIKE else ():
-            if text.count("define ") == 1:
-                skeleton, numbers = _without_numbers(text)
-                alike.setdefault(skeleton, {})[text] = numbers
-    return [_form(steps, max(places[text] for text in steps)) for steps in alike.values() if len(steps) >= ALIKE]
+def find_forms(places: Mapping[Function, int]) -> list[Form]:
+    """The forms among the functions of steps. `places` has for each how many places its calls have, at most."""
+    by_length: dict[tuple[int, str], list[Function]] = {}
+    for step in places:
+        by_length.setdefault((len(step.lines), step.attributes), []).append(step)
+    alike: dict[tuple[str, str], dict[Function, tuple[str, ...]]] = {}
+    for (_, attributes), steps in by_length.items():
+        for step in steps if len(steps) >= ALIKE else ():
+            skeleton, numbers = _without_numbers("\n".join(step.lines))
+            alike.setdefault((attributes, skeleton), {})[step] = numbers
+    return [_form(steps, max(places[step] for step in steps)) for steps in alike.values() if len(steps) >= ALIKE]
 
 
 def _without_numbers(text: str) -> tuple[str, tuple[str, ...]]:
@@ -55,7 +55,7 @@ def _without_numbers(text: str) -> tuple[str, tuple[str, ...]]:
     return _NUMBERS.sub(hide, text), tuple(numbers)
 
 
-def _form(steps: Mapping[str, Sequence[str]], place: int) -> Form:
+def _form(steps: Mapping[Function, Sequence[str]], place: int) -> Form:
     """Numbers that are the same in all steps stay; those that are the same as another one in each step are one number."""
     columns = list(zip(*steps.values(), strict=True))
     different = list(dict.fromkeys(column for column in columns if len(set(column)) > 1))
@@ -68,19 +68,20 @@ def _form(steps: Mapping[str, Sequence[str]], place: int) -> Form:
         column = next(remaining)
         return match[1] + registers.get(column, match[2])
 
-    head, entry, body = _NUMBERS.sub(name, next(iter(steps))).partition("entry:\n")
+    first = next(iter(steps))
+    body = _NUMBERS.sub(name, "\n".join(first.lines))
     loads = [f"  %numbers.at = getelementptr ptr, ptr %places, i64 {place}", "  %numbers = load ptr, ptr %numbers.at, align 8"]
     for index in range(len(different)):
         loads += [f"  %number.{index}.at = getelementptr i64, ptr %numbers, i64 {index}",
                   f"  %number.{index} = load i64, ptr %number.{index}.at, align 8"]
-    text = head + entry + "\n".join([*loads, body])
-    return Form(text, {step: tuple(int(column[row]) for column in different) for row, step in enumerate(steps)}, place)
+    numbers = {step: tuple(int(column[row]) for column in different) for row, step in enumerate(steps)}
+    return Form(first.with_lines([*loads, *body.split("\n")]), numbers, place)
 
 
-def table_text(name: str, numbers: Sequence[int]) -> str:
+def numbers_table(name: str, numbers: Sequence[int]) -> Definition:
     """The constant that holds the numbers of a step.
 
-    >>> table_text("step_1.numbers", (3, 64))
+    >>> numbers_table("step_1.numbers", (3, 64)).text
     '@step_1.numbers = internal constant [2 x i64] [i64 3, i64 64]'
     """
-    return f"@{name} = internal constant [{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]"
+    return Definition(name, f"@{name} = internal constant [{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")

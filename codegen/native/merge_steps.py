@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.native.program_code import Call
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.step_code import SIGNATURE, StepCode
 
 LINES = 200
 """Of a function that takes no further steps: LLVM needs more than linear time for long ones, and several are made at the same time."""
 
-_HEAD = "define internal i64 @step("
-_END = "  ret i64 0\n"
-
 
 def is_small(call: Call) -> bool:
     """Whether a step may share its function: it is one of few lines, with no memory of its own, that runs on the caller's thread."""
-    text = call.code.text
-    return (not call.parallel and not call.code.checks and text.startswith(_HEAD) and text.count("\n") < LINES
-            and text.find("define", 1) < 0 and not any(word in text for word in ("alloca", "optnone"))
-            and text.count("  ret ") == text.count(_END))
+    if call.parallel or call.code.checks or len(call.code.functions) > 1:
+        return False
+    (step,) = call.code.functions
+    return (isinstance(step, Function) and not step.stack and not step.returns_early and step.returned == "i64 0"
+            and "optnone" not in step.attributes and step.text.count("\n") < LINES)
 
 
 def merge_steps(calls: Sequence[Call]) -> Call:
@@ -30,30 +29,29 @@ def merge_steps(calls: Sequence[Call]) -> Call:
     if len(calls) == 1:
         return calls[0]
     codes = [call.code for call in calls]
-    head = codes[0].text.partition("\n")[0]
-    bodies, offsets, base = [], [], 0
+    lines, uses, offsets, base = [], set[str](), [], 0
+    shared: dict[str, Definition] = {}
     for number, call in enumerate(calls):
-        bodies.append(_body(call.code, number, base))
+        (step,) = call.code.functions
+        assert isinstance(step, Function)
+        lines += [f"  br label %s{number}.entry", *_body(step, call.code.tasks, number, base)]
         offsets += [(base + place, nbytes) for place, nbytes in call.code.offsets]
         base += len(call.places)
-    text = "\n".join([head, *bodies, f"s{len(calls)}.entry:", "  ret i64 0", "}"])
-    shared: dict[str, str] = {}
-    for code in codes:
-        shared |= code.shared
-    merged = StepCode(text, 1, sum(code.work for code in codes), frozenset().union(*(code.declarations for code in codes)), shared,
-                      offsets=tuple(offsets), regions_stack=max(code.regions_stack for code in codes))
+        uses |= step.uses
+        shared |= call.code.shared
+    merged = StepCode((Function("step", SIGNATURE, lines, result="i64", returned="i64 0", uses=uses),), 1, sum(code.work for code in codes),
+                      frozenset().union(*(code.declarations for code in codes)), shared, offsets=tuple(offsets),
+                      regions_stack=max(code.regions_stack for code in codes))
     places = tuple(place for call in calls for place in call.places)
     return Call(calls[0].function, merged, places, calls[0].number, f"{calls[0].name} and {len(calls) - 1} more")
 
 
-def _body(code: StepCode, number: int, base: int) -> str:
-    """The blocks of a step, from label `s<number>.entry` on, which go on to the next one's. Its places begin at `base`."""
+def _body(step: Function, tasks: int, number: int, base: int) -> list[str]:
+    """The blocks of a step, from label `s<number>.entry` on. Its places begin at `base`."""
     prefix = f"s{number}."
-    lines = code.text.partition("\n")[2].rpartition("\n}")[0].replace("%", f"%{prefix}").split("\n")
-    lines = [line if line.startswith(" ") else prefix + line for line in lines]
-    lines.insert(1, f"  %{prefix}places = getelementptr ptr, ptr %places, i64 {base}")
-    text = "\n".join([*lines, ""]).replace(_END, f"  br label %s{number + 1}.entry\n")
-    for name, value in (("low", 0), ("high", code.tasks)):
+    text = "\n".join([*step.lines, ""]).replace("%", f"%{prefix}")
+    for name, value in (("low", 0), ("high", tasks)):
         for behind in ",]) \n":
             text = text.replace(f"%{prefix}{name}{behind}", f"{value}{behind}")
-    return text[:-1]
+    lines = [line if line.startswith(" ") else prefix + line for line in text[:-1].split("\n")]
+    return [f"{prefix}entry:", f"  %{prefix}places = getelementptr ptr, ptr %places, i64 {base}", *lines]

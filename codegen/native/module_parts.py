@@ -1,22 +1,15 @@
-"""Cuts the text of a module into several modules of about equal cost, whose code together is that of the one.
+"""Cuts a module into several of about equal cost, whose code together is that of the one.
 
-    ModuleText(text).split(2)       # two modules and one of glue; functions are hidden, not internal
+    ModuleText(declarations, definitions).split(2)       # two modules and one of glue; functions are hidden, not internal
 """
 
 from __future__ import annotations
 
 import heapq
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from adjit.codegen.llvm.module import GLUE
+from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.object_code import Module
-from adjit.ir.dataclass import dataclass
-
-_DEFINITION = re.compile(r"(?m)^(?=define |@)")
-_NAME = re.compile(r"@([\w.]+)")
-FUNCTION_LINES = 20
-"""What a function costs LLVM besides its lines, in lines."""
 
 PART_LINES, IDLE_PART_LINES = 250, 130
 """Cost from which a module is worth a part: some 5 ms, or twice that in a young process, where a module in itself takes 0.5 to 1; and where
@@ -27,44 +20,32 @@ LEAST_GLUE = 12
 calls of the smallest programs some nanoseconds longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Definition:
-    """A function or constant, and the names in it."""
-
-    text: str
-    uses: frozenset[str]
-
-    @property
-    def is_glue(self) -> bool:
-        return GLUE in self.text.partition("\n")[0]
-
-    @property
-    def cost(self) -> int:
-        return cost_of_text(self.text)
-
-
-def cost_of_text(text: str) -> int:
-    """What the functions of a text cost LLVM, in lines."""
-    return text.count("\n") + FUNCTION_LINES * text.count("define ")
+def cost_of(definitions: Iterable[Definition]) -> int:
+    """What all of them together cost LLVM, in lines."""
+    return sum([definition.cost for definition in definitions])
 
 
 class ModuleText:
     """The definitions of a module.
 
-    >>> text = "define i64 @f() {\\n  %r = call i64 @g()\\n  ret i64 %r\\n}\\ndefine internal i64 @g() {\\n  ret i64 1\\n}\\n"
-    >>> one, other = ModuleText(text).split(2)
+    >>> f = Function("f", "", ["  %r = call i64 @g()"], result="i64", returned="i64 %r", linkage="", attributes="", uses=["g"])
+    >>> g = Function("g", "", [], result="i64", returned="i64 1", attributes="")
+    >>> one, other = ModuleText([], [f, g]).split(2)
     >>> one.text.splitlines()[0], other.text.splitlines()[0]
     ('declare hidden i64 @g()', 'define hidden i64 @g() {')
     """
 
-    def __init__(self, text: str):
-        self.head, *definitions = _DEFINITION.split(text)
-        self.functions: dict[str, _Definition] = {}
-        self.constants: dict[str, _Definition] = {}
+    def __init__(self, declarations: Iterable[str], definitions: Iterable[Definition]):
+        self.head = sorted(declarations)
+        self.functions: dict[str, Function] = {}
+        self.constants: dict[str, Definition] = {}
         for definition in definitions:
-            name, *used = _NAME.findall(definition)
-            found = self.functions if definition.startswith("define") else self.constants
-            found[name] = _Definition(definition, frozenset(used) - {name})
+            if isinstance(definition, Function):
+                self.functions[definition.name] = definition
+            elif definition.is_metadata:
+                self.head.append(definition.text)
+            else:
+                self.constants[definition.name] = definition
 
     def worthwhile_parts(self, threads: int, made: Collection[str] = ()) -> int:
         """Into how many parts it should be cut: two for each thread, since costs are estimates, but none that is small. What is `made`
@@ -88,16 +69,16 @@ class ModuleText:
         for part in (*_of_equal_cost({name: self.functions[name].cost for name in own if name not in alone}, count), glue):
             if part:
                 inside, needs = set(part), self._needs(part)
-                others = [declaration(self.functions[name].text) for name in needs if name in self.functions and name not in inside]
+                others = [self.functions[name].declaration for name in needs if name in self.functions and name not in inside]
                 there = [self.constants[name].text for name in needs if name in self.constants]
-                bodies = [hidden(self.functions[name].text) for name in part]
-                modules.append(Module("".join([self.head, *others, *there, *bodies]), part is not glue))
+                bodies = [self.functions[name].hidden for name in part]
+                modules.append(Module("\n".join([*self.head, *others, *there, *bodies, ""]), part is not glue))
         return modules
 
     def _needs(self, part: list[str]) -> dict[str, None]:
         """What functions use, and the constants among that, in order."""
         found: dict[str, None] = {}
-        waiting = [self.functions[name] for name in part]
+        waiting: list[Definition] = [self.functions[name] for name in part]
         while waiting:
             for name in sorted(waiting.pop().uses):
                 if name not in found and (name in self.functions or name in self.constants):
@@ -116,13 +97,3 @@ def _of_equal_cost(costs: Mapping[str, int], count: int) -> list[list[str]]:
         parts[number].append(name)
         heapq.heappush(loads, (load + costs[name], number))
     return parts
-
-
-def hidden(function: str) -> str:
-    """The text of an internal function, for a module of which another one calls it."""
-    return function.replace("define internal ", "define hidden ", 1)
-
-
-def declaration(function: str) -> str:
-    """What stands for a function in a module that calls it."""
-    return hidden(function).partition(" {\n")[0].replace("define ", "declare ", 1) + "\n"

@@ -43,5 +43,5 @@ def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph:
                 text.store("ptr", pointer, text.at(array, "ptr", position))
             text.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", results), ("ptr", arena), ("ptr", "null"))
     code = text.code(count, count * program.work)
-    functions = {**program.shared, program.entry: "\n".join(program.functions)}
+    functions = {**program.shared, **{function.name: function for function in program.functions}}
     return (replace(code, shared=functions, declarations=code.declarations | program.declarations, regions_stack=program.stack_bytes),)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from adjit.codegen.gemm.lower import SYMBOL, TABLE, ProductText, write_product
 from adjit.codegen.gemm.product import product_of
-from adjit.codegen.llvm.module import GLUE
+from adjit.codegen.llvm.module import GLUE, Function
 from adjit.codegen.native.program_code import Pitches
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
@@ -14,15 +14,6 @@ from adjit.ir.graph import Op
 
 NANOSECONDS_A_VECTOR = 0.12
 """What a vector multiply-add takes, roughly: two a cycle."""
-
-_ENTRY = """define internal i64 @step({signature}) {attributes} {{
-entry:
-  %A = load ptr, ptr %places
-  %places.1 = getelementptr ptr, ptr %places, i64 1
-  %B = load ptr, ptr %places.1
-  %places.2 = getelementptr ptr, ptr %places, i64 {result}
-  %C = load ptr, ptr %places.2
-{body}"""
 
 
 def lower_matmul(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ...] | None:
@@ -36,9 +27,14 @@ def lower_matmul(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ..
 
 def product_step(written: ProductText, result: int) -> StepCode:
     """The step of a product whose result has this number among the places; those before are A and B first, and what else it reads."""
-    body = written.own[SYMBOL].partition("\nentry:\n")[2].replace("ret void", "ret i64 0")
-    attributes = GLUE if written.is_call else "nounwind"
-    own = {**written.own, SYMBOL: _ENTRY.format(signature=SIGNATURE, attributes=attributes, result=result, body=body)}
-    text = "\n".join(own.values()).replace(f"@{TABLE}", "@step.plan")
+    entry = written.own[SYMBOL]
+    assert isinstance(entry, Function)
+    lines = []
+    for number, name in ((0, "A"), (1, "B"), (result, "C")):
+        lines += [f"  %places.{number} = getelementptr ptr, ptr %places, i64 {number}", f"  %{name} = load ptr, ptr %places.{number}"]
+    step = Function("step", SIGNATURE, [*lines, *entry.lines], result="i64", returned="i64 0", uses=entry.uses, stack=entry.stack,
+                    attributes=GLUE if written.is_call else "nounwind")
+    own = [*(definition for name, definition in written.own.items() if name != SYMBOL), step]
     work = written.plan.product.multiplications / written.plan.lanes * NANOSECONDS_A_VECTOR
-    return StepCode(text, written.plan.tasks, work, written.declarations, written.shared)
+    functions = tuple([definition.renamed(TABLE, "step.plan") for definition in own])
+    return StepCode(functions, written.plan.tasks, work, written.declarations, written.shared)

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field, replace
 
-from adjit.codegen.llvm.module import GLUE
+from adjit.codegen.llvm.builder import Builder, Typed
+from adjit.codegen.llvm.module import GLUE, Definition, Function
 from adjit.codegen.native.arrays.copies import lower_copy
-from adjit.codegen.native.forms import ALIKE, find_forms, table_text
+from adjit.codegen.native.forms import ALIKE, find_forms, numbers_table
 from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.native.merge_steps import LINES, is_small, merge_steps
 from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode
@@ -38,22 +39,21 @@ CALLS = 128
 POOL = Slot("pool", 0)
 """What loops and branches are given besides memory: the pool, for the steps in their regions."""
 
-OnStep = Callable[[str, StepCode], None]
+OnStep = Callable[[Sequence[Definition], StepCode], None]
 
 PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
-ARGUMENTS = "ptr %params, ptr %results, ptr %arena, ptr %pool"
+ARGUMENTS = ("ptr", "%params"), ("ptr", "%results"), ("ptr", "%arena"), ("ptr", "%pool")
 
-_LAUNCH = f"define internal i64 @adjit.launch(ptr %pool, ptr %step, ptr %places, i64 %tasks) {GLUE} {{\n" + """entry:
-  %none = icmp eq ptr %pool, null
-  br i1 %none, label %alone, label %together
-alone:
-  %all = call i64 %step(ptr %places, i64 0, i64 %tasks)
-  ret i64 %all
-together:
-  %launch = load ptr, ptr %pool
-  %first = call i64 %launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)
-  ret i64 %first
-}"""
+
+def _launch() -> Function:
+    """The function that gives a step to the pool, where there is one."""
+    text = Builder()
+    step = ("ptr", "%places"), ("i64", 0), ("i64", "%tasks")
+    with text.if_(text.same("%pool", "null")):
+        text.ret("i64", text.call("i64", "%step", *step))
+    launch = text.load("ptr", "%pool")
+    text.ret("i64", text.call("i64", launch, ("ptr", "%pool"), ("ptr", "%step"), ("ptr", "%places"), ("i64", "%tasks")))
+    return text.end_function("adjit.launch", "ptr %pool, ptr %step, ptr %places, i64 %tasks", "i64", attributes=GLUE)
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class _Steps:
     target: Target
     on_step: OnStep | None = None
     codes: dict[Hashable, tuple[StepCode, ...]] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[tuple[Definition, ...], str] = field(default_factory=dict)
     rare: set[str] = field(default_factory=set)
     regions: int = 0
     calls: list[Call] = field(default_factory=list)
@@ -96,37 +96,40 @@ class _Steps:
             self.small = []
 
     def _named(self, call: Call, rare: bool) -> Call:
-        text = call.code.text
-        found = self.names.get(text)
+        functions = call.code.functions
+        found = self.names.get(functions)
         if found is None:
-            found = self.names[text] = f"{self.prefix}step_{len(self.names)}"
+            found = self.names[functions] = f"{self.prefix}step_{len(self.names)}"
             if rare:
-                self.rare.add(text)
+                self.rare.add(found)
                 if self.on_step is not None:
-                    self.on_step(_named(text, found), call.code)
+                    self.on_step(_renamed(functions, found), call.code)
         return replace(call, function=found)
 
-    def finish(self) -> tuple[list[str], list[Call]]:
+    def finish(self) -> tuple[list[Definition], list[Call]]:
         """The functions, and the calls of them, where steps of one form call the same."""
-        calls, places = self.calls, dict[str, int]()
+        calls, places = self.calls, dict[Function, int]()
         for call in calls:
-            if call.code.text not in self.rare:
-                places[call.code.text] = max(len(call.places), places.get(call.code.text, 0))
-        functions: list[str] = []
+            step, *others = call.code.functions
+            if call.function not in self.rare and isinstance(step, Function) and not others:
+                places[step] = max(len(call.places), places.get(step, 0))
+        functions: list[Definition] = []
         own = dict(self.names)
         form_of: dict[str, tuple[str, int]] = {}
         for form in find_forms(places):
-            first = self.names[next(iter(form.numbers))]
-            functions.append(_named(form.text, first))
-            for text, numbers in form.numbers.items():
-                functions.append(table_text(f"{own.pop(text)}.numbers", numbers))
-                form_of[text] = first, form.place
-        functions += [_named(text, name) for text, name in own.items()]
-        return functions, [_with_table(call, *form_of[call.code.text]) if call.code.text in form_of else call for call in calls]
+            first = self.names[next(iter(form.numbers)),]
+            functions += _renamed([form.function], first)
+            for step, numbers in form.numbers.items():
+                name = own.pop((step,))
+                functions.append(numbers_table(f"{name}.numbers", numbers))
+                form_of[name] = first, form.place
+        for steps, name in own.items():
+            functions += _renamed(steps, name)
+        return functions, [_with_table(call, *form_of[call.function]) if call.function in form_of else call for call in calls]
 
 
-def _named(text: str, name: str) -> str:
-    return text.replace("@step", f"@{name}")
+def _renamed(functions: Sequence[Definition], name: str) -> list[Definition]:
+    return [function.renamed("step", name) for function in functions]
 
 
 def _with_table(call: Call, function: str, place: int) -> Call:
@@ -157,7 +160,7 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     steps.end_of_small_ones()
     for call in _copies_of_results(layout):
         steps.call(call, rare=False, once=False)
-    shared: dict[str, str] = {}
+    shared: dict[str, Definition] = {}
     declarations: set[str] = set()
     for call in steps.calls:
         shared.update(call.code.shared)
@@ -166,16 +169,16 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
         declarations.add("declare i64 @llvm.readcyclecounter()")
     entry = prefix + ENTRY
     functions, calls = steps.finish()
-    linkage = "internal " if prefix else ""
-    parameters, arguments = (f"{PARAMETERS}, ptr noalias %clock", f"{ARGUMENTS}, ptr %clock") if timed else (PARAMETERS, ARGUMENTS)
+    linkage = "internal" if prefix else ""
+    parameters, arguments = (f"{PARAMETERS}, ptr noalias %clock", (*ARGUMENTS, ("ptr", "%clock"))) if timed else (PARAMETERS, ARGUMENTS)
     if flush_subnormals:
-        text, declared = flushing_entry(entry, target, parameters, arguments, linkage)
-        functions.append(text)
+        flushing, declared = flushing_entry(entry, target, parameters, arguments, linkage)
+        functions.append(flushing)
         declarations |= declared
-    body, linkage = (f"{entry}.{BODY}", "internal ") if flush_subnormals else (entry, linkage)
+    body, linkage = (f"{entry}.{BODY}", "internal") if flush_subnormals else (entry, linkage)
     functions = [*functions, *_emit_calls(body, calls, timed, parameters, arguments, linkage)]
     if any(call.parallel for call in calls):
-        shared["adjit.launch"] = _LAUNCH
+        shared["adjit.launch"] = _launch()
     return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls), flush_subnormals)
 
 
@@ -210,24 +213,28 @@ def _copies_of_results(layout: Layout) -> list[Call]:
     return calls
 
 
-def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: str, linkage: str) -> list[str]:
+def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: Sequence[Typed],
+                linkage: str) -> list[Function]:
     """The entry, and the functions that it is cut into where there are many calls."""
     if len(calls) <= CALLS:
         return [_function(entry, calls, timed, parameters, linkage)]
     parts = [calls[start:start + CALLS] for start in range(0, len(calls), CALLS)]
-    functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal ") for k, part in enumerate(parts)]
-    lines = [f"define {linkage}i64 @{entry}({parameters}) {GLUE} {{", "entry:"]
-    for k in range(len(parts)):
-        lines += [f"  %failed{k} = call i64 @{entry}.{k}({arguments})", f"  %good{k} = icmp eq i64 %failed{k}, 0",
-                  f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:", f"  ret i64 %failed{k}", f"after{k}:"]
-    return [*functions, "\n".join([*lines, "  ret i64 0", "}"])]
+    functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal") for k, part in enumerate(parts)]
+    text = Builder()
+    for function in functions:
+        status = text.call("i64", f"@{function.name}", *arguments)
+        with text.if_(text.compare("ne", status, 0)):
+            text.ret("i64", status)
+    text.ret("i64", 0)
+    return [*functions, text.end_function(entry, parameters, "i64", linkage, GLUE)]
 
 
-def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str) -> str:
+def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str) -> Function:
     """Makes the calls in order, and returns early where one fails."""
     width = max((len(call.places) for call in calls), default=0)
-    lines = [f"define {linkage}i64 @{name}({parameters}) {GLUE} {{", "entry:", f"  %places = alloca [{width} x ptr]"]
+    lines = [f"  %places = alloca [{width} x ptr]"]
     held: list[tuple[Slot | str | None, int] | None] = [None] * width
+    uses = {"adjit.launch"}
     for i in range(width):
         lines.append(f"  %place{i} = getelementptr ptr, ptr %places, i64 {i}")
     for k, call in enumerate(calls):
@@ -240,12 +247,14 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
             lines += _clock(2 * call.number, f"begin{k}")
         alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places"
         lines.append(f"  %r{k} = call i64 {together if call.parallel else alone}, i64 {call.code.tasks})")
+        uses |= {call.function, *[slot for slot in call.places if isinstance(slot, str)]}
         if timed and call.number >= 0:
             lines += _clock(2 * call.number + 1, f"end{k}")
         if call.code.checks:
             lines += [f"  %good{k} = icmp eq i64 %r{k}, 0", f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:",
                       f"  %failed{k} = or i64 %r{k}, {(call.number + 1) << OP_SHIFT}", f"  ret i64 %failed{k}", f"after{k}:"]
-    return "\n".join([*lines, "  ret i64 0", "}"])
+    return Function(name, parameters, lines, result="i64", returned="i64 0", linkage=linkage, attributes=GLUE, uses=uses, stack=8 * width,
+                    returns_early=any(call.code.checks for call in calls))
 
 
 def _store(slot: Slot | str | None, offset: int, name: str, place: str) -> list[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from adjit.codegen.native.stack_size import STEP_BYTES, asked_bytes
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.native.step_code import StepCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Slot
 
 ENTRY = "adjit_run"
+
+STEP_BYTES = 16 << 10
+"""Of the stack, allowed for a step and the program that calls it, besides what they ask for: registers that are saved, and values that do
+not fit into them."""
 
 OP_SHIFT = 40
 """Bits of a returned number below that of the op."""
@@ -45,15 +49,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCode:
-    """The text of a program, in parts that can become part of another one's.
+    """The functions of a program, which can become part of another one's.
 
     `functions` has everything of its own, `shared` and `declarations` what other steps may bring along too. `flush_subnormals` says
     whether subnormal numbers are zeros to it.
     """
 
     entry: str
-    functions: tuple[str, ...]
-    shared: dict[str, str]
+    functions: tuple[Definition, ...]
+    shared: dict[str, Definition]
     declarations: frozenset[str]
     calls: tuple[Call, ...]
     flush_subnormals: bool = False
@@ -66,9 +70,8 @@ class ProgramCode:
     @property
     def stack_bytes(self) -> int:
         """The most that a run takes of the stack of a thread; about, and rather too much than too little."""
-        steps = {call.code.text: call.code for call in self.calls}
         width = max((len(call.places) for call in self.calls), default=0)
-        return STEP_BYTES + 8 * width + max((asked_bytes(text) + code.regions_stack for text, code in steps.items()), default=0)
+        return STEP_BYTES + 8 * width + max((call.code.stack_bytes + call.code.regions_stack for call in self.calls), default=0)
 
     @property
     def checks(self) -> bool:
@@ -76,10 +79,14 @@ class ProgramCode:
         return any(call.code.checks for call in self.calls)
 
     @property
+    def definitions(self) -> list[Definition]:
+        """All functions and constants of the module."""
+        return [*(self.shared[name] for name in sorted(self.shared)), *self.functions]
+
+    @property
     def text(self) -> str:
         """The module."""
-        shared = [self.shared[name] for name in sorted(self.shared)]
-        return "\n".join([*sorted(self.declarations), *shared, *self.functions, ""])
+        return "\n".join([*sorted(self.declarations), *[definition.text for definition in self.definitions], ""])
 
 
 Pitches = Mapping[int, int]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from adjit.codegen.llvm.module import Definition
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
@@ -27,7 +28,7 @@ SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high"
 class StepCode:
     """One function that a program calls, with its helpers.
 
-    text          LLVM functions and constants: `@step`, and others of its own whose names begin with `@step.` (the program renames them).
+    functions     functions and constants: `@step`, and others of its own whose names begin with `@step.` (the program renames them).
     tasks         how many independent tasks there are; at least 1.
     work          estimated nanoseconds on one thread.
     declarations  LLVM `declare` lines that the text needs.
@@ -38,14 +39,25 @@ class StepCode:
     regions_stack the most stack that a program which it runs takes, in bytes.
     """
 
-    text: str
+    functions: tuple[Definition, ...]
     tasks: int
     work: float
     declarations: frozenset[str] = frozenset()
-    shared: Mapping[str, str] = field(default_factory=dict)
+    shared: Mapping[str, Definition] = field(default_factory=dict)
     checks: bool = False
     offsets: tuple[tuple[int, int], ...] = ()
     regions_stack: int = 0
+
+    @property
+    def text(self) -> str:
+        if len(self.functions) == 1:
+            return self.functions[0].text
+        return "\n".join([function.text for function in self.functions])
+
+    @property
+    def stack_bytes(self) -> int:
+        """What its functions together ask for of the stack, besides the program that it runs."""
+        return sum([function.stack_bytes for function in self.functions])
 
 
 def check_stack(op: Op, elements: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.llvm.builder import Value
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
@@ -90,7 +91,7 @@ class StepBuilder(VectorBuilder):
 
     def __init__(self, target: Target, dtype: str = "", lanes: int = 1) -> None:
         super().__init__(target, dtype, lanes)
-        self.shared: dict[str, str] = {}
+        self.shared: dict[str, Definition] = {}
 
     # -- the step
 
@@ -103,12 +104,11 @@ class StepBuilder(VectorBuilder):
 
     def code(self, tasks: int, work: float, checks: bool = False, offsets: tuple[tuple[int, int], ...] = ()) -> StepCode:
         """The finished step."""
-        text = "\n".join([function.text for function in self.functions.values()])
-        return StepCode(text, tasks, work, self.declarations, self.shared, checks, offsets)
+        return StepCode(tuple(self.functions.values()), tasks, work, self.declarations, self.shared, checks, offsets)
 
     def share(self, kernel: Kernel) -> str:
         """The name of a function that steps share, which this one calls."""
-        self.shared[kernel.name] = kernel.text
+        self.shared[kernel.name] = kernel.function
         self._declarations |= kernel.declarations
         return kernel.name
 

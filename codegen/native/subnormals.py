@@ -5,7 +5,10 @@ Threads of a pool take the control word of who launches (`thread_pool.py`), so i
 
 from __future__ import annotations
 
-from adjit.codegen.llvm.module import GLUE
+from collections.abc import Sequence
+
+from adjit.codegen.llvm.builder import Builder, Typed
+from adjit.codegen.llvm.module import GLUE, Function
 from adjit.codegen.target import Target
 
 BODY = "body"
@@ -14,28 +17,22 @@ BODY = "body"
 _X86_BITS = 0x8040          # results to zero, and operands
 _ARM_BIT = 1 << 24          # both
 
-_X86 = f"""  %own = alloca i32, align 4
-  %flushing = alloca i32, align 4
-  call void @llvm.x86.sse.stmxcsr(ptr %own)
-  %bits = load i32, ptr %own
-  %changed = or i32 %bits, {_X86_BITS}
-  store i32 %changed, ptr %flushing
-  call void @llvm.x86.sse.ldmxcsr(ptr %flushing)
-  %status = call i64 {{call}}
-  call void @llvm.x86.sse.ldmxcsr(ptr %own)"""
 
-_ARM = f"""  %own = call i64 @llvm.aarch64.get.fpcr()
-  %changed = or i64 %own, {_ARM_BIT}
-  call void @llvm.aarch64.set.fpcr(i64 %changed)
-  %status = call i64 {{call}}
-  call void @llvm.aarch64.set.fpcr(i64 %own)"""
-
-
-def flushing_entry(entry: str, target: Target, parameters: str, arguments: str, linkage: str) -> tuple[str, frozenset[str]]:
+def flushing_entry(entry: str, target: Target, parameters: str, arguments: Sequence[Typed], linkage: str) -> tuple[Function,
+                                                                                                                   frozenset[str]]:
     """The function `entry`, which calls `entry.body` with subnormal numbers taken and left as zeros; and what it declares."""
+    text = Builder()
     if target.triple.startswith("aarch64"):
-        lines, declarations = _ARM, {"declare i64 @llvm.aarch64.get.fpcr()", "declare void @llvm.aarch64.set.fpcr(i64)"}
+        own = text.call("i64", "@llvm.aarch64.get.fpcr")
+        text.call("void", "@llvm.aarch64.set.fpcr", ("i64", text.let(f"or i64 {own}, {_ARM_BIT}")))
+        status = text.call("i64", f"@{entry}.{BODY}", *arguments)
+        text.call("void", "@llvm.aarch64.set.fpcr", ("i64", own))
     else:
-        lines, declarations = _X86, {"declare void @llvm.x86.sse.stmxcsr(ptr)", "declare void @llvm.x86.sse.ldmxcsr(ptr)"}
-    body = lines.format(call=f"@{entry}.{BODY}({arguments})")
-    return f"define {linkage}i64 @{entry}({parameters}) {GLUE} {{\nentry:\n{body}\n  ret i64 %status\n}}", frozenset(declarations)
+        own, flushing = text.alloca("i32", align=4), text.alloca("i32", align=4)
+        text.call("void", "@llvm.x86.sse.stmxcsr", ("ptr", own))
+        text.store("i32", text.let(f"or i32 {text.load('i32', own)}, {_X86_BITS}"), flushing)
+        text.call("void", "@llvm.x86.sse.ldmxcsr", ("ptr", flushing))
+        status = text.call("i64", f"@{entry}.{BODY}", *arguments)
+        text.call("void", "@llvm.x86.sse.ldmxcsr", ("ptr", own))
+    text.ret("i64", status)
+    return text.end_function(entry, parameters, "i64", linkage, GLUE), text.declarations

@@ -44,16 +44,19 @@ def llvm_type(type: str) -> str:
 
 
 class LLVMPrinter(Emitter):
-    """The text of one function body, `width` elements at a time (1: scalars); `avx512`: for a processor that has it."""
+    """The text of one function body, `width` elements at a time (1: scalars); `avx512`: for a processor that has it. Names of values begin
+    with `prefix`, numbers of blocks with `label`, and the first block is `block`.
+    """
 
-    def __init__(self, fused: bool, width: int = 1, avx512: bool = False) -> None:
+    def __init__(self, fused: bool, width: int = 1, avx512: bool = False, prefix: str = "v", label: str = "", block: str = "body") -> None:
         super().__init__(fused)
         self.width, self.avx512 = width, avx512
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.tables: dict[str, str] = {}
         self.longest_branch = 0
-        self.block = "body"
+        self.block = block
+        self._prefix, self._label = f"%{prefix}", label
         self._count = 0
 
     def type_text(self, type: str) -> str:
@@ -87,7 +90,7 @@ class LLVMPrinter(Emitter):
         return self._call(f"llvm.{_FLOAT_INTRINSICS[code]}.{self._suffix(type)}", self.type_text(type), arguments)
 
     def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
-        label = self._fresh()
+        label = f"{self._label}{self._fresh()}"
         any_lane = mask.name
         if self.width > 1:
             any_lane = self._call(f"llvm.vector.reduce.or.v{self.width}i1", "i1", (mask,))
@@ -178,7 +181,7 @@ class LLVMPrinter(Emitter):
         return self._assign(f"call {result} @{intrinsic}({', '.join(f'{t} {a.name}' for t, a in zip(types, arguments, strict=True))})")
 
     def _assign(self, text: str) -> str:
-        name = f"%v{self._fresh()}"
+        name = f"{self._prefix}{self._fresh()}"
         self.lines.append(f"  {name} = {text}")
         return name
 

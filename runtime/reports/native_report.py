@@ -27,7 +27,7 @@ def step_texts(executable: NativeExecutable) -> dict[str, str]:
     """The LLVM text of each step, by name, in the order of their first use; then, where they share functions, those."""
     names = step_names(executable)
     texts = {names[call.function]: call.code.text for call in executable.program.calls}
-    shared = [text for _, text in sorted(executable.program.shared.items())]
+    shared = [function.text for _, function in sorted(executable.program.shared.items())]
     return {**texts, "shared functions": "\n".join(shared)} if shared else texts
 
 

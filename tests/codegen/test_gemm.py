@@ -376,14 +376,14 @@ def bias_and_relu(tile: Tile) -> None:
     text = tile.text
     three = f"<{', '.join([f'{text.scalar} 3.0'] * text.lanes)}>"
     for place, value in tile.values.items():
-        moved = text.add(value, three)
+        moved = text.fadd(value, three)
         positive = text.let(f"fcmp ogt {text.vector} {moved}, zeroinitializer")
         tile.values[place] = text.let(f"select <{text.lanes} x i1> {positive}, {text.vector} {moved}, {text.vector} zeroinitializer")
     tile.store()
 
 
 def twice(text: VectorBuilder, vector: str) -> str:
-    return text.add(vector, vector)
+    return text.fadd(vector, vector)
 
 
 @on_every_target

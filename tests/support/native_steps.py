@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target, host_targets, machine
 from adjit.ir.types import TensorType
@@ -43,11 +44,11 @@ class CheckFailed(Exception):
 
 def module_text(steps: Sequence[StepCode]) -> str:
     """One module with the steps as `@run0`, `@run1`, ..."""
-    shared: dict[str, str] = {}
+    shared: dict[str, Definition] = {}
     for step in steps:
-        for name, text in step.shared.items():
-            assert shared.setdefault(name, text) == text, f"two texts of {name}"
-    parts = [*sorted({line for step in steps for line in step.declarations}), *shared.values()]
+        for name, function in step.shared.items():
+            assert shared.setdefault(name, function) == function, f"two texts of {name}"
+    parts = [*sorted({line for step in steps for line in step.declarations}), *map(str, shared.values())]
     for number, step in enumerate(steps):
         parts.append(_STEP.sub(f"@step{number}", step.text))
         parts.append(f"define i64 @run{number}(ptr %places, i64 %low, i64 %high) {{\n"

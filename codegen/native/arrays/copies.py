@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adjit.codegen.llvm.builder import Builder, Value
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 
 PART_BYTES = 256 << 10
@@ -10,34 +11,17 @@ PART_BYTES = 256 << 10
 NANOSECONDS_A_BYTE = 0.04
 DECLARATION = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
-_WHOLE = """define internal i64 @step({signature}) nounwind {{
-entry:
-  %from = load ptr, ptr %places
-  %places.1 = getelementptr ptr, ptr %places, i64 1
-  %to = load ptr, ptr %places.1
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 {nbytes}, i1 false)
-  ret i64 0
-}}"""
-
-_PARTS = """define internal i64 @step({signature}) nounwind {{
-entry:
-  %from = load ptr, ptr %places
-  %places.1 = getelementptr ptr, ptr %places, i64 1
-  %to = load ptr, ptr %places.1
-  %begin = mul i64 %low, {part}
-  %reach = mul i64 %high, {part}
-  %inside = icmp ult i64 %reach, {nbytes}
-  %end = select i1 %inside, i64 %reach, i64 {nbytes}
-  %count = sub i64 %end, %begin
-  %source = getelementptr i8, ptr %from, i64 %begin
-  %place = getelementptr i8, ptr %to, i64 %begin
-  call void @llvm.memcpy.p0.p0.i64(ptr %place, ptr %source, i64 %count, i1 false)
-  ret i64 0
-}}"""
-
 
 def lower_copy(nbytes: int) -> StepCode:
     """Copies that many bytes from the first place to the second."""
     tasks = max(-(-nbytes // PART_BYTES), 1)
-    text = (_WHOLE if tasks == 1 else _PARTS).format(signature=SIGNATURE, nbytes=nbytes, part=PART_BYTES)
-    return StepCode(text, tasks, nbytes * NANOSECONDS_A_BYTE, frozenset([DECLARATION]))
+    text = Builder()
+    source, to = text.load("ptr", "%places"), text.load("ptr", text.at("%places", "ptr", 1))
+    count: Value = nbytes
+    if tasks > 1:
+        begin, reach = text.mul("%low", PART_BYTES), text.mul("%high", PART_BYTES)
+        end = text.select(text.compare("ult", reach, nbytes), "i64", reach, nbytes)
+        count, source, to = text.sub(end, begin), text.at(source, 1, begin), text.at(to, 1, begin)
+    text.call("void", "@llvm.memcpy.p0.p0.i64", ("ptr", to), ("ptr", source), ("i64", count), ("i1", "false"))
+    text.ret("i64", 0)
+    return StepCode((text.end_function("step", SIGNATURE, "i64"),), tasks, nbytes * NANOSECONDS_A_BYTE, text.declarations)

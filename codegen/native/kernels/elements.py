@@ -5,8 +5,7 @@ The update of an optimiser is one such kernel for each shape of a parameter; so 
 
 from __future__ import annotations
 
-import hashlib
-
+from adjit.codegen.gemm.kernels import named_by_content
 from adjit.codegen.llvm.module import GLUE, Function
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.finish import late_results
@@ -66,9 +65,9 @@ class ElementsWriter(BlockWriter):
         text, rows = self.text, self.s.rows
         function = text.end_function("adjit_elements", "ptr noalias nocapture readonly %places, i64 %start, i64 %stop",
                                      attributes="noinline nounwind")
-        name = f"{function.name}_{hashlib.sha1(function.text.partition(function.name)[2].encode()).hexdigest()[:16]}"
-        text.shared[name] = function.renamed(function.name, name).text
+        function = named_by_content(function)
+        text.shared[function.name] = function
         start, end = text.times("%low", self.rows_per_block), text.times("%high", self.rows_per_block)
-        text.call("void", f"@{name}", ("ptr", "%places"), ("i64", start), ("i64", text.smaller(end, rows)))
+        text.call("void", f"@{function.name}", ("ptr", "%places"), ("i64", start), ("i64", text.smaller(end, rows)))
         text.ret("i64", 0)
         return text.end_function("step", SIGNATURE, "i64", attributes=GLUE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.module import GLUE, Function
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.elements import ElementsWriter, is_elementwise
@@ -31,7 +32,7 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
     if is_elementwise(schedule, target, lanes):
         elements = ElementsWriter(schedule, shared, target, lanes)
         elements.write()
-        return (StepCode(elements.step_function().text, elements.blocks, elements.estimate(), elements.text.declarations,
+        return (StepCode((elements.step_function(),), elements.blocks, elements.estimate(), elements.text.declarations,
                          elements.text.shared),)
     if has_row_work(schedule):
         writer = BlockWriter(schedule, shared, target, lanes)
@@ -53,13 +54,16 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
 def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
     """The functions of the writers as one step."""
     names = ["step"] if len(writers) == 1 else [f"step.{number}" for number in range(len(writers))]
-    functions = [_function(writer.text, name).text for name, writer in zip(names, writers, strict=True)]
+    functions = [_function(writer.text, name) for name, writer in zip(names, writers, strict=True)]
     if len(writers) > 1:
-        calls = [f"  call i64 @{name}(ptr %places, i64 %low, i64 %high)" for name in names]
-        functions.append("\n".join([f"define internal i64 @step({SIGNATURE}) {GLUE} {{", *calls, "  ret i64 0", "}"]))
+        text = Builder()
+        for name in names:
+            text.call("i64", f"@{name}", ("ptr", "%places"), ("i64", "%low"), ("i64", "%high"))
+        text.ret("i64", 0)
+        functions.append(text.end_function("step", SIGNATURE, "i64", attributes=GLUE))
     declarations = frozenset(line for writer in writers for line in writer.text.declarations)
-    shared = {name: text for writer in writers for name, text in writer.text.shared.items()}
-    return StepCode("\n".join(functions), tasks, work, declarations, shared)
+    shared = {name: function for writer in writers for name, function in writer.text.shared.items()}
+    return StepCode(tuple(functions), tasks, work, declarations, shared)
 
 
 def _function(text: KernelBuilder, name: str) -> Function:

@@ -9,11 +9,11 @@ The derivative of a maximum depends on that: it goes to the elements that are eq
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import field
 from functools import cache, partial
 
+from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.target import Target
 from adjit.codegen.vector_math import arithmetic
 from adjit.codegen.vector_math.functions import BINARY, UNARY
@@ -27,7 +27,6 @@ from adjit.ir.types import short_name
 NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05\x06"
 """Marks: of names, of the block before the instructions, of the operands."""
 
-_LOCAL = re.compile(r"%v(?=\d)|(?<=%)(?:rare|join)(?=\d)|^(?:rare|join)(?=\d)", re.MULTILINE)
 _LONGEST_INLINED = 160
 """Instructions of a function that is printed in place; a longer one is called."""
 
@@ -89,14 +88,16 @@ _OTHERS: dict[str, Callable[..., Value]] = {
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Instructions with marks, and the name of what they give; `last_block`: the block in which they end, where it is another one."""
+    """Instructions with marks, and the name of what they give; `last_block`: the block in which they end, where it is another one. `shared`
+    are the tables that they read, and the function that they call, where there is one.
+    """
 
     text: str
     result: str
     lines: int
     last_block: str = ""
     declarations: frozenset[str] = frozenset()
-    shared: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, Definition] = field(default_factory=dict)
 
 
 def template_of(op: Op, width: int, target: Target) -> Template:
@@ -110,18 +111,18 @@ def template_of(op: Op, width: int, target: Target) -> Template:
 @cache
 def template(name: str, types: tuple[str, ...], converted: str, width: int, target: Target) -> Template:
     """The template of the op with this name on operands of these dtypes; `converted`: the dtype that a conversion gives."""
-    printer = LLVMPrinter(target.fma, width, target.avx512)
-    values = [Value(printer, f"%x{i}", type) for i, type in enumerate(types)]
-    result = _definition(name, converted)(*values)
+    printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK)
+    result = _definition(name, converted)(*[Value(printer, mark, type) for mark, type in zip(OPERANDS, types, strict=False)])
     if len(printer.lines) > _LONGEST_INLINED:
         return _call(name, types, result, printer)
     text = "\n".join(printer.lines)
-    shared = dict(printer.tables)
-    if "!prof" in text:
-        shared["!0"] = UNLIKELY
-    last = printer.block if printer.block != "body" else ""
-    return Template(_marked(text), _marked(result.name), len(printer.lines), _marked(f"%{last}")[1:] if last else "",
-                    frozenset(printer.declarations), shared)
+    last = printer.block if printer.block != BLOCK else ""
+    return Template(text, result.name, len(printer.lines), last, frozenset(printer.declarations), _shared(printer, "!prof" in text))
+
+
+def _shared(printer: LLVMPrinter, branches: bool) -> dict[str, Definition]:
+    shared = {name: Definition(name, table) for name, table in printer.tables.items()}
+    return shared | {"!0": Definition("!0", UNLIKELY)} if branches else shared
 
 
 def _definition(name: str, converted: str) -> Callable[..., Value]:
@@ -130,21 +131,22 @@ def _definition(name: str, converted: str) -> Callable[..., Value]:
     return _OTHERS.get(name) or UNARY.get(name) or BINARY[name]
 
 
-def _marked(text: str) -> str:
-    for i, mark in enumerate(OPERANDS):
-        text = text.replace(f"%x{i}", mark)
-    text = _LOCAL.sub(lambda match: f"%t{NUMBER}." if match[0] == "%v" else f"{match[0]}{NUMBER}.", text)
-    return text.replace("%body]", f"%{BLOCK}]")
-
-
 def _call(name: str, types: tuple[str, ...], result: Value, printer: LLVMPrinter) -> Template:
     """A call of the function with these instructions."""
     symbol = f"adjit_{name}_{types[0]}x{printer.width}" + ("" if printer.fused else "_unfused")
     returned = printer.type_text(result.type)
     operands = [printer.type_text(type) for type in types]
-    parameters = ", ".join(f"{operand} %x{i}" for i, operand in enumerate(operands))
-    function = "\n".join([f"define internal {returned} @{symbol}({parameters}) noinline nounwind willreturn memory(none) {{", "body:",
-                          *printer.lines, f"  ret {returned} {result.name}", "}"])
-    arguments = ", ".join(f"{operand} {OPERANDS[i]}" for i, operand in enumerate(operands))
+    parameters = ", ".join([f"{operand} %x{i}" for i, operand in enumerate(operands)])
+    lines = [_unmarked(line) for line in printer.lines]
+    function = Function(symbol, parameters, lines, result=returned, returned=f"{returned} {_unmarked(result.name)}",
+                        attributes="noinline nounwind willreturn memory(none)", uses=printer.tables)
+    arguments = ", ".join([f"{operand} {mark}" for operand, mark in zip(operands, OPERANDS, strict=False)])
     return Template(f"  %t{NUMBER} = call {returned} @{symbol}({arguments})", f"%t{NUMBER}", 60,
-                    declarations=frozenset(printer.declarations), shared={**printer.tables, symbol: function, "!0": UNLIKELY})
+                    declarations=frozenset(printer.declarations), shared={symbol: function, **_shared(printer, True)})
+
+
+def _unmarked(text: str) -> str:
+    """Instructions that stand alone in a function with the parameters `%x0`, `%x1`, ..."""
+    for i, mark in enumerate(OPERANDS):
+        text = text.replace(mark, f"%x{i}")
+    return text.replace(f"{NUMBER}.", "").replace(BLOCK, "entry")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjit.codegen.llvm.builder import Typed
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.vectors import Count, VectorBuilder
 from adjit.codegen.native.kernels.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
 from adjit.codegen.target import Target
@@ -23,7 +24,7 @@ class KernelBuilder(VectorBuilder):
 
     def __init__(self, target: Target, lanes: int) -> None:
         super().__init__(target, lanes=lanes)
-        self.shared: dict[str, str] = {}
+        self.shared: dict[str, Definition] = {}
 
     # -- types and numbers
 
@@ -103,7 +104,9 @@ class KernelBuilder(VectorBuilder):
         if template.last_block:
             self.block = template.last_block.replace(NUMBER, number)
         self._declarations |= template.declarations
-        self.shared.update(template.shared)
+        if template.shared:
+            self.shared.update(template.shared)
+            self.uses.update([f"@{name}" for name in template.shared])
         return result.replace(NUMBER, number)
 
     def combine_lanes(self, op: Op, vector: str) -> str:

@@ -301,27 +301,26 @@ def _turning(target: Target, dtype: str) -> Kernel:
     text = WindowBuilder(target, dtype)
     name, at_once = f"adjit_turn_windows_{dtype}x{text.lanes}", min(text.lanes, AT_ONCE)
     parameters = "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest, i64 %apart"
-    with text.function(name, parameters):
-        sources = text.alloca("ptr", text.lanes, 64)
-        row = text.strides(text.let(f"mul i64 %columns, {text.bytes}"), text.lanes)
-        with text.for_range(0, "%columns", text.lanes) as column:
-            with text.for_range(0, text.lanes) as lane:
-                output = text.smaller(text.linear(column.counter, lane.counter), "%rest")
-                source = text.at("%from", text.scalar, text.let(f"mul nsw i64 {output}, %apart"))
-                text.do(f"store ptr {source}, ptr {text.let(f'getelementptr ptr, ptr {sources}, i64 {lane.counter}')}, align 8")
-            with text.for_range(0, "%length", text.lanes) as window:
-                mask = text.mask_below(text.linear("%length", (window.counter, -1)))
-                target_ = text.at("%to", text.scalar, text.let(f"mul i64 {window.counter}, %columns"), column.counter)
-                with text.for_range(0, text.lanes, at_once) as group:
-                    own = text.let(f"getelementptr ptr, ptr {sources}, i64 {group.counter}")
-                    rows = []
-                    for index in range(at_once):
-                        source = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr {own}, i64 {index}')}, align 8")
-                        rows.append(text.load_vector(text.at(source, text.scalar, window.counter), mask))
-                    bases = row.bases(text.at(target_, text.scalar, group.counter), text.lanes)
-                    for number, vector in enumerate(turned_block(text, rows)):
-                        text.store_vector(vector, row.row(bases, number), aligned=True, lanes=at_once)
-    return Kernel(name, text.functions[name].text, text.declarations)
+    sources = text.alloca("ptr", text.lanes, 64)
+    row = text.strides(text.let(f"mul i64 %columns, {text.bytes}"), text.lanes)
+    with text.for_range(0, "%columns", text.lanes) as column:
+        with text.for_range(0, text.lanes) as lane:
+            output = text.smaller(text.linear(column.counter, lane.counter), "%rest")
+            source = text.at("%from", text.scalar, text.let(f"mul nsw i64 {output}, %apart"))
+            text.do(f"store ptr {source}, ptr {text.let(f'getelementptr ptr, ptr {sources}, i64 {lane.counter}')}, align 8")
+        with text.for_range(0, "%length", text.lanes) as window:
+            mask = text.mask_below(text.linear("%length", (window.counter, -1)))
+            target_ = text.at("%to", text.scalar, text.let(f"mul i64 {window.counter}, %columns"), column.counter)
+            with text.for_range(0, text.lanes, at_once) as group:
+                own = text.let(f"getelementptr ptr, ptr {sources}, i64 {group.counter}")
+                rows = []
+                for index in range(at_once):
+                    source = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr {own}, i64 {index}')}, align 8")
+                    rows.append(text.load_vector(text.at(source, text.scalar, window.counter), mask))
+                bases = row.bases(text.at(target_, text.scalar, group.counter), text.lanes)
+                for number, vector in enumerate(turned_block(text, rows)):
+                    text.store_vector(vector, row.row(bases, number), aligned=True, lanes=at_once)
+    return Kernel(text.end_function(name, parameters), text.declarations)
 
 
 def _sum_of_parts(geometry: Geometry, parts: int, target: Target) -> StepCode:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from llvm_definitions import definitions_of
 
 import adjit as aj
 from adjit.codegen.link import load
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.native import program as programs
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.merge_steps import LINES, is_small, merge_steps
@@ -39,7 +41,8 @@ SHORT = HEAD + """  %low.one = load ptr, ptr %places
 
 
 def call(text: str, *slots: Slot, **fields: object) -> Call:
-    code = StepCode(text, 3, 10.0, frozenset({f"declare {len(text)}"}), {f"shared_{len(text)}": "text"}, **fields)     # type: ignore[arg-type]
+    shared = {f"shared_{len(text)}": Definition(f"shared_{len(text)}", "text")}
+    code = StepCode(definitions_of(text), 3, 10.0, frozenset({f"declare {len(text)}"}), shared, **fields)     # type: ignore[arg-type]
     return Call("", code, slots, 7, "an op")
 
 
@@ -48,7 +51,9 @@ A, B = Slot("arena", 0), Slot("param", 1)
 
 def test_the_text() -> None:
     merged = merge_steps([call(SHORT, A, offsets=((0, 64),)), call(LOOP, B, A, offsets=((1, 8),))])
-    assert merged.code.text == HEAD.replace("entry:", "s0.entry:") + """  %s0.places = getelementptr ptr, ptr %places, i64 0
+    assert merged.code.text == HEAD + """  br label %s0.entry
+s0.entry:
+  %s0.places = getelementptr ptr, ptr %places, i64 0
   %s0.low.one = load ptr, ptr %s0.places
   br label %s1.entry
 s1.entry:
@@ -61,8 +66,6 @@ s1.body1:
   %s1.more = icmp slt i64 %s1.next, 3
   br i1 %s1.more, label %s1.body1, label %s1.after1
 s1.after1:
-  br label %s2.entry
-s2.entry:
   ret i64 0
 }"""
     assert merged.places == (A, B, A)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.compiler_threads import wait_for_compilers
+from support.llvm_definitions import definitions_of
 from support.project import TESTS
 
 import adjit as aj
@@ -26,7 +27,7 @@ from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.native import module_parts
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
 from adjit.codegen.native.early_code import STEPS_LINES, EarlyCode
-from adjit.codegen.native.module_parts import IDLE_PART_LINES, PART_LINES, ModuleText, cost_of_text
+from adjit.codegen.native.module_parts import IDLE_PART_LINES, PART_LINES, ModuleText, cost_of
 from adjit.codegen.native.product_kernels import KERNELS, KernelStore
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.object_code import Emission, Module, emit_objects
@@ -81,10 +82,14 @@ def assembly(text: str) -> dict[str, str]:
     return found
 
 
+def module_of(text: str) -> ModuleText:
+    return ModuleText([line for line in text.splitlines() if line.startswith("declare ")], definitions_of(text))
+
+
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_the_code_is_the_same_in_parts(text: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_parts, "LEAST_GLUE", 1)
-    *parts, glue = ModuleText(text).split(count)
+    *parts, glue = module_of(text).split(count)
     assert len(parts) == count
     assert all(part.optimized for part in parts)
     together: dict[str, str] = {}
@@ -103,7 +108,7 @@ def test_the_code_is_the_same_in_parts(text: str, count: int, monkeypatch: pytes
 def test_little_glue_stays_with_the_rest() -> None:
     program = aj.compile(lambda x: np.tanh(x), backend="native").program(np.tanh, (np.ones(99),), {})
     text = lower_program(program.planned, machine_target()).text
-    (module,) = ModuleText(text).split(1)
+    (module,) = module_of(text).split(1)
     assert module.optimized
     assert sorted(module.text.splitlines()) == sorted(text.replace("define internal", "define hidden").splitlines())
 
@@ -111,7 +116,7 @@ def test_little_glue_stays_with_the_rest() -> None:
 def test_functions_that_are_made_already_are_declared(text: str) -> None:
     names = [name for name in re.findall(r"(?m)^define [^\n]*@([\w.]+)\(", text) if name.startswith("adjit_tile")]
     assert names
-    texts = "".join(module.text for module in ModuleText(text).split(2, names))
+    texts = "".join(module.text for module in module_of(text).split(2, names))
     for name in names:
         assert re.search(rf"declare hidden void @{name}\(", texts)
         assert not re.search(rf"define [^\n]*@{name}\(", texts)
@@ -173,19 +178,20 @@ def test_a_step_worth_several_modules_is_begun_in_several(monkeypatch: pytest.Mo
     monkeypatch.setattr(Emission, "add", lambda emission, module: (begun.append(module.text), add(emission, module))[1])
     with EarlyCode(machine_target(), 2, KernelStore()) as early:
         lower_program(planned, machine_target(), on_step=early.start_step)
-    costs = [[function.cost for function in ModuleText(text).functions.values()] for text in begun]
+    costs = [[function.cost for function in module_of(text).functions.values()] for text in begun]
     assert sum(map(sum, costs)) > 3 * STEPS_LINES
     assert all(sum(functions) < 2 * STEPS_LINES or len(functions) == 1 for functions in costs)
-    assert len({name for text in begun for name in ModuleText(text).functions}) == sum(map(len, costs))
+    assert len({name for text in begun for name in module_of(text).functions}) == sum(map(len, costs))
 
 
 def test_constants_count_when_steps_are_begun_and_not_when_they_are_cut() -> None:
     constants = "".join(f"@c{k} = internal constant i64 {k}\n" for k in range(30))
     body = "".join(f"  %x{k} = add i64 %low, {k}\n" for k in range(STEPS_LINES - 40))
     text = f"{constants}define internal i64 @step_0({SIGNATURE}) nounwind {{\nentry:\n{body}  ret i64 0\n}}\n"
-    assert ModuleText(text).functions["step_0"].cost < STEPS_LINES < cost_of_text(text)
+    step = definitions_of(text)
+    assert module_of(text).functions["step_0"].cost < STEPS_LINES < cost_of(step)
     with EarlyCode(machine_target(), 2, KernelStore()) as early:
-        early.start_step(text, StepCode(text, 1, 1.0, frozenset(), {}))
+        early.start_step(step, StepCode(step, 1, 1.0, frozenset(), {}))
 
 
 def test_kernels_that_are_not_needed_after_all_are_no_part_of_the_program(planned: Graph) -> None:
@@ -241,17 +247,17 @@ def test_llvm_sees_no_progression_in_loops(text: str) -> None:
 
 
 def test_parts_are_of_about_equal_cost(text: str) -> None:
-    lines = [part.text.count("\n") for part in ModuleText(text).split(2) if part.optimized]
+    lines = [part.text.count("\n") for part in module_of(text).split(2) if part.optimized]
     assert max(lines) < 1.3 * min(lines)
 
 
 def test_small_modules_and_single_threads_have_one_part(text: str) -> None:
-    assert ModuleText("define i64 @adjit_run() {\n  ret i64 0\n}\n").worthwhile_parts(8) == 1
-    module = ModuleText(text)
+    assert module_of("define i64 @adjit_run() {\n  ret i64 0\n}\n").worthwhile_parts(8) == 1
+    module = module_of(text)
     assert module.worthwhile_parts(1) == 1
     assert module.worthwhile_parts(2) in (2, 4)
-    assert module.worthwhile_parts(1000) * IDLE_PART_LINES <= cost_of_text(text)
-    small = ModuleText("\n".join(f"define i64 @f{k}() {{\n{chr(10) * (PART_LINES // 2)}  ret i64 0\n}}" for k in range(2)))
+    assert module.worthwhile_parts(1000) * IDLE_PART_LINES <= cost_of(definitions_of(text))
+    small = module_of("\n".join(f"define i64 @f{k}() {{\n{chr(10) * (PART_LINES // 2)}  ret i64 0\n}}" for k in range(2)))
     assert [small.worthwhile_parts(2), small.worthwhile_parts(2, ["others"])] == [2, 1]      # others keep the other thread busy
     assert module.worthwhile_parts(1000, module.functions) == 1
 
@@ -326,7 +332,7 @@ def test_one_thread_asked_for_is_one_thread(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_thread_stays(text: str) -> None:
     before = set(threading.enumerate())
-    emit_objects(ModuleText(text).split(4), machine_target(), threads=3)
+    emit_objects(module_of(text).split(4), machine_target(), threads=3)
     assert set(threading.enumerate()) == before
 
 
@@ -347,7 +353,7 @@ def test_several_object_files_are_one_entry_of_the_disk_cache(tmp_path: Path) ->
 
 def test_many_threads_compile_at_once(text: str) -> None:
     target = machine_target()
-    modules = ModuleText(text).split(2)
+    modules = module_of(text).split(2)
     wanted = emit_objects(modules, target)
     found: list[list[bytes]] = []
     threads = [threading.Thread(target=lambda: found.append(emit_objects(modules, target, threads=2))) for _ in range(8)]

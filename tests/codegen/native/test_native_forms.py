@@ -9,9 +9,11 @@ import llvmlite.binding as llvm
 import numpy as np
 import optree
 import pytest
+from support.llvm_definitions import definitions_of
 from support.project import ROOT
 
 import adjit as aj
+from adjit.codegen.llvm.module import Function
 from adjit.codegen.native.forms import ALIKE, find_forms
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import TARGETS, host_targets
@@ -36,22 +38,24 @@ entry:
 }}"""
 
 
-def step(offset: int, value: int, lane: int = 0, align: int = 8) -> str:
-    return STEP.format(offset=offset, value=value, lane=lane, align=align)
+def step(offset: int, value: int, lane: int = 0, align: int = 8) -> Function:
+    (function,) = definitions_of(STEP.format(offset=offset, value=value, lane=lane, align=align))
+    assert isinstance(function, Function)
+    return function
 
 
 def test_numbers_that_differ_come_from_a_table() -> None:
     """Equal numbers of a step are one where they are in all; those that no step has otherwise stay."""
-    texts = {step(8 * k, 100 - k): 2 for k in range(ALIKE)}
-    (form,) = find_forms(texts)
-    assert [form.numbers[text] for text in texts] == [(8 * k, 100 - k) for k in range(ALIKE)]
+    steps = {step(8 * k, 100 - k): 2 for k in range(ALIKE)}
+    (form,) = find_forms(steps)
+    assert [form.numbers[step] for step in steps] == [(8 * k, 100 - k) for k in range(ALIKE)]
     assert form.place == 2
-    lines = form.text.splitlines()
+    lines = form.function.text.splitlines()
     assert lines[2] == "  %numbers.at = getelementptr ptr, ptr %places, i64 2"
     assert "  %there = getelementptr i8, ptr %here, i64 %number.0" in lines
     assert "  store i64 %number.1, ptr %there, align 8" in lines
     assert "  %end = add nsw i64 %low, %number.1" in lines
-    assert "%number.2" not in form.text
+    assert "%number.2" not in form.function.text
 
 
 def test_few_steps_of_a_form_stay_as_they_are() -> None:
@@ -66,7 +70,7 @@ def test_what_has_to_be_a_constant_is_no_number(part: str) -> None:
 def test_the_table_lies_behind_the_places_of_all_steps() -> None:
     (form,) = find_forms({step(8 * k, k): 2 + k % 3 for k in range(ALIKE)})
     assert form.place == 4
-    assert "%numbers.at = getelementptr ptr, ptr %places, i64 4" in form.text
+    assert "%numbers.at = getelementptr ptr, ptr %places, i64 4" in form.function.text
 
 
 def test_a_longer_program_takes_no_more_functions() -> None:

@@ -15,6 +15,7 @@ from support.object_code import undefined_symbols
 from support.project import ROOT
 
 from adjit.codegen.link import load
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import Target, host_targets
@@ -55,10 +56,10 @@ def run(executable: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 def compiled(planned: Graph, target: Target) -> NativeCode:
     program = lower_program(planned, target)
-    shared: dict[str, str] = {}
+    shared: dict[str, Definition] = {}
     for call in program.calls:
-        for name, text in call.code.shared.items():
-            assert shared.setdefault(name, text) == text, f"two texts of @{name}"
+        for name, function in call.code.shared.items():
+            assert shared.setdefault(name, function) == function, f"two texts of @{name}"
     code = compile_program_text(program.text, target, verify=True)
     assert undefined_symbols(code.object_code) <= {"memcpy", "memset"}
     return NativeCode(load(code), make_artifact(planned, program, target), "", "")

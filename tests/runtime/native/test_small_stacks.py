@@ -12,7 +12,7 @@ from support.native_calls import hot
 from support.project import TESTS
 
 import adjit as aj
-from adjit.codegen.native.stack_size import STEP_BYTES, asked_bytes
+from adjit.codegen.native.program_code import STEP_BYTES
 from adjit.codegen.native.subnormals import flushing_entry
 from adjit.codegen.target import TARGETS, host_targets
 from adjit.runtime import choices
@@ -102,9 +102,9 @@ def test_programs_say_what_they_need() -> None:
     assert "on the stack of each thread: up to" in str(memory)
     panels = [call.code for call in executable.program.calls if call.code.regions_stack]
     assert panels
-    assert executable.code.artifact.stack_bytes >= max(asked_bytes(code.text) + code.regions_stack for code in panels) + STEP_BYTES
-    region = next(text for code in panels for name, text in code.shared.items() if name.startswith("region"))
-    assert max(code.regions_stack for code in panels) >= max(asked_bytes(part) for part in region.split("\ndefine"))
+    assert executable.code.artifact.stack_bytes >= max(code.stack_bytes + code.regions_stack for code in panels) + STEP_BYTES
+    regions = [part for code in panels for name, part in code.shared.items() if name.startswith("region")]
+    assert max(code.regions_stack for code in panels) >= max(part.stack_bytes for part in regions)
 
 
 def test_shared_functions_ask_for_little() -> None:
@@ -120,6 +120,6 @@ def test_shared_functions_ask_for_little() -> None:
     function = aj.compile(aj.value_and_grad(loss), backend="native")
     function(x, w, a)
     shared = executable_of(function).program.shared
-    most = max(asked_bytes(text) for name, text in shared.items() if not name.startswith("region"))
-    wrapper, _ = flushing_entry("entry", TARGETS["sse2"], "ptr %a", "ptr %a", "")
-    assert most + asked_bytes(wrapper) < STEP_BYTES // 4
+    most = max(function.stack_bytes for name, function in shared.items() if not name.startswith("region"))
+    wrapper, _ = flushing_entry("entry", TARGETS["sse2"], "ptr %a", [("ptr", "%a")], "")
+    assert most + wrapper.stack_bytes < STEP_BYTES // 4
