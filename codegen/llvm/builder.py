@@ -123,6 +123,35 @@ class For:
             self.values = self._guard.values
 
 
+class DoWhile:
+    """A loop that goes on while `again`, which the body sets, holds: the carried `values` of this round, and those of the next, which the
+    body sets in `following`; after the loop, `values` are the last of them.
+    """
+
+    __slots__ = ("_before", "_carried", "_number", "_place", "_text", "again", "following", "values")
+
+    def __init__(self, text: Builder, number: int, carried: Sequence[Typed], before: str):
+        self._text, self._number, self._carried, self._before, self._place = text, number, carried, before, len(text.lines)
+        self.values: tuple[str, ...] = tuple([f"%c{number}.{k}" for k in range(len(carried))])
+        self.following: Sequence[str] = ()
+        self.again = "false"
+
+    def __enter__(self) -> DoWhile:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if error is not None:
+            return
+        text, number = self._text, self._number
+        text.loops.pop()
+        text.lines[self._place:self._place] = [
+            f"  {value} = phi {type} [{first}, %{self._before}], [{following}, %{text.block}]"
+            for value, (type, first), following in zip(self.values, self._carried, self.following, strict=True)]
+        self.values = tuple(self.following)
+        text.do(f"br i1 {self.again}, label %round{number}, label %left{number}")
+        text.label(f"left{number}")
+
+
 class Builder:
     """The functions of one module. `declarations` has lines for what is defined elsewhere, but for LLVM's own functions."""
 
@@ -390,6 +419,15 @@ class Builder:
         self.lines.append(f"  %i{number} = phi i64 [{start}, %before{number}], [%i{number}.next, %latch{number}]")
         self.loops.append(("", "") if carried else (f"latch{number}", f"after{number}"))
         return For(self, number, stop, step, carried, exact, guard)
+
+    def do_while(self, carried: Sequence[Typed]) -> DoWhile:
+        """A loop without a counter, which runs at least once, with the first of the carried values given."""
+        self._count += 1
+        number, before = self._count, self.block
+        self.do(f"br label %round{number}")
+        self.label(f"round{number}")
+        self.loops.append(("", ""))
+        return DoWhile(self, number, carried, before)
 
     @contextmanager
     def loop(self) -> Iterator[None]:

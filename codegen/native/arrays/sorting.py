@@ -100,28 +100,17 @@ def _merge_pair(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: 
 
 def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, middle: str) -> None:
     """A sorted stretch from `low` to `middle`, and what follows it up to the end of the line, into one."""
-    high, number = lines.count, text.fresh()
-    left, right = f"%left{number}", f"%right{number}"
-    entry, body, rest = (f"{part}{number}" for part in ("merge", "both", "rest"))
-    text.do(f"br label %{entry}")
-    text.label(entry)
-    both = text.let(f"icmp slt i64 {middle}, {high}")
-    text.do(f"br i1 {both}, label %{body}, label %{rest}")
-    text.label(body)
-    text.do(f"{left} = phi i64 [{low}, %{entry}], [{left}.next, %{body}]")
-    text.do(f"{right} = phi i64 [{middle}, %{entry}], [{right}.next, %{body}]")
-    later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, _merged(text, left, right, middle)), False)
-    text.do(f"{right}.next = add i64 {right}, {later}")
-    text.do(f"{left}.next = sub i64 {text.plus(left, 1)}, {later}")
-    both = text.let(f"and i1 {text.let(f'icmp slt i64 {left}.next, {middle}')}, {text.let(f'icmp slt i64 {right}.next, {high}')}")
-    text.do(f"br i1 {both}, label %{body}, label %{rest}")
-    text.label(rest)
-    text.do(f"{left}.end = phi i64 [{low}, %{entry}], [{left}.next, %{body}]")
-    text.do(f"{right}.end = phi i64 [{middle}, %{entry}], [{right}.next, %{body}]")
-    on_left = text.let(f"icmp slt i64 {left}.end, {middle}")
-    start = text.let(f"select i1 {on_left}, i64 {left}.end, i64 {right}.end")
+    high, starts = lines.count, [("i64", low), ("i64", middle)]
+    with (text.if_(text.compare("slt", middle, high), starts) as merged, text.do_while(starts) as loop):
+        left, right = loop.values
+        later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, _merged(text, left, right, middle)), False)
+        loop.following = merged.following = [text.sub(text.plus(left, 1), later), text.add(right, later)]
+        loop.again = text.both(text.compare("slt", loop.following[0], middle), text.compare("slt", loop.following[1], high))
+    left, right = merged.values
+    on_left = text.let(f"icmp slt i64 {left}, {middle}")
+    start = text.let(f"select i1 {on_left}, i64 {left}, i64 {right}")
     stop = text.let(f"select i1 {on_left}, i64 {middle}, i64 {high}")
-    moved = text.let(f"sub i64 {_merged(text, f'{left}.end', f'{right}.end', middle)}, {start}")
+    moved = text.let(f"sub i64 {_merged(text, left, right, middle)}, {start}")
     with text.for_range(start, stop, empty=True) as loop:
         value = text.load("i32", _place(text, lines, source, loop.counter), align=HALF)
         text.store("i32", value, _place(text, lines, goal, text.let(f"add i64 {loop.counter}, {moved}")), align=HALF)
