@@ -6,12 +6,13 @@ Code for different levels lies in one module: every function says which features
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from adjit.codegen.aside import aside
 from adjit.codegen.c_library.description import CProgram
 from adjit.codegen.c_library.interface import interface_text
+from adjit.codegen.llvm.module import Function
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import Target, machine
 from adjit.ir.graph import Graph
@@ -20,9 +21,7 @@ _PAGE = 4096
 _OWN_BYTES = 4096
 """What the function that C calls takes of the stack, besides addresses of parameters."""
 
-_DEFINED = re.compile(r"^(?:define [^@\n]*)?@([\w.$-]+)(?= =|\()", re.MULTILINE)
-_DEFINE = re.compile(r"^(define .*) \{$", re.MULTILINE)
-_METADATA = re.compile(r"^!\w+ = .*$", re.MULTILINE)
+_NAME = re.compile(r"@([\w.$-]+)")
 
 
 def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -> tuple[str, CProgram]:
@@ -36,12 +35,14 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
     for number, target in enumerate(targets):
         prefix = f"level{number}."
         code = lower_program(planned, target, prefix, flush_subnormals=program.flush_subnormals)
-        shared = "\n".join(code.shared[name].text for name in sorted(code.shared))
-        text = "\n".join([_with_prefix(shared, shared, prefix),
-                          *(_with_prefix(function.text, shared, prefix) for function in code.functions)])
-        metadata.update(dict.fromkeys(_METADATA.findall(text)))
         attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.feature_text}"'
-        parts.append(_DEFINE.sub(rf"\1 {attributes} {{", _METADATA.sub("", text)))
+        for definition in code.definitions:
+            if definition.is_metadata:
+                metadata[definition.text] = None
+                continue
+            if isinstance(definition, Function):
+                definition = definition.changed(attributes=f"{definition.attributes} {attributes}")
+            parts.append(_with_prefix(definition.text, code.shared, prefix))
         declarations.update(dict.fromkeys(sorted(code.declarations)))
         entries.append(code.entry)
         stacks.append(code.stack_bytes)
@@ -52,10 +53,9 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
     return "\n".join([*declarations, functions, interface, *metadata, ""]), program
 
 
-def _with_prefix(text: str, shared: str, prefix: str) -> str:
-    """`text`, with `prefix` before the names that `shared` defines: other levels have code of their own under them."""
-    names = set(_DEFINED.findall(shared))
-    return re.sub(r"@([\w.$-]+)", lambda match: f"@{prefix if match[1] in names else ''}{match[1]}", text)
+def _with_prefix(text: str, shared: Collection[str], prefix: str) -> str:
+    """`text`, with `prefix` before the names of what is `shared`: other levels have code of their own under them."""
+    return _NAME.sub(lambda match: f"@{prefix if match[1] in shared else ''}{match[1]}", text)
 
 
 @aside

@@ -60,8 +60,9 @@ class Definition:
 
 
 class Function(Definition):
-    """A function: its head, the lines of its body, and of those the names that they call or take addresses of, and the stack that they ask
-    for with `alloca`. `returned` is what its last line returns: the only `ret` that it has, unless it `returns_early`, too.
+    """A function: its head; the lines of its body, of which some may be several in one string; the names of what it calls or has addresses
+    of, and the stack that it asks for with `alloca`. `returned` is what its last line returns: the only `ret` that it has, unless it
+    `returns_early`, too.
     """
 
     __slots__ = ("attributes", "lines", "linkage", "parameters", "result", "returned", "returns_early", "stack")
@@ -106,17 +107,18 @@ class Function(Definition):
     def cost(self) -> int:
         return self.text.count("\n") + 1 + FUNCTION_LINES
 
-    def with_lines(self, lines: Sequence[str]) -> Function:
-        """The same with another body."""
-        return Function(self.name, self.parameters, lines, result=self.result, returned=self.returned, linkage=self.linkage,
-                        attributes=self.attributes, uses=self.uses, stack=self.stack, returns_early=self.returns_early)
+    def changed(self, lines: Sequence[str] | None = None, attributes: str | None = None) -> Function:
+        """The same with another body, or other attributes."""
+        return Function(self.name, self.parameters, self.lines if lines is None else lines, result=self.result, returned=self.returned,
+                        linkage=self.linkage, attributes=self.attributes if attributes is None else attributes, uses=self.uses,
+                        stack=self.stack, returns_early=self.returns_early)
 
     def renamed(self, old: str, new: str) -> Function:
-        made = Function(_renamed(self.name, old, new), self.parameters, self.lines, result=self.result, returned=self.returned,
-                        linkage=self.linkage, attributes=self.attributes, uses=_all_renamed(self.uses, old, new), stack=self.stack,
-                        returns_early=self.returns_early)
-        made._text = self.text.replace(f"@{old}", f"@{new}")
-        return made
+        uses, lines = _all_renamed(self.uses, old, new), self.lines
+        if self.uses.difference(uses):
+            lines = ["\n".join(lines).replace(f"@{old}", f"@{new}")]
+        return Function(_renamed(self.name, old, new), self.parameters, lines, result=self.result, returned=self.returned,
+                        linkage=self.linkage, attributes=self.attributes, uses=uses, stack=self.stack, returns_early=self.returns_early)
 
 
 def _renamed(name: str, old: str, new: str) -> str:

@@ -75,7 +75,7 @@ def _form(steps: Mapping[Function, Sequence[str]], place: int) -> Form:
         loads += [f"  %number.{index}.at = getelementptr i64, ptr %numbers, i64 {index}",
                   f"  %number.{index} = load i64, ptr %number.{index}.at, align 8"]
     numbers = {step: tuple(int(column[row]) for column in different) for row, step in enumerate(steps)}
-    return Form(first.with_lines([*loads, *body.split("\n")]), numbers, place)
+    return Form(first.changed([*loads, *body.split("\n")]), numbers, place)
 
 
 def numbers_table(name: str, numbers: Sequence[int]) -> Definition:
