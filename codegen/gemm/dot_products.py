@@ -65,7 +65,7 @@ def _write(text: VectorBuilder, kind: DotKind) -> None:
     lanes, rows, columns, cells, chains = text.lanes, kind.rows, kind.columns, kind.rows * kind.columns, kind.chains
     names = ("inner_b", "row_a", "column_c") if kind.along else ("row_a", "inner_b", "row_c")
     row_a, row_b, row_c = (text.strides(number(text, name), count) for name, count in zip(names, (rows, columns, rows), strict=True))
-    left = text.let(f"sub i64 {kind.rest}, %length")
+    left = text.sub(kind.rest, "%length")
     places = lanes // rows      # columns of a full tile: lane i * places + j gets the sum of row i and column j
     group = chains * lanes
 
@@ -92,7 +92,7 @@ def _write(text: VectorBuilder, kind: DotKind) -> None:
         zeros, length = [(text.vector, "zeroinitializer")] * (2 * cells), _stretch(cells) * group
         with text.for_range(left, 0, length, [("ptr", a), ("ptr", b), *zeros]) as loop:
             a, b, *before = loop.values
-            stop = text.smaller(text.let(f"add i64 {loop.counter}, {length}"), 0)
+            stop = text.smaller(text.add(loop.counter, length), 0)
             a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (cells * chains))
             loop.following = [a, b]
             for cell, part in enumerate(parts):
@@ -114,7 +114,7 @@ def _write(text: VectorBuilder, kind: DotKind) -> None:
             part = text.shuffle(text.vector, total, "poison", range(i * places, (i + 1) * places))
             text.store_vector(part, row_c.row([c], i), columns, lanes=places)
         below = text.at(c, text.scalar, columns) if kind.along else row_c.next(c, rows)
-        tile.following = [text.let(f"getelementptr i8, ptr {moving}, i64 %apart"), below]
+        tile.following = [text.at(moving, 1, "%apart"), below]
 
 
 def _sum_lanes(text: VectorBuilder, vectors: Sequence[str]) -> str:

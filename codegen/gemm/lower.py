@@ -153,8 +153,8 @@ def _is_column(plan: Plan) -> bool:
 def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel) -> None:
     """The tiles of a column, which the kernel of one goes through by itself. `plan` is as `plan_of_kernels` has it."""
     p, rows = plan.product, plan.tiles[0]
-    first, count = ("%low", text.let("sub i64 %high, %low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
-    row, row_a, row_c = text.let(f"mul i64 {first}, {rows}"), 1 if p.transpose_a else p.row_a, 1 if plan.dots == "along" else p.row_c
+    first, count = ("%low", text.sub("%high", "%low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
+    row, row_a, row_c = text.mul(first, rows), 1 if p.transpose_a else p.row_a, 1 if plan.dots == "along" else p.row_c
     here, goal, apart = text.at(a, text.scalar, (row, row_a)), text.at("%C", text.scalar, (row, row_c)), rows * row_a * p.element_bytes
     text.call("void", f"@{kernel.name}", ("ptr", here), ("ptr", b), ("ptr", goal), ("i64", plan.parts[0]), ("i64", FIRST | LAST),
               ("ptr", text.use(f"@{TABLE}")), ("i64", count), ("i64", apart), ("i64", row), ("i64", 0), ("ptr", "null"), ("ptr", "null"))
@@ -196,5 +196,5 @@ def _every(text: Builder, sizes: Sequence[Size]) -> Iterator[tuple[str | int, Si
             yield start, size
             continue
         with text.for_range(0, times) as loop:
-            scaled = text.let(f"mul i64 {loop.counter}, {size if isinstance(size, int) else sum(size)}")
-            yield text.let(f"add i64 {scaled}, {start}"), size
+            scaled = text.mul(loop.counter, size if isinstance(size, int) else sum(size))
+            yield text.add(scaled, start), size

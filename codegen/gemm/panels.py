@@ -40,7 +40,7 @@ def _copy_name(counts: tuple[int, ...]) -> str:
 
 def _write_copy(text: VectorBuilder, counts: tuple[int, ...], prologue: Prologue | None) -> None:
     row_b, row_panel = (text.strides(number(text, name), 1) for name in ("source_inner_b", "inner_b"))
-    with text.for_range(text.let("sub i64 0, %length"), 0, carried=[("ptr", "%b"), ("ptr", "%panel")], exact=True) as loop:
+    with text.for_range(text.sub(0, "%length"), 0, carried=[("ptr", "%b"), ("ptr", "%panel")], exact=True) as loop:
         b, panel = loop.values
         for j, count in enumerate(counts):
             vector = text.load_vector(text.at(b, text.scalar, j * text.lanes), count)
@@ -75,15 +75,15 @@ def _write_turn(text: VectorBuilder, rows: int, width: int, prologue: Prologue |
     """
     at_once = min(text.lanes, AT_ONCE)
     row_b, row_panel = text.strides(number(text, "source_column_b"), at_once), text.strides(number(text, "inner_b"), width)
-    latest_row, latest = text.let(f"sub i64 %columns, {rows}"), text.let(f"sub i64 %length, {width}")
+    latest_row, latest = text.sub("%columns", rows), text.sub("%length", width)
     with text.for_range(0, "%columns", text.lanes) as vector, text.for_range(0, "%length", text.lanes) as inner:
         k = text.smaller(inner.counter, latest)
         b = text.at("%b", text.scalar, k)
-        panel = text.let(f"getelementptr i8, ptr %panel, i64 {text.let(f'mul i64 {k}, {row_panel.stride}')}")
-        stop = text.smaller(text.let(f"add i64 {vector.counter}, {text.lanes}"), "%columns")
+        panel = text.at("%panel", 1, text.mul(k, row_panel.stride))
+        stop = text.smaller(text.add(vector.counter, text.lanes), "%columns")
         with text.for_range(vector.counter, stop, at_once) as group:
             row = text.smaller(group.counter, latest_row)
-            first = text.let(f"getelementptr i8, ptr {b}, i64 {text.let(f'mul i64 {row}, {row_b.stride}')}")
+            first = text.at(b, 1, text.mul(row, row_b.stride))
             bases = row_b.bases(first, rows)
             vectors = [text.load_vector(row_b.row(bases, min(i, rows - 1)), width) for i in range(at_once)]
             if prologue is not None:
@@ -146,19 +146,19 @@ def _write_strips(text: VectorBuilder, large: int, small: int | None) -> None:
     whole = text.let(f"and i64 %length, {-AT_ONCE}")
     for first, stop, together in (("0", whole, AT_ONCE), (whole, "%length", 1)):
         with text.for_range(first, stop, together, empty=True) as inner:
-            source = text.let(f"getelementptr i8, ptr %a, i64 {text.let(f'mul i64 {inner.counter}, {row_a.stride}')}")
+            source = text.at("%a", 1, text.mul(inner.counter, row_a.stride))
             strip = text.at("%strips", text.scalar, (inner.counter, large))
             with text.for_range("%low", "%high", carried=[("ptr", source), ("ptr", strip)]) as tile:
                 a, to = tile.values
-                is_large = text.let(f"icmp slt i64 {tile.counter}, {large_tiles}")
+                is_large = text.compare("slt", tile.counter, large_tiles)
                 for rows in (large,) if small is None else (large, small):
-                    wanted = is_large if rows == large else text.let(f"xor i1 {is_large}, true")
+                    wanted = is_large if rows == large else text.not_(is_large)
                     with text.if_(wanted):
                         for i in range(together):
                             columns = text.load_vector(row_a.row([a], i), lanes=rows)
                             text.store_vector(columns, text.at(to, text.scalar, i * large), lanes=rows)
-                rows_here = text.let(f"select i1 {is_large}, i64 {large}, i64 {small or 0}")
-                tile.following = [text.at(a, text.scalar, rows_here), text.let(f"getelementptr i8, ptr {to}, i64 {apart}")]
+                rows_here = text.select(is_large, "i64", large, small or 0)
+                tile.following = [text.at(a, text.scalar, rows_here), text.at(to, 1, apart)]
 
 
 @cache
@@ -172,8 +172,8 @@ def _write_rows(text: VectorBuilder) -> None:
     row_a, row_strip, strip = (number(text, name) for name in ("source_row_a", "row_a", "strip"))
     whole = text.let(f"and i64 %length, {-text.lanes}")
     with text.for_range("%low", "%high", carried=[("ptr", "%a"), ("ptr", "%strips")]) as tile:
-        is_large = text.let(f"icmp slt i64 {tile.counter}, {large_tiles}")
-        rows = text.let(f"select i1 {is_large}, i64 {large}, i64 {small}")
+        is_large = text.compare("slt", tile.counter, large_tiles)
+        rows = text.select(is_large, "i64", large, small)
         with text.for_range(0, rows, carried=[("ptr", tile.values[0]), ("ptr", tile.values[1])]) as row:
             a, to = row.values
             with text.for_range(0, whole, text.lanes, empty=True) as inner:
@@ -181,5 +181,5 @@ def _write_rows(text: VectorBuilder) -> None:
             with text.for_range(whole, "%length", empty=True) as inner:
                 text.store_vector(text.load_vector(text.at(a, text.scalar, inner.counter), lanes=1),
                                   text.at(to, text.scalar, inner.counter), lanes=1)
-            row.following = [text.let(f"getelementptr i8, ptr {pointer}, i64 {apart}") for pointer, apart in ((a, row_a), (to, row_strip))]
-        tile.following = [row.following[0], text.let(f"getelementptr i8, ptr {tile.values[1]}, i64 {strip}")]
+            row.following = [text.at(pointer, 1, apart) for pointer, apart in ((a, row_a), (to, row_strip))]
+        tile.following = [row.following[0], text.at(tile.values[1], 1, strip)]

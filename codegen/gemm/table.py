@@ -41,12 +41,12 @@ PARTS = 8 * len(_PLACES)
 
 def place(text: Builder, plan: str, name: str, index: str = "0", size: int = 0) -> str:
     """The address of an entry; of one that is `index` times `size` bytes behind it, where entries are chosen at run time."""
-    at = text.let(f"getelementptr i8, ptr {plan}, i64 {_PLACES[name]}")
+    at = text.at(plan, 1, _PLACES[name])
     return at if index == "0" else text.let(f"getelementptr [{size} x i8], ptr {at}, i64 {index}")
 
 
 def number(text: Builder, name: str, plan: str = "%plan") -> str:
-    return text.let(f"load i64, ptr {place(text, plan, name)}, align 8")
+    return text.load("i64", place(text, plan, name), align=8)
 
 
 @dataclass(frozen=True, slots=True)

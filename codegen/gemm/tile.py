@@ -103,8 +103,8 @@ def _plain_kernel(target: Target, dtype: str, kind: TileKind) -> Kernel:
 
 def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> None:
     cells = list(itertools.product(range(kind.rows), range(len(kind.counts))))
-    later = text.let(f"icmp eq i64 {text.let(f'and i64 %part, {FIRST}')}, 0")
-    last = text.let(f"icmp ne i64 {text.let(f'and i64 %part, {LAST}')}, 0")
+    later = text.compare("eq", text.let(f"and i64 %part, {FIRST}"), 0)
+    last = text.compare("ne", text.let(f"and i64 %part, {LAST}"), 0)
     row_a = text.strides(number(text, "row_a") if kind.row_a is None else kind.row_a, kind.rows)
     inner_a, inner_b = (text.strides(number(text, name), 1) for name in ("inner_a", "inner_b"))
     with text.for_range(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
@@ -112,7 +112,7 @@ def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None
 
         def tile(below: bool = False) -> Tile:
             row_c = number(text, "row_c")
-            corner = text.let(f"getelementptr i8, ptr {c}, i64 {text.let(f'mul i64 {row_c}, {kind.rows}')}") if below else c
+            corner = text.at(c, 1, text.mul(row_c, kind.rows)) if below else c
             return Tile(text, kind.rows, kind.counts, corner, text.strides(row_c, kind.rows), row, "%column")
 
         start = ["zeroinitializer"] * len(cells)
@@ -125,17 +125,17 @@ def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None
         finished.values = dict(zip(cells, sums, strict=True))
         if epilogue is Tile.store:
             epilogue(finished)
-            with text.if_(text.let("icmp ne ptr %finish, null")):
+            with text.if_(text.differ("%finish", "null")):
                 call_finish(text, "%finish", finished, number(text, "row_c"), "%more")
         else:
-            with text.if_(text.let(f"xor i1 {last}, true")):
+            with text.if_(text.not_(last)):
                 kept = tile()
                 kept.values = dict(finished.values)
                 kept.store()
             with text.if_(last):
                 epilogue(finished)
         loop.following = [
-            text.let(f"getelementptr i8, ptr {a}, i64 %apart"), tile(below=True).corner, text.let(f"add i64 {row}, {kind.rows}")]
+            text.at(a, 1, "%apart"), tile(below=True).corner, text.add(row, kind.rows)]
 
 
 def call_finish(text: VectorBuilder, finish: str, tile: Tile, pitch: str, more: str) -> None:
@@ -184,7 +184,7 @@ def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], 
         return sums
     n, chains = len(start), kind.chains
     sums = [*start, *["zeroinitializer"] * (n * (chains - 1))]
-    left = -length if isinstance(length, int) else text.let(f"sub i64 0, {length}")
+    left = -length if isinstance(length, int) else text.sub(0, length)
 
     def steps(start: int | str, stop: int | str, a: str, b: str, sums: Sequence[str]) -> list[str]:
         with text.for_range(start, stop, chains, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
@@ -203,7 +203,7 @@ def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], 
         return steps(left, 0, *corners, sums)[2:]
     with text.for_range(left, 0, TILE_STRETCH * chains, [("ptr", corners[0]), ("ptr", corners[1]),
                                                          *((text.vector, x) for x in start)]) as loop:
-        stop = text.smaller(text.let(f"add i64 {loop.counter}, {TILE_STRETCH * chains}"), 0)
+        stop = text.smaller(text.add(loop.counter, TILE_STRETCH * chains), 0)
         a, b, *before = loop.values
         a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (n * chains))
         loop.following = [a, b, *(text.fadd(x, y) for x, y in zip(before, parts, strict=True))]

@@ -69,7 +69,7 @@ class _RegionBuilder(StepBuilder):
         if not length:
             return
         with self.for_range(0, length) as loop:
-            position = self.let(f"sub i64 {length - 1}, {loop.counter}") if op.attrs["reverse"] else loop.counter
+            position = self.sub(length - 1, loop.counter) if op.attrs["reverse"] else loop.counter
             for index in range(carries, carries + slices):
                 self.put(params, index, self.row(operands[index], position, body.params[index].type.nbytes))
             for index in range(rows):
@@ -165,7 +165,7 @@ class _RegionBuilder(StepBuilder):
 
     def row(self, base: str, position: str, nbytes: int) -> str:
         """The pointer to a row of an array of rows."""
-        return self.let(f"getelementptr i8, ptr {base}, i64 {self.mul(position, nbytes)}")
+        return self.at(base, 1, self.mul(position, nbytes))
 
     def copy(self, to: str, source: str, nbytes: int) -> None:
         if nbytes:
@@ -180,7 +180,7 @@ class _RegionBuilder(StepBuilder):
 
     def handed_over(self, number: int, scratch: str) -> list[str | None]:
         """Pointers for the results of a region that are not written in place."""
-        return [None if offset is None else self.let(f"getelementptr i8, ptr {scratch}, i64 {offset}")
+        return [None if offset is None else self.at(scratch, 1, offset)
                 for offset in self.memory[number]]
 
     def copy_back(self, number: int, carried: Sequence[str], scratch: str) -> None:
@@ -189,7 +189,7 @@ class _RegionBuilder(StepBuilder):
         first = len(region.results) - len(carried)
         for pointer, value, offset in zip(carried, region.results[first:], self.memory[number][first:], strict=True):
             if offset is not None:
-                self.copy(pointer, self.let(f"getelementptr i8, ptr {scratch}, i64 {offset}"), value.type.nbytes)
+                self.copy(pointer, self.at(scratch, 1, offset), value.type.nbytes)
 
     def call_region(self, number: int, params: str, targets: str, scratch: str) -> None:
         """Run a region; where it fails, return."""

@@ -49,15 +49,15 @@ class _FinishWriter:
         """The function."""
         text, others = self.text, self.graph.params[1:]
         size = self.dtype.itemsize
-        across, down = text.times("%column", size), text.let("mul i64 %row, %pitch")
+        across, down = text.times("%column", size), text.mul("%row", "%pitch")
         matrices = {self.graph.params[0]: "%c"}
         for number, value in enumerate(others, start=2):
-            place = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr %more, i64 {number}')}, align 8")
+            place = text.load("ptr", text.at("%more", "ptr", number), align=8)
             kind = self.kind[value]
             if kind in ("column", "full"):
-                place = text.let(f"getelementptr i8, ptr {place}, i64 {across}")
+                place = text.at(place, 1, across)
             if kind == "full":
-                matrices[value] = text.let(f"getelementptr i8, ptr {place}, i64 {down}")
+                matrices[value] = text.at(place, 1, down)
             elif kind == "scalar":
                 self.of_row[value] = text.splat(text.element(self.dtype), text.load_element(place, self.dtype))
             else:
@@ -71,7 +71,7 @@ class _FinishWriter:
             self.of_row.update(zip(matrices, loop.values, strict=True))
             self.row()
             self.of_row = starts
-            loop.following = [text.let(f"getelementptr i8, ptr {pointer}, i64 %pitch") for pointer in loop.values]
+            loop.following = [text.at(pointer, 1, "%pitch") for pointer in loop.values]
         function = text.end_function("adjit_finish", FINISH, attributes="noinline nounwind")
         return Kernel(named_by_content(function), text.declarations)
 
@@ -80,11 +80,11 @@ class _FinishWriter:
         few vectors.)
         """
         text, lanes = self.text, self.text.lanes
-        with text.for_range(0, text.let(f"sub i64 %columns, {lanes - 1}"), lanes, empty=True) as loop:
+        with text.for_range(0, text.sub("%columns", lanes - 1), lanes, empty=True) as loop:
             self.vector(loop.counter, None)
         start = text.let(f"and i64 %columns, {-lanes}")
-        left = text.let(f"sub i64 %columns, {start}")
-        with text.if_(text.let(f"icmp sgt i64 {left}, 0")):
+        left = text.sub("%columns", start)
+        with text.if_(text.compare("sgt", left, 0)):
             numbers = f"<{', '.join(f'i32 {lane}' for lane in range(lanes))}>"
             most = text.splat("i32", text.let(f"trunc i64 {left} to i32"))
             self.vector(start, text.let(f"icmp slt <{lanes} x i32> {numbers}, {most}"))

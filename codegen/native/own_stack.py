@@ -112,7 +112,7 @@ def _write_stack(text: Builder) -> None:
         text.ret("i64", found)
     with text.function("has_stack", "i64 %need", result="i1"):
         word = text.call("i64", "@stack")
-        begin = _shifted(text, text.let(f"lshr i64 {word}, {_COUNT_BITS}"), _PAGE_BITS)
+        begin = _shifted(text, text.lshr(word, _COUNT_BITS), _PAGE_BITS)
         whole = _shifted(text, text.let(f"and i64 {word}, {(1 << _COUNT_BITS) - 1}"), _PAGE_BITS)
         here = text.let(f"ptrtoint ptr {text.call('ptr', '@llvm.frameaddress.p0', ('i32', 0))} to i64")
         left = text.sub(here, begin)
@@ -160,8 +160,8 @@ def _attributes(text: Builder) -> str:
 
 def _pages(text: Builder, size: Value) -> str:
     """The number of whole pages."""
-    return text.let(f"lshr i64 {text.add(size, (1 << _PAGE_BITS) - 1)}, {_PAGE_BITS}")
+    return text.lshr(text.add(size, (1 << _PAGE_BITS) - 1), _PAGE_BITS)
 
 
 def _shifted(text: Builder, value: Value, bits: int) -> str:
-    return text.let(f"shl i64 {value}, {bits}")
+    return text.shl(value, bits)

@@ -37,8 +37,8 @@ def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph:
         steps += [panel_bytes(value.type, part.type, count) for value, part in zip(op.results, region.results, strict=True)]
         with text.for_range("%low", "%high") as panel:
             for index, (place, step) in enumerate(zip(places, steps, strict=True)):
-                distance = text.let(f"mul i64 {panel.counter}, {step}")
-                pointer = text.let(f"getelementptr i8, ptr {place}, i64 {distance}")
+                distance = text.mul(panel.counter, step)
+                pointer = text.at(place, 1, distance)
                 array, position = (params, index) if index < operands else (results, index - operands)
                 text.store("ptr", pointer, text.at(array, "ptr", position))
             text.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", results), ("ptr", arena), ("ptr", "null"))

@@ -122,8 +122,8 @@ class StepBuilder(VectorBuilder):
         for part, count in enumerate(counts):
             low, high = "%low", "%high"
             if len(counts) > 1:
-                low = self.larger(self.let(f"sub i64 %low, {start}"), 0)
-                high = self.smaller(self.let(f"sub i64 %high, {start}"), count)
+                low = self.larger(self.sub("%low", start), 0)
+                high = self.smaller(self.sub("%high", start), count)
             with self.for_range(low, high, empty=True) as loop:
                 yield part, loop.counter
             start += count
@@ -187,9 +187,9 @@ class StepBuilder(VectorBuilder):
         full = max(count // block, 1)
         if full == 1:
             return str(count)
-        last = self.let(f"icmp eq i64 {counter}, {full - 1}")
+        last = self.compare("eq", counter, full - 1)
         end = self.let(f"mul nsw i64 {self.plus(counter, 1)}, {block}")
-        return self.let(f"select i1 {last}, i64 {count}, i64 {end}")
+        return self.select(last, "i64", count, end)
 
     # -- elements
 

@@ -48,7 +48,7 @@ def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple
                 begin = ((outer, count * after), (unit, 1 if after > 1 else count))
                 first, goal = text.at(source, c.size, *begin), text.at(to, c.size, *begin)
                 with text.for_range(0, count, carried=[(vector, c.neutrals(lanes))] * lines) as loop:
-                    place = text.let(f"sub i64 {count - 1}, {loop.counter}") if op.attrs["reverse"] else loop.counter
+                    place = text.sub(count - 1, loop.counter) if op.attrs["reverse"] else loop.counter
                     here, there = text.at(first, c.size, (place, row)), text.at(goal, c.size, (place, row))
                     elements = [text.load(vector, text.at(here, c.size, k * distance), align=c.size) for k in range(lines)]
                     loop.following = [c.combine(text, lanes, a, b) for a, b in zip(loop.values, elements, strict=True)]

@@ -67,16 +67,16 @@ def _sort(text: StepBuilder, lines: _Lines, keys: str, places: str) -> None:
     with text.for_range(0, lines.passes) as merging:
         forth = text.let(f"and i64 {merging.counter}, 1")
         there = text.times(text.let(f"xor i64 {forth}, 1"), HALF)
-        source = text.let(f"getelementptr i8, ptr {places}, i64 {text.times(forth, HALF)}")
-        goal = text.let(f"getelementptr i8, ptr {places}, i64 {there}")
-        stretch = text.let(f"shl i64 1, {merging.counter}")
-        twice = text.let(f"shl i64 {stretch}, 1")
+        source = text.at(places, 1, text.times(forth, HALF))
+        goal = text.at(places, 1, there)
+        stretch = text.shl(1, merging.counter)
+        twice = text.shl(stretch, 1)
         pairs = text.let(f"udiv i64 {lines.count}, {twice}")
         with text.for_range(0, pairs, empty=True) as pair:
-            low = text.let(f"mul i64 {pair.counter}, {twice}")
+            low = text.mul(pair.counter, twice)
             _merge_pair(text, lines, keys, source, goal, low, stretch)
-        low = text.let(f"mul i64 {pairs}, {twice}")
-        _merge_rest(text, lines, keys, source, goal, low, text.smaller(text.let(f"add i64 {low}, {stretch}"), lines.count))
+        low = text.mul(pairs, twice)
+        _merge_rest(text, lines, keys, source, goal, low, text.smaller(text.add(low, stretch), lines.count))
     with text.for_range(0, lines.count) as loop:
         place = _place(text, lines, places, loop.counter)
         half = text.load("i32", text.at(place, HALF, lines.passes % 2), align=HALF)
@@ -85,17 +85,17 @@ def _sort(text: StepBuilder, lines: _Lines, keys: str, places: str) -> None:
 
 def _merge_pair(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, stretch: str) -> None:
     """Two sorted stretches of one length, from `low` on, into one: from both ends at once, neither of which can leave its half."""
-    middle = text.let(f"add i64 {low}, {stretch}")
-    end = text.let(f"add i64 {middle}, {stretch}")
-    ends = [low, middle, text.let(f"sub i64 {middle}, 1"), text.let(f"sub i64 {end}, 1")]
+    middle = text.add(low, stretch)
+    end = text.add(middle, stretch)
+    ends = [low, middle, text.sub(middle, 1), text.sub(end, 1)]
     with text.for_range(0, stretch, carried=[("i64", number) for number in ends]) as loop:
         left, right, left_end, right_end = loop.values
-        first = text.let(f"add i64 {low}, {loop.counter}")
+        first = text.add(low, loop.counter)
         later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, first), False)
-        last = text.let(f"sub i64 {text.let(f'sub i64 {end}, 1')}, {loop.counter}")
+        last = text.sub(text.sub(end, 1), loop.counter)
         sooner = _choose(text, lines, keys, source, left_end, right_end, _place(text, lines, goal, last), True)
-        loop.following = [text.let(f"sub i64 {text.plus(left, 1)}, {later}"), text.let(f"add i64 {right}, {later}"),
-                          text.let(f"sub i64 {left_end}, {sooner}"), text.let(f"add i64 {text.plus(right_end, -1)}, {sooner}")]
+        loop.following = [text.sub(text.plus(left, 1), later), text.add(right, later),
+                          text.sub(left_end, sooner), text.add(text.plus(right_end, -1), sooner)]
 
 
 def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, middle: str) -> None:
@@ -107,13 +107,13 @@ def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: 
         loop.following = merged.following = [text.sub(text.plus(left, 1), later), text.add(right, later)]
         loop.again = text.both(text.compare("slt", loop.following[0], middle), text.compare("slt", loop.following[1], high))
     left, right = merged.values
-    on_left = text.let(f"icmp slt i64 {left}, {middle}")
-    start = text.let(f"select i1 {on_left}, i64 {left}, i64 {right}")
-    stop = text.let(f"select i1 {on_left}, i64 {middle}, i64 {high}")
-    moved = text.let(f"sub i64 {_merged(text, left, right, middle)}, {start}")
+    on_left = text.compare("slt", left, middle)
+    start = text.select(on_left, "i64", left, right)
+    stop = text.select(on_left, "i64", middle, high)
+    moved = text.sub(_merged(text, left, right, middle), start)
     with text.for_range(start, stop, empty=True) as loop:
         value = text.load("i32", _place(text, lines, source, loop.counter), align=HALF)
-        text.store("i32", value, _place(text, lines, goal, text.let(f"add i64 {loop.counter}, {moved}")), align=HALF)
+        text.store("i32", value, _place(text, lines, goal, text.add(loop.counter, moved)), align=HALF)
 
 
 def _choose(text: StepBuilder, lines: _Lines, keys: str, source: str, left: str, right: str, goal: str, largest: bool) -> str:
@@ -130,7 +130,7 @@ def _choose(text: StepBuilder, lines: _Lines, keys: str, source: str, left: str,
 
 def _merged(text: StepBuilder, left: str, right: str, middle: str) -> str:
     """Where the next one goes: as many are merged as were taken on both sides."""
-    return text.let(f"sub i64 {text.let(f'add i64 {left}, {right}')}, {middle}")
+    return text.sub(text.add(left, right), middle)
 
 
 def _place(text: StepBuilder, lines: _Lines, places: str, number: str) -> str:
@@ -142,4 +142,4 @@ def _less(text: StepBuilder, lines: _Lines, a: str, b: str) -> str:
     if lines.kind != "f":
         return text.let(f"icmp {'slt' if lines.kind == 'i' else 'ult'} {lines.element} {a}, {b}")
     below = text.let(f"fcmp ult {lines.element} {a}, {b}")
-    return text.let(f"and i1 {below}, {text.let(f'fcmp ord {lines.element} {a}, {a}')}")
+    return text.both(below, text.let(f"fcmp ord {lines.element} {a}, {a}"))

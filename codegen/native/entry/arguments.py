@@ -209,7 +209,7 @@ def _write_apart(text: Builder) -> None:
 
         def of(index: str) -> tuple[str, str, str]:
             """The start of a parameter, its size, and where its start is remembered."""
-            pair = text.at(ranges, "i64", text.let(f"shl i64 {index}, 1"))
+            pair = text.at(ranges, "i64", text.shl(index, 1))
             return text.load("i64", text.at("%params", "i64", index)), text.load("i64", pair), text.at(pair, 1, 8)
 
         with text.for_range(0, count, empty=True) as first:

@@ -78,10 +78,10 @@ def _write_take(text: Builder) -> None:
         wanted = text.call("i64", "@llvm.umax.i64", ("i64", "%bytes"), ("i64", 256))
         zeros = text.call("i64", "@llvm.ctlz.i64", ("i64", text.add(wanted, -1)), ("i1", "true"))
         exponent = text.sub(61, zeros)     # of a quarter of the power of two below
-        step = text.let(f"shl i64 1, {exponent}")
-        quarters = text.let(f"lshr i64 {text.add(text.add(wanted, step), -1)}, {exponent}")
-        size = text.let(f"shl i64 {quarters}, {exponent}")
-        number = text.add(text.let(f"shl i64 {exponent}, 2"), text.add(quarters, -5))
+        step = text.shl(1, exponent)
+        quarters = text.lshr(text.add(text.add(wanted, step), -1), exponent)
+        size = text.shl(quarters, exponent)
+        number = text.add(text.shl(exponent, 2), text.add(quarters, -5))
         head = text.at("@pool.free", "i64", number)
         block = text.load("ptr", head)
         with text.if_(text.differ(block, "null")):

@@ -192,7 +192,7 @@ def _write_attempt(text: Builder) -> None:
             check(text.call("i1", "@fits", ("ptr", node), ("ptr", argument), ("ptr", "%function"), *lists))
         captures = text.load("ptr", "%program", PROGRAM["captures"])
         with text.for_range(0, text.load("i64", "%program", PROGRAM["captures_count"]), empty=True) as index:
-            pair = text.at(captures, "i64", text.let(f"shl i64 {index.counter}, 1"))
+            pair = text.at(captures, "i64", text.shl(index.counter, 1))
             node, array = text.load("ptr", pair), text.load("ptr", pair, 8)
             check(text.call("i1", "@fits", ("ptr", node), ("ptr", array), ("ptr", "%function"), *lists))
         with text.if_(text.differ(text.load("ptr", "%program", PROGRAM["finish"]), "null")):
@@ -212,8 +212,8 @@ def _write_attempt(text: Builder) -> None:
 
 def _check_stack(text: Builder, params: str, results: str, leaves: str) -> None:
     """Where the lists of a call are too long for this thread's stack, Python makes them."""
-    words = text.add(leaves, text.let(f"shl i64 {params}, 1"))
-    need = text.add(text.let(f"shl i64 {words}, 3"), text.mul(results, 16 + entry_results.SCALAR_BYTES))
+    words = text.add(leaves, text.shl(params, 1))
+    need = text.add(text.shl(words, 3), text.mul(results, 16 + entry_results.SCALAR_BYTES))
     with text.if_(text.compare("ugt", need, LITTLE)), text.if_(own_stack.lacks_stack(text, text.add(need, LITTLE))):
         text.ret("ptr", _SLOW)
 

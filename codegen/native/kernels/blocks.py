@@ -132,7 +132,7 @@ class BlockWriter(LoopWriter):
             times = self.rows_per_block // chunk
             accumulators = self.repeat(start, stop, chunk, accumulators, self.vectors_of(body, copies), times, empty=True)
             if rest:
-                is_last = text.let(f"icmp eq i64 {self.block}, {self.blocks - 1}")
+                is_last = text.compare("eq", self.block, self.blocks - 1)
                 with text.if_(is_last, self.carried(accumulators)) as last, self.scope():
                     inside = self.renamed(accumulators, last.values)
                     for number, position in enumerate(self.vectors(rest, whole)):

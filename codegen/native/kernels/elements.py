@@ -47,13 +47,13 @@ class ElementsWriter(BlockWriter):
                     self.prefetch(value, self.results[value], position, True)
                     text.store_elements(name, self.address(self.results[value], dtype, position), dtype, position.count)
 
-        length = text.let("sub i64 %stop, %start")
+        length = text.sub("%stop", "%start")
         whole = text.plus("%start", text.let(f"and i64 {length}, {-chunk}"))
         with text.for_range("%start", whole, chunk, empty=True) as loop, self.scope():
             for copy in range(copies):
                 body(Position(loop.counter, copy * self.lanes))
         with text.for_range(whole, "%stop", self.lanes, empty=True) as loop, self.scope():
-            left = text.let(f"trunc i64 {text.let(f'sub i64 %stop, {loop.counter}')} to i32")
+            left = text.let(f"trunc i64 {text.sub('%stop', loop.counter)} to i32")
             numbers = f"<{', '.join(f'i32 {lane}' for lane in range(self.lanes))}>"
             exists = text.let(f"icmp slt <{self.lanes} x i32> {numbers}, {text.splat('i32', left)}")
             body(Position(loop.counter, 0, exists))

@@ -60,7 +60,7 @@ class KernelWriter:
         count = len(s.region.params)
 
         def place(number: int) -> str:
-            return text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr %places, i64 {number}') if number else '%places'}")
+            return text.load("ptr", text.at("%places", "ptr", number) if number else "%places")
 
         operands = [place(number) for number in range(count)]
         self.pointers.update(zip(s.region.params, operands, strict=True))
@@ -69,7 +69,7 @@ class KernelWriter:
         if s.scratch:
             scratch = place(count + len(s.region.results))
             for value, offset in s.scratch.items():
-                self.pointers[value] = text.let(f"getelementptr i8, ptr {scratch}, i64 {offset}") if offset else scratch
+                self.pointers[value] = text.at(scratch, 1, offset) if offset else scratch
         for value in s.kept:
             self.pointers.setdefault(value, self.results.get(value, ""))
 
@@ -189,7 +189,7 @@ class KernelWriter:
         large = text.let(f"fcmp oge {type} {name}, {text.literal(least, dtype)}")
         small = text.let(f"fcmp ole {type} {name}, {text.literal(1 / least, dtype)}")
         inverse = text.let(f"fdiv {type} {text.literal(1, dtype)}, {name}")
-        known = text.let(f"select i1 {text.let(f'and i1 {large}, {small}')}, {type} {inverse}, {type} {text.literal(math.nan, dtype)}")
+        known = text.let(f"select i1 {text.both(large, small)}, {type} {inverse}, {type} {text.literal(math.nan, dtype)}")
         self.scopes[-1][divisor, "inverse"] = text.splat(type, known)
         self.scopes[-1][divisor, "zero"] = text.splat(type, text.let(f"fmul {type} {known}, {text.literal(0, dtype)}"))
 

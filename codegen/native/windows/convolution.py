@@ -243,7 +243,7 @@ class _Writer:
         with text.for_range(0, channels, plan.part) as part:
             count = text.linear((text.smaller(text.linear(channels, (part.counter, -1)), plan.part), depth))
             channel = text.linear(first, part.counter)
-            more = text.let(f"icmp ne i64 {channel}, 0")
+            more = text.compare("ne", channel, 0)
             with text.for_range(0, work.tiles) as tile:
                 at = text.linear((tile.counter, self.tile_span))
                 source = text.at(panel, text.scalar, (part.counter, depth * self.block.channel), at)
@@ -277,8 +277,8 @@ class _Writer:
                 else:
                     with text.for_range(0, len(taps), 1, [(text.vector, value) for value in now]) as each:
                         pair = text.at(text.use(f"@step.taps_{phase}"), "[2 x i64]", each.counter)
-                        number, distance = (text.let(f"load i64, ptr {place}, align 8")
-                                            for place in (pair, text.let(f"getelementptr i64, ptr {pair}, i64 1")))
+                        number, distance = (text.load("i64", place, align=8)
+                                            for place in (pair, text.at(pair, "i64", 1)))
                         sums = list(each.values)
                         sums[:len(cells)] = self.products(cells, sums[:len(cells)], text.at(panel, text.scalar, distance),
                                                           text.at(weights, text.scalar, number), row)

@@ -151,7 +151,7 @@ class _Writer:
                         with text.for_range(bounds[0], bounds[1], empty=True) as image:
                             at_x = text.at(source, text.scalar, (image.counter, g.groups * g.inputs * s.lengths[0] * g.plane))
                             at_ct = text.at(given, text.scalar, (image.counter, g.groups * g.outputs * g.places))
-                            new = text.let(f"icmp eq i64 {image.counter}, {bounds[0]}")
+                            new = text.compare("eq", image.counter, bounds[0])
                             rest = text.linear(-1, g.outputs, (first_output, -1))
                             self.blocks(at_x, at_ct, panel, cotangent, target, new, rest, count, some)
 
@@ -176,7 +176,7 @@ class _Writer:
             width = text.smaller(text.linear(wide, (column, -1)), block.columns)
             text.call("void", f"@{STAGE}", ("ptr", x), ("ptr", panel), ("i64", inputs), ("i64", depth), ("i64", row), ("i64", column))
             source = text.at(ct, text.scalar, (depth, high * wide), (row, wide), column)
-            fresh = text.let(f"and i1 {new}, {text.let(f'icmp eq i64 {loop.counter}, 0')}")
+            fresh = text.both(new, text.compare("eq", loop.counter, 0))
             if self.few:
                 self.dots(panel, source, sums, rows, width, fresh, inputs)
             elif along == 1:
@@ -184,7 +184,7 @@ class _Writer:
                 self.turn(source, cotangent, columns, length, rest)
             else:
                 with text.for_range(0, rows) as line:
-                    done = text.let(f"mul i64 {text.let(f'mul i64 {line.counter}, {width}')}, {columns}")
+                    done = text.mul(text.mul(line.counter, width), columns)
                     self.turn(text.at(source, text.scalar, (line.counter, wide)), text.at(cotangent, text.scalar, done), columns, width,
                               rest)
             if not self.few:
@@ -302,20 +302,20 @@ def _turning(target: Target, dtype: str) -> Kernel:
     name, at_once = f"adjit_turn_windows_{dtype}x{text.lanes}", min(text.lanes, AT_ONCE)
     parameters = "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest, i64 %apart"
     sources = text.alloca("ptr", text.lanes, 64)
-    row = text.strides(text.let(f"mul i64 %columns, {text.bytes}"), text.lanes)
+    row = text.strides(text.mul("%columns", text.bytes), text.lanes)
     with text.for_range(0, "%columns", text.lanes) as column:
         with text.for_range(0, text.lanes) as lane:
             output = text.smaller(text.linear(column.counter, lane.counter), "%rest")
             source = text.at("%from", text.scalar, text.let(f"mul nsw i64 {output}, %apart"))
-            text.do(f"store ptr {source}, ptr {text.let(f'getelementptr ptr, ptr {sources}, i64 {lane.counter}')}, align 8")
+            text.do(f"store ptr {source}, ptr {text.at(sources, 'ptr', lane.counter)}, align 8")
         with text.for_range(0, "%length", text.lanes) as window:
             mask = text.mask_below(text.linear("%length", (window.counter, -1)))
-            target_ = text.at("%to", text.scalar, text.let(f"mul i64 {window.counter}, %columns"), column.counter)
+            target_ = text.at("%to", text.scalar, text.mul(window.counter, "%columns"), column.counter)
             with text.for_range(0, text.lanes, at_once) as group:
-                own = text.let(f"getelementptr ptr, ptr {sources}, i64 {group.counter}")
+                own = text.at(sources, "ptr", group.counter)
                 rows = []
                 for index in range(at_once):
-                    source = text.let(f"load ptr, ptr {text.let(f'getelementptr ptr, ptr {own}, i64 {index}')}, align 8")
+                    source = text.load("ptr", text.at(own, "ptr", index), align=8)
                     rows.append(text.load_vector(text.at(source, text.scalar, window.counter), mask))
                 bases = row.bases(text.at(target_, text.scalar, group.counter), text.lanes)
                 for number, vector in enumerate(turned_block(text, rows)):

@@ -208,8 +208,8 @@ def emit_staging(text: WindowBuilder, block: Block) -> None:
             with text.for_range(0, block.height) as line:
                 high = text.linear(("%row", s.stride[1]), (line.counter, s.stride[1]), down - s.low[1])
                 row_counts, row = _element(text, high, s.lengths[1], spread[1])
-                counts = text.let(f"and i1 {plane_counts}, {row_counts}")
-                limit = text.let(f"select i1 {counts}, i64 {max((s.lengths[2] - 1) * spread[2] + 1, 0)}, i64 0")
+                counts = text.both(plane_counts, row_counts)
+                limit = text.select(counts, "i64", max((s.lengths[2] - 1) * spread[2] + 1, 0), 0)
                 line_source = text.at(source, text.scalar, (row, s.lengths[2]))
                 line_target = text.at(target, text.scalar, number * len(columns) * block.plane, (line.counter, block.width))
                 with text.for_range(0, row_vectors * text.lanes, text.lanes) as vector:
@@ -230,7 +230,7 @@ def _phases(text: WindowBuilder, row: str, start: str, limit: str, stride: int, 
 def _element(text: WindowBuilder, position: str, length: int, spread: int) -> tuple[str, str]:
     """Whether there is an element at a position of a padded axis, and its number."""
     if spread == 1:
-        return text.let(f"icmp ult i64 {position}, {length}"), position
+        return text.compare("ult", position, length), position
     number, rest = text.let(f"sdiv i64 {position}, {spread}"), text.let(f"srem i64 {position}, {spread}")
-    inside, whole = text.let(f"icmp ult i64 {number}, {length}"), text.let(f"icmp eq i64 {rest}, 0")
-    return text.let(f"and i1 {inside}, {whole}"), number
+    inside, whole = text.compare("ult", number, length), text.compare("eq", rest, 0)
+    return text.both(inside, whole), number

@@ -150,7 +150,7 @@ class OverlappingWindows:
         low = text.larger(start, 0)
         high = text.smaller(text.linear(start, block.last - block.first), s.counts[1])
         with text.for_range(low, high, empty=True) as row:
-            line = text.linear((text.let(f"sub i64 {row.counter}, {start}"), s.stride[1]))
+            line = text.linear((text.sub(row.counter, start), s.stride[1]))
             for column in self.columns(s.counts[2]):
                 corner = text.linear((line, block.pitch), column, block.margin)
 
@@ -199,7 +199,7 @@ class OverlappingWindows:
         along = s.stride[2]
         stop = text.smaller(text.linear(begin, block.rows), s.lengths[1])
         with text.for_range(begin, stop) as row:
-            line = text.let(f"sub i64 {row.counter}, {begin}")
+            line = text.sub(row.counter, begin)
             for column in self.columns(-(-s.lengths[2] // along)):
                 corner = text.linear((line, block.pitch), column, block.before * block.pitch + block.margin)
                 parts = [self.sum_at(phase, corner) for phase in range(along)]

@@ -77,8 +77,8 @@ class WindowWriter:
         text, s = self.text, self.sliding
         plane, exists = self.element(0, at.depth, deep)
         line, inside = self.element(1, at.row, down)
-        both = text.let(f"and i1 {exists}, {inside}")
-        length = text.let(f"select i1 {both}, i64 {max((s.lengths[2] - 1) * self.spread[2] + 1, 0)}, i64 0")
+        both = text.both(exists, inside)
+        length = text.select(both, "i64", max((s.lengths[2] - 1) * self.spread[2] + 1, 0), 0)
         return _Row(text.at(source, text.scalar, text.linear((plane, s.lengths[1] * s.lengths[2]), (line, s.lengths[2]))), length)
 
     def element(self, axis: int, window: str, element: Number) -> tuple[str, str]:
@@ -86,10 +86,10 @@ class WindowWriter:
         text, s, spread = self.text, self.sliding, self.spread[axis]
         position = text.linear((window, s.stride[axis]), (element, s.dilation[axis]), -s.low[axis])
         if spread == 1:
-            return position, text.let(f"icmp ult i64 {position}, {s.lengths[axis]}")
+            return position, text.compare("ult", position, s.lengths[axis])
         number, rest = text.let(f"sdiv i64 {position}, {spread}"), text.let(f"srem i64 {position}, {spread}")
-        inside, whole = text.let(f"icmp ult i64 {number}, {s.lengths[axis]}"), text.let(f"icmp eq i64 {rest}, 0")
-        return number, text.let(f"and i1 {inside}, {whole}")
+        inside, whole = text.compare("ult", number, s.lengths[axis]), text.compare("eq", rest, 0)
+        return number, text.both(inside, whole)
 
     # -- vectors
 
@@ -131,8 +131,8 @@ class WindowWriter:
     def of_windows(self, pointer: str, at: Place) -> tuple[str, str]:
         """Where the numbers of these windows lie, and which lanes have one."""
         text, (_, rows, columns) = self.text, self.sliding.counts
-        inside = text.let(f"icmp slt i64 {at.row}, {rows}")
-        left = text.let(f"select i1 {inside}, i64 {text.linear(columns, (at.column, -1))}, i64 0")
+        inside = text.compare("slt", at.row, rows)
+        left = text.select(inside, "i64", text.linear(columns, (at.column, -1)), 0)
         return text.at(pointer, text.scalar, text.linear((at.depth, rows * columns), (at.row, columns), at.column)), text.mask_below(left)
 
     def store(self, value: str, result: str, at: Place) -> None:
@@ -184,7 +184,7 @@ class Element:
         """The same element of another array of this shape."""
         text = self.writer.text
         here, start = (text.let(f"ptrtoint ptr {pointer} to i64") for pointer in (self.row.pointer, array))
-        pointer = text.let(f"getelementptr i8, ptr {other}, i64 {text.let(f'sub i64 {here}, {start}')}")
+        pointer = text.at(other, 1, text.sub(here, start))
         return Element(self.writer, _Row(pointer, self.row.length), self.at, self.along)
 
     def add(self, amount: str) -> None:
