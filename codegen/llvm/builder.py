@@ -201,7 +201,7 @@ class Builder:
 
     @property
     def declarations(self) -> frozenset[str]:
-        """The `declare` lines of the functions that were called, and are not there."""
+        """The `declare` lines of LLVM's own functions that were called, and the lines that were given."""
         return frozenset(self._declarations)
 
     def __str__(self) -> str:
@@ -246,7 +246,7 @@ class Builder:
         self.uses.add(name)
         return name
 
-    # -- numbers
+    # -- words, which wrap around, and conditions
 
     def add(self, a: Value, b: Value) -> str:
         return self.let(f"add i64 {a}, {b}")
@@ -302,6 +302,7 @@ class Builder:
     # -- index arithmetic
 
     def plus(self, a: Value, b: Value) -> Value:
+        """The sum of two indices or sizes, which never wraps around; of known ones it is known."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if b in (0, "0"):
@@ -309,6 +310,7 @@ class Builder:
         return b if a in (0, "0") else self.let(f"add nsw i64 {a}, {b}")
 
     def times(self, a: Value, factor: int) -> Value:
+        """An index or a size times a known number, which never wraps around."""
         if isinstance(a, int):
             return a * factor
         return a if factor == 1 else self.let(f"mul nsw i64 {a}, {factor}")
