@@ -8,6 +8,7 @@ not made against those who look for two contents with one digest.
 from __future__ import annotations
 
 from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS, host_target
 
@@ -22,47 +23,27 @@ _MASK = (1 << 64) - 1
 
 def digest_text() -> str:
     """The module: `i64 adjit_digest(ptr data, i64 bytes)`."""
-    streams = range(_STREAMS)
-    loop, tail = _stripe("a", "%place", "%key", [f"%sum{stream}" for stream in streams]), \
-        _stripe("b", "%rest", "%key", [f"%sum{stream}" for stream in streams])
-    lines = [
-        f"declare i64 @llvm.vector.reduce.add.v{_LANES}i64({_VECTOR})",
-        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
-        "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
-        f"define i64 @{SYMBOL}(ptr %data, i64 %bytes) {{",
-        "begin:",
-        f"  %rest = alloca [{_STRIPE} x i8], align 64",
-        f"  %whole = and i64 %bytes, {-_STRIPE}",
-        "  br label %head",
-        "head:",
-        "  %done = phi i64 [0, %begin], [%after, %stripe]",
-        f"  %key = phi {_VECTOR} [{_constants(_STREAMS + 1)}, %begin], [%next, %stripe]",
-        *(f"  %sum{stream} = phi {_VECTOR} [zeroinitializer, %begin], [%suma{stream}, %stripe]" for stream in streams),
-        "  %more = icmp ult i64 %done, %whole",
-        "  br i1 %more, label %stripe, label %tail",
-        "stripe:",
-        "  %place = getelementptr i8, ptr %data, i64 %done",
-        *loop,
-        f"  %next = add {_VECTOR} %key, {_constants(_STREAMS)}",
-        f"  %after = add i64 %done, {_STRIPE}",
-        "  br label %head",
-        "tail:",        # what is left, with zeros behind it
-        "  %left = sub i64 %bytes, %whole",
-        "  %last = getelementptr i8, ptr %data, i64 %whole",
-        f"  call void @llvm.memset.p0.i64(ptr %rest, i8 0, i64 {_STRIPE}, i1 false)",
-        "  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %last, i64 %left, i1 false)",
-        *tail,
-        f"  %total0 = mul {_VECTOR} %sumb0, {_constants(_STREAMS + 2)}",
-    ]
-    for stream in streams[1:]:
-        lines += [f"  %scaled{stream} = mul {_VECTOR} %sumb{stream}, {_constants(_STREAMS + 2 + stream)}",
-                  f"  %total{stream} = add {_VECTOR} %total{stream - 1}, %scaled{stream}"]
-    lines += [
-        f"  %folded = call i64 @llvm.vector.reduce.add.v{_LANES}i64({_VECTOR} %total{_STREAMS - 1})",
-        f"  %length = mul i64 %bytes, {_signed(_GOLDEN)}", "  %with.length = xor i64 %folded, %length",
-        "  %high = lshr i64 %with.length, 29", "  %mixed = xor i64 %with.length, %high", f"  %digest = mul i64 %mixed, {_signed(_GOLDEN)}",
-        "  ret i64 %digest", "}", ""]
-    return "\n".join(lines)
+    text = Builder()
+    with text.function(SYMBOL, "ptr %data", "i64 %bytes", result="i64", linkage=""):
+        rest, whole = text.alloca("i8", _STRIPE, 64), text.let(f"and i64 %bytes, {-_STRIPE}")
+        start = [(_VECTOR, _constants(_STREAMS + 1)), *[(_VECTOR, "zeroinitializer")] * _STREAMS]
+        with text.for_range(0, whole, _STRIPE, start, empty=True) as loop:
+            key, *sums = loop.values
+            sums = _with_stripe(text, text.at("%data", 1, loop.counter), key, sums)
+            loop.following = [text.let(f"add {_VECTOR} {key}, {_constants(_STREAMS)}"), *sums]
+        key, *sums = loop.values
+        left = text.sub("%bytes", whole)        # a last stripe, with zeros behind what is left
+        text.call("void", "@llvm.memset.p0.i64", ("ptr", rest), ("i8", 0), ("i64", _STRIPE), ("i1", "false"))
+        text.call("void", "@llvm.memcpy.p0.p0.i64", ("ptr", rest), ("ptr", text.at("%data", 1, whole)), ("i64", left), ("i1", "false"))
+        sums = _with_stripe(text, rest, key, sums)
+        scaled = [text.let(f"mul {_VECTOR} {total}, {_constants(_STREAMS + 2 + stream)}") for stream, total in enumerate(sums)]
+        total = scaled[0]
+        for other in scaled[1:]:
+            total = text.let(f"add {_VECTOR} {total}, {other}")
+        folded = text.call("i64", f"@llvm.vector.reduce.add.v{_LANES}i64", (_VECTOR, total))
+        mixed = text.let(f"xor i64 {folded}, {text.mul('%bytes', _signed(_GOLDEN))}")
+        text.ret("i64", text.mul(text.let(f"xor i64 {mixed}, {text.lshr(mixed, 29)}"), _signed(_GOLDEN)))
+    return str(text)
 
 
 def compile_digest(text: str) -> CompiledObject:
@@ -70,18 +51,17 @@ def compile_digest(text: str) -> CompiledObject:
     return CompiledObject(emit_object(text, host_target() or TARGETS["sse2"], verify=True), SYMBOL)
 
 
-def _stripe(name: str, place: str, key: str, sums: list[str]) -> list[str]:
-    """Add a stripe to the accumulators, which have names of their own afterwards."""
-    lines = []
-    for stream, sum_before in enumerate(sums):
-        n = f"{name}{stream}"
-        lines += [
-            f"  %at{n} = getelementptr i8, ptr {place}, i64 {8 * _LANES * stream}", f"  %word{n} = load {_VECTOR}, ptr %at{n}, align 8",
-            f"  %key{n} = add {_VECTOR} {key}, {_constants(stream)}", f"  %mixed{n} = xor {_VECTOR} %word{n}, %key{n}",
-            f"  %low{n} = and {_VECTOR} %mixed{n}, {_splat((1 << 32) - 1)}", f"  %high{n} = lshr {_VECTOR} %mixed{n}, {_splat(32)}",
-            f"  %product{n} = mul {_VECTOR} %low{n}, %high{n}", f"  %both{n} = add {_VECTOR} %product{n}, %word{n}",
-            f"  %sum{n} = add {_VECTOR} {sum_before}, %both{n}"]
-    return lines
+def _with_stripe(text: Builder, place: str, key: str, sums: list[str]) -> list[str]:
+    """The accumulators with one more stripe."""
+    found = []
+    for stream, total in enumerate(sums):
+        word = text.load(_VECTOR, place, 8 * _LANES * stream, align=8)
+        own_key = text.let(f"add {_VECTOR} {key}, {_constants(stream)}")
+        mixed = text.let(f"xor {_VECTOR} {own_key}, {word}")
+        low, high = text.let(f"and {_VECTOR} {mixed}, {_splat((1 << 32) - 1)}"), text.let(f"lshr {_VECTOR} {mixed}, {_splat(32)}")
+        both = text.let(f"add {_VECTOR} {text.let(f'mul {_VECTOR} {low}, {high}')}, {word}")
+        found.append(text.let(f"add {_VECTOR} {total}, {both}"))
+    return found
 
 
 def _constants(row: int) -> str:
