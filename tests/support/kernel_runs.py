@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from support.op_cases import op_cases, sample_graph
 
 from adjit.codegen.kernel_source import KernelSource, lower_fused
@@ -22,8 +21,12 @@ from adjit.ir.ops.region import fused
 from adjit.ir.types import SHORT_NAMES
 from adjit.passes.fuse_kernels import group_of
 
-CASES = [pytest.param(definition, sample, id=case) for case, definition, sample in op_cases()
-         if definition.kind in (Kind.ELEMENTWISE, Kind.REDUCTION) and all(array.size for array in sample.arrays)]
+CASES: dict[str, list[tuple[str, OpDefinition, Sample]]] = {}
+"""The samples that are not empty, by the name of an elementwise op or reduction: case, definition, sample."""
+
+for _case, _definition, _sample in op_cases():
+    if _definition.kind in (Kind.ELEMENTWISE, Kind.REDUCTION) and all(array.size for array in _sample.arrays):
+        CASES.setdefault(_definition.name, []).append((_case, _definition, _sample))
 
 Runner = Callable[[KernelSource, Sequence[Any], list[tuple[int, int]]], None]
 

@@ -3,7 +3,8 @@
     steps = lower_op(op, {}, target)                               # or lower_fused(op, {}, target)
     (found,) = run_steps(steps, [x, y], [op.result.type], scratch_bytes=0, target=target)
 
-- `TARGET_CASES`: the targets that this machine has, to parametrise tests with.
+- `TARGET_CASES`: the targets that this machine has, to parametrise tests with; `BEST` is the first of them.
+- `load_together` compiles the steps of many ops in one module, for `run_steps` in place of the steps.
 - `run_steps` verifies the text, links it with nothing but `memcpy` and `memset`, and runs the steps in order. Each operand and
   result lies at the end of a page behind which nothing may be touched, so an access out of bounds ends the process; scratch memory
   starts out as garbage.
@@ -17,12 +18,12 @@ import ctypes
 import itertools
 import mmap
 import re
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from support.object_code import undefined_symbols
 
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.native.step_code import StepCode
@@ -30,6 +31,9 @@ from adjit.codegen.target import Target, host_targets, machine
 from adjit.ir.types import TensorType
 
 TARGET_CASES = [pytest.param(target, id=target.name) for target in host_targets()]
+BEST = next(iter(host_targets()), None)
+"""The target that programs are compiled for on this machine, None where it has none."""
+
 _STEP = re.compile(r"@step(?![\w])")
 _numbers = itertools.count()
 
@@ -59,23 +63,13 @@ def module_text(steps: Sequence[StepCode]) -> str:
 class LoadedSteps:
     """Machine code of steps; `run(places)` does all tasks of all of them."""
 
-    def __init__(self, steps: Sequence[StepCode], target: Target):
-        import llvmlite.binding as llvm
-
+    def __init__(self, steps: Sequence[StepCode], functions: Sequence[Callable[[int, int, int], int]], library: Any):
         self.steps = steps
-        module = llvm.parse_assembly(module_text(steps))
-        module.verify()
-        self.object_code = machine(target).emit_object(module)
-        assert undefined_symbols(self.object_code) <= {"memcpy", "memset"}
-        builder = llvm.JITLibraryBuilder().add_object_img(self.object_code).add_current_process()
-        for number in range(len(steps)):
-            builder.export_symbol(f"run{number}")
-        self._library = builder.link(_linker(), f"steps_{next(_numbers)}")
-        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        self.functions = [kind(self._library[f"run{number}"]) for number in range(len(steps))]
+        self._functions = functions
+        self._library = library
 
     def run(self, places: Sequence[int], one_at_a_time: bool = False) -> None:
-        for step, function in zip(self.steps, self.functions, strict=True):
+        for step, function in zip(self.steps, self._functions, strict=True):
             offsets = dict(step.offsets)
             pointers = (ctypes.c_void_p * len(places))(*(place + offsets.get(number, 0) for number, place in enumerate(places)))
             ranges = [(t, t + 1) for t in reversed(range(step.tasks))] if one_at_a_time else [(0, step.tasks)]
@@ -86,15 +80,42 @@ class LoadedSteps:
                     raise CheckFailed(status - 1)
 
 
-def run_steps(steps: Sequence[StepCode], operands: Sequence[np.ndarray], result_types: Sequence[TensorType], scratch_bytes: int,
-              target: Target, *, shared: Mapping[int, int] | None = None, one_at_a_time: bool = False) -> list[np.ndarray]:
+def load_together(programs: Sequence[Sequence[StepCode]], target: Target) -> list[LoadedSteps]:
+    """Machine code of rows of steps, all of one module: LLVM takes milliseconds for a module, and half of one for a function in it. Equal
+    texts are compiled once."""
+    import llvmlite.binding as llvm
+
+    numbers: dict[tuple[str, frozenset[str]], int] = {}
+    different: list[StepCode] = []
+    for step in itertools.chain.from_iterable(programs):
+        if numbers.setdefault((step.text, step.declarations), len(different)) == len(different):
+            different.append(step)
+    if not different:
+        return [LoadedSteps(steps, (), None) for steps in programs]
+    module = llvm.parse_assembly(module_text(different))
+    module.verify()
+    code = machine(target).emit_object(module)
+    assert undefined_symbols(code) <= {"memcpy", "memset"}
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for number in range(len(different)):
+        builder.export_symbol(f"run{number}")
+    library = builder.link(_linker(), f"steps_{next(_numbers)}")
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    functions = [kind(library[f"run{number}"]) for number in range(len(different))]
+    return [LoadedSteps(steps, [functions[numbers[step.text, step.declarations]] for step in steps], library) for steps in programs]
+
+
+def run_steps(steps: Sequence[StepCode] | LoadedSteps, operands: Sequence[np.ndarray], result_types: Sequence[TensorType],
+              scratch_bytes: int, target: Target, *, shared: Mapping[int, int] | None = None,
+              one_at_a_time: bool = False) -> list[np.ndarray]:
     """The results of the steps; operands stay as they are."""
+    loaded = steps if isinstance(steps, LoadedSteps) else load_together([steps], target)[0]
     shared = shared or {}
     inputs = [guarded(array) for array in operands]
     outputs = [inputs[shared[j]] if j in shared else guarded(np.full(type.shape, 77, type.dtype)) for j, type in enumerate(result_types)]
     scratch = guarded(np.full(max(scratch_bytes, 1), 0xFF, np.uint8), aligned=True)
     places = [array.ctypes.data for array in (*inputs, *outputs)] + [scratch.ctypes.data if scratch_bytes else 0]
-    LoadedSteps(steps, target).run(places, one_at_a_time)
+    loaded.run(places, one_at_a_time)
     for index, (array, before) in enumerate(zip(inputs, operands, strict=True)):
         if index not in shared.values():
             assert array.tobytes() == np.array(before, order="C").tobytes(), f"operand {index} was written to"
@@ -112,20 +133,6 @@ def guarded(array: np.ndarray, aligned: bool = False) -> np.ndarray:
     copy = np.frombuffer(pages, array.dtype, array.size, length - size).reshape(array.shape)
     copy[...] = array
     return copy
-
-
-def undefined_symbols(object_code: bytes) -> set[str]:
-    """The names that an ELF object asks its linker for."""
-    sections, count = struct.unpack_from("<Q", object_code, 0x28)[0], struct.unpack_from("<H", object_code, 0x3C)[0]
-    headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, sections + 64 * number) for number in range(count)]
-    found = set()
-    for _, kind, _, _, offset, size, link, _, _, entry in headers:
-        for place in range(offset, offset + size, entry) if kind == 2 else ():
-            name, _, _, section = struct.unpack_from("<IBBH", object_code, place)
-            if name and section == 0:
-                start = headers[link][4] + name
-                found.add(object_code[start:object_code.index(b"\0", start)].decode())
-    return found
 
 
 _jit: list[Any] = []

@@ -5,10 +5,12 @@ A new op is covered by its record alone: everything here is driven by `DEFINITIO
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from support.each import for_each, item_like
 
 import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.ir.builder import GraphBuilder, trace_graph
@@ -29,17 +31,34 @@ def op_cases() -> Iterator[Case]:
             yield f"{name}-{index}", definition, sample
 
 
-def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> pytest.MarkDecorator:
-    """Parametrize a test with `definition` and `sample`; only those whose first, or second, derivative is to be checked where asked."""
-    return pytest.mark.parametrize(("definition", "sample"), [
-        pytest.param(definition, sample, id=case) for case, definition, sample in op_cases()
-        if (sample.differentiable or not differentiable) and (sample.twice or not twice)])
+def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Have a test of `definition` and `sample` check every sample, one op an item; only those whose first, or second, derivative is to be
+    checked where asked."""
+    cases: dict[str, list[Case]] = {}
+    for case in op_cases():
+        _, definition, sample = case
+        if (sample.differentiable or not differentiable) and (sample.twice or not twice):
+            cases.setdefault(definition.name, []).append(case)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        def item(op: str, **others: Any) -> None:
+            for_each(((name, (definition, sample)) for name, definition, sample in cases[op]),
+                     lambda definition, sample: test(definition=definition, sample=sample, **others))
+
+        return pytest.mark.parametrize("op", cases)(item_like(item, test, ("definition", "sample"), also="op"))
+
+    return decorate
 
 
 def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda definition: True) -> pytest.MarkDecorator:
     """Parametrize a test with `definition`, of these kinds."""
     return pytest.mark.parametrize("definition", [
         pytest.param(record, id=name) for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds and where(record)])
+
+
+def first_of_each_dtype(samples: Iterable[Sample]) -> list[Sample]:
+    """The first sample of each combination of dtypes."""
+    return list({tuple(array.dtype for array in sample.arrays): sample for sample in reversed(list(samples))}.values())
 
 
 def type_of(array: np.ndarray) -> TensorType:

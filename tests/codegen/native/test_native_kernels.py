@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from support.each import for_each
 from support.fusion_cases import CASES as PROGRAMS
 from support.kernel_runs import CASES, check_numbers, kernel_of, overwriting
-from support.native_steps import TARGET_CASES, run_steps
+from support.native_steps import BEST, TARGET_CASES, LoadedSteps, load_together, run_steps
+from support.op_cases import first_of_each_dtype
 
 from adjit.codegen.native.kernels.fused import lower_fused
 from adjit.codegen.target import Target
 from adjit.ir import kernel_schedule
-from adjit.ir.definition import OpDefinition, Sample
+from adjit.ir.definition import DEFINITIONS
 from adjit.ir.evaluator import evaluate
-from adjit.ir.graph import Graph
+from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
@@ -24,15 +26,24 @@ from adjit.passes.options import Options
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
-@pytest.mark.parametrize(("definition", "sample"), CASES)
-def test_kernel_equals_numpy(definition: OpDefinition, sample: Sample, target: Target) -> None:
-    op = kernel_of(definition, sample)
-    if op is None:
-        pytest.skip("no kernel runs this reduction alone")
-    arrays = [np.array(array, order="C") for array in sample.arrays]
-    (wanted,) = evaluate(definition, arrays, sample.attrs)
-    (found,) = run_steps(lower_fused(op, {}, target), arrays, [op.result.type], op.attrs["scratch_bytes"], target)
-    check_numbers(definition, found, wanted)
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_equals_numpy(name: str, target: Target, exhaustive: bool) -> None:
+    """All samples on the best target that this machine has, on others the first one of each dtype."""
+    samples = {case: sample for case, definition, sample in CASES[name] if kernel_of(definition, sample)}     # no kernel runs some alone
+    if not exhaustive and target is not BEST:
+        chosen = set(map(id, first_of_each_dtype(samples.values())))
+        samples = {case: sample for case, sample in samples.items() if id(sample) in chosen}
+    alone = {case: op for case, sample in samples.items() if (op := kernel_of(DEFINITIONS[name], sample))}
+    codes = load_together([lower_fused(op, {}, target) for op in alone.values()], target)
+
+    def check(case: str, code: LoadedSteps) -> None:
+        op, definition, sample = alone[case], DEFINITIONS[name], samples[case]
+        arrays = [np.array(array, order="C") for array in sample.arrays]
+        (wanted,) = evaluate(definition, arrays, sample.attrs)
+        (found,) = run_steps(code, arrays, [op.result.type], op.attrs["scratch_bytes"], target)
+        check_numbers(definition, found, wanted)
+
+    for_each(((case, (case, code)) for case, code in zip(alone, codes, strict=True)), check)
 
 
 # -- kernels of several ops: all places, sizes and dtypes
@@ -95,38 +106,46 @@ def operands_for(graph: Graph) -> list[np.ndarray]:
                        else generator.integers(0, 5, value.type.shape)).astype(value.type.dtype) for value in graph.params]
 
 
-def check_kernels(text: str, target: Target, elements_per_block: int | None = None) -> None:
-    """The kernels of a program against its meaning: tasks at once and one by one, in fresh memory and in place of operands."""
-    graph = parse(text)
-    arrays = operands_for(graph)
-    wanted = interpret(graph, arrays)
+Kernels = dict[Op, tuple[LoadedSteps, LoadedSteps | None]]
+"""The code of fused ops: with results in fresh memory, and where some may lie in that of operands, with these there."""
+
+
+def check_kernels(texts: Mapping[str, str], target: Target, elements_per_block: int | None = None) -> None:
+    """The kernels of programs against their meaning: tasks at once and one by one, in fresh memory and in place of operands."""
     with pytest.MonkeyPatch.context() as patch:
         if elements_per_block:
             patch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", elements_per_block)
-        check_fused(fuse_kernels(graph, Options()), arrays, wanted, target)
+        graphs = {name: parse(text) for name, text in texts.items()}
+        fused = {name: fuse_kernels(graph, Options()) for name, graph in graphs.items()}
+        kernels = [op for graph in fused.values() for op in graph.ops if op.name == "fused"]
+        in_place = [op for op in kernels if overwriting(op)]
+        codes = iter(load_together([*(lower_fused(op, {}, target) for op in kernels),
+                                    *(lower_fused(op, overwriting(op), target) for op in in_place)], target))
+    fresh = {op: next(codes) for op in kernels}
+    over = {op: next(codes) for op in in_place}
+    for_each(((name, (graphs[name], graph)) for name, graph in fused.items()),
+             lambda graph, in_kernels: check_fused(graph, in_kernels, {op: (fresh[op], over.get(op)) for op in fresh}, target))
 
 
-def check_fused(graph: Graph, arrays: Sequence[np.ndarray], wanted: Sequence[np.ndarray], target: Target) -> None:
-    known = dict(zip(graph.params, arrays, strict=True))
-    kernels = 0
-    for op in graph.ops:
+def check_fused(graph: Graph, fused: Graph, kernels: Kernels, target: Target) -> None:
+    arrays = operands_for(graph)
+    known = dict(zip(fused.params, arrays, strict=True))
+    assert any(op.name == "fused" for op in fused.ops)
+    for op in fused.ops:
         operands = [np.ascontiguousarray(known[value]).reshape(value.type.shape) for value in op.operands]
         if op.name != "fused":
             known.update(zip(op.results, map(np.asarray, evaluate(op.definition, operands, op.attrs)), strict=True))
             continue
-        kernels += 1
         types, scratch = [value.type for value in op.results], op.attrs["scratch_bytes"]
-        steps = lower_fused(op, {}, target)
-        found = run_steps(steps, operands, types, scratch, target)
-        again = run_steps(steps, operands, types, scratch, target, one_at_a_time=True)
+        code, in_place = kernels[op]
+        found = run_steps(code, operands, types, scratch, target)
+        again = run_steps(code, operands, types, scratch, target, one_at_a_time=True)
         assert [array.tobytes() for array in found] == [array.tobytes() for array in again]
-        shared = overwriting(op)
-        if shared:
-            over = run_steps(lower_fused(op, shared, target), operands, types, scratch, target, shared=shared)
+        if in_place:
+            over = run_steps(in_place, operands, types, scratch, target, shared=overwriting(op))
             assert [array.tobytes() for array in found] == [array.tobytes() for array in over]
         known.update(zip(op.results, found, strict=True))
-    assert kernels
-    for value, array in zip(graph.results, wanted, strict=True):
+    for value, array in zip(fused.results, interpret(graph, arrays), strict=True):
         if array.dtype.kind == "f":
             tolerance = 1e-5 if array.dtype == np.float32 else 1e-13
             np.testing.assert_allclose(known[value], array, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(array).max())))
@@ -136,32 +155,29 @@ def check_fused(graph: Graph, arrays: Sequence[np.ndarray], wanted: Sequence[np.
 
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize(("rows", "columns"), [
-    (1, 2), (7, 3), (5, 10), (40, 16), (3, 17), (130, 25), (2, 100), (600, 64), (33, 127), (4, 513), (9, 2048), (3, 4099)])
-def test_rows_of_every_length(rows: int, columns: int, dtype: str, target: Target) -> None:
-    check_kernels(ROW_PROGRAM.format(t=dtype, r=rows, c=columns), target, 512)
+def test_rows_of_every_length(dtype: str, target: Target) -> None:
+    shapes = ((1, 2), (7, 3), (5, 10), (40, 16), (3, 17), (130, 25), (2, 100), (600, 64), (33, 127), (4, 513), (9, 2048), (3, 4099))
+    check_kernels({f"{rows} x {columns}": ROW_PROGRAM.format(t=dtype, r=rows, c=columns) for rows, columns in shapes}, target, 512)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
-@pytest.mark.parametrize("dtype", ["f32", "f64", "i8", "u16", "i32", "i64"])
-@pytest.mark.parametrize(("size", "elements_per_block"), [
-    (2, None), (15, None), (64, None), (129, 3), (1000, 64), (1024, 256), (16385, None), (40000, None)])
-def test_one_column_of_every_length(size: int, elements_per_block: int | None, dtype: str, target: Target) -> None:
-    check_kernels(FLAT_PROGRAM.format(t=dtype, n=size), target, elements_per_block)
+@pytest.mark.parametrize(("sizes", "elements_per_block"), [((2, 15, 64, 16385, 40000), None), ((129,), 3), ((1000,), 64), ((1024,), 256)])
+def test_one_column_of_every_length(sizes: tuple[int, ...], elements_per_block: int | None, target: Target) -> None:
+    check_kernels({f"{size} of {dtype}": FLAT_PROGRAM.format(t=dtype, n=size)
+                   for size in sizes for dtype in ("f32", "f64", "i8", "u16", "i32", "i64")}, target, elements_per_block)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize(("a", "b", "c"), [(2, 3, 4), (5, 3, 16), (2, 4, 33), (3, 2, 1), (2, 16, 2), (7, 1, 5)])
-def test_elements_that_lie_elsewhere(a: int, b: int, c: int, axis: int, target: Target) -> None:
-    check_kernels(ELSEWHERE.format(a=a, b=b, c=c, axis=axis), target, 16)
+def test_elements_that_lie_elsewhere(target: Target) -> None:
+    shapes = ((2, 3, 4), (5, 3, 16), (2, 4, 33), (3, 2, 1), (2, 16, 2), (7, 1, 5))
+    check_kernels({f"{a} x {b} x {c}, axis {axis}": ELSEWHERE.format(a=a, b=b, c=c, axis=axis)
+                   for a, b, c in shapes for axis in range(3)}, target, 16)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_fused_programs(name: str, target: Target) -> None:
-    if name != "a path through matmul keeps kernels apart":        # its numbers grow beyond what can be compared
-        check_kernels(PROGRAMS[name][0], target)
+def test_fused_programs(target: Target) -> None:
+    apart = "a path through matmul keeps kernels apart"        # its numbers grow beyond what can be compared
+    check_kernels({name: text for name, (text, _) in PROGRAMS.items() if name != apart}, target)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -220,7 +236,7 @@ def test_kernels_of_all_sizes_share_their_code(target: Target) -> None:
 }}""")
         (op,) = fuse_kernels(graph, Options()).ops
         (step,) = lower_fused(op, {}, target)
-        check_kernels(print_graph(graph), target)
+        check_kernels({"this size": print_graph(graph)}, target)
         shared.append(step.shared)
     assert shared[0] == shared[1] == shared[2]
     assert len(shared[0]) == 1

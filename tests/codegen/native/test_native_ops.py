@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.native_steps import TARGET_CASES, CheckFailed, run_steps
-from support.op_cases import assert_identical, for_each_op, type_of
+from support.each import for_each
+from support.native_steps import BEST, TARGET_CASES, CheckFailed, LoadedSteps, load_together, run_steps
+from support.op_cases import assert_identical, first_of_each_dtype, for_each_op, type_of
 
 from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.target import TARGETS, Target
@@ -40,22 +41,50 @@ def run(name: str, target: Target, *arrays: np.ndarray, in_place: bool = False, 
     return found
 
 
-def check(name: str, target: Target, *arrays: np.ndarray, in_place: bool = False, one_at_a_time: bool = False, **attrs: Any) -> None:
-    (expected,) = evaluate(DEFINITIONS[name], arrays, attrs)
-    found = run(name, target, *arrays, in_place=in_place, one_at_a_time=one_at_a_time, **attrs)
-    if name in IN_ANY_ORDER and expected.dtype.kind == "f":
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        np.testing.assert_allclose(found, expected, rtol=IN_ANY_ORDER[name] * np.finfo(found.dtype).eps)
-    else:
-        assert_identical(found, expected)
+class Checks:
+    """Runs of ops whose code is compiled together, when the block ends, and then compared with the interpreter."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._runs: list[tuple[str, Op, tuple[np.ndarray, ...], bool, bool]] = []
+
+    def __enter__(self) -> Checks:
+        return self
+
+    def __call__(self, name: str, *arrays: np.ndarray, in_place: bool = False, one_at_a_time: bool = False, of: Any = None,
+                 **attrs: Any) -> None:
+        """Check an op; `of` says in messages which sample it is."""
+        op = op_of(DEFINITIONS[name], arrays, attrs)
+        words = [name, *([] if of is None else [f"of {of}"]), *(str(value.type) for value in op.operands), str(attrs)]
+        self._runs.append((" ".join(words), op, arrays, in_place, one_at_a_time))
+
+    def __exit__(self, *exception: object) -> None:
+        if exception != (None, None, None):
+            return
+        target = self._target
+        codes = load_together([lower_op(op, {0: 0} if in_place else {}, target) for _, op, _, in_place, _ in self._runs], target)
+        for_each(((name, (code, *run)) for code, (name, *run) in zip(codes, self._runs, strict=True)), self._check)
+
+    def _check(self, code: LoadedSteps, op: Op, arrays: tuple[np.ndarray, ...], in_place: bool, one_at_a_time: bool) -> None:
+        (expected,) = evaluate(op.definition, arrays, op.attrs)
+        shared = {0: 0} if in_place else {}
+        (found,) = run_steps(code, arrays, [op.result.type], 0, self._target, shared=shared, one_at_a_time=one_at_a_time)
+        if op.name in IN_ANY_ORDER and expected.dtype.kind == "f":
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+            np.testing.assert_allclose(found, expected, rtol=IN_ANY_ORDER[op.name] * np.finfo(found.dtype).eps)
+        else:
+            assert_identical(found, expected)
 
 
 @for_each_target
 @for_each_op(Kind.MOVEMENT, Kind.INDEXING, Kind.CREATION, Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION,
              where=lambda record: "convolution" not in record.name)
-def test_samples(definition: OpDefinition, target: Target) -> None:
-    for sample in definition.samples():
-        check(definition.name, target, *sample.arrays, **sample.attrs)
+def test_samples(definition: OpDefinition, target: Target, exhaustive: bool) -> None:
+    """All on the best target that this machine has, on others the first one of each dtype."""
+    samples = list(definition.samples())
+    with Checks(target) as check:
+        for number, sample in enumerate(samples if exhaustive or target is BEST else first_of_each_dtype(samples)):
+            check(definition.name, *sample.arrays, of=f"sample {number}", **sample.attrs)
 
 
 """Ops that passes take out of a graph before it is planned."""
@@ -71,13 +100,14 @@ def test_every_op_has_machine_code(definition: OpDefinition) -> None:
 
 @for_each_target
 def test_elementwise_ops_that_stand_alone(target: Target) -> None:
-    for sample in DEFINITIONS["multiply"].samples():
-        check("multiply", target, *sample.arrays)
     x = np.linspace(-3.0, 3.0, 1000)
-    check("relu", target, x, in_place=True)
-    check("select", target, x > 1, x, -x)
-    check("multiply", target, x, x)
-    check("convert", target, x, dtype=np.dtype(np.int32))
+    with Checks(target) as check:
+        for number, sample in enumerate(DEFINITIONS["multiply"].samples()):
+            check("multiply", *sample.arrays, of=f"sample {number}")
+        check("relu", x, in_place=True)
+        check("select", x > 1, x, -x)
+        check("multiply", x, x)
+        check("convert", x, dtype=np.dtype(np.int32))
 
 
 # -- random shapes: sizes around those of vectors, tiles, blocks and tasks
@@ -100,47 +130,62 @@ def numbers(rng: np.random.Generator, count: int, stop: int) -> tuple[int, ...]:
     return tuple(int(number) for number in rng.integers(0, stop, count))
 
 
+def seeds(target: Target, exhaustive: bool) -> range:
+    """Of the draws: all for the best target that this machine has."""
+    return range(30 if exhaustive or target is BEST else 8)
+
+
 @for_each_target
-@pytest.mark.parametrize("seed", range(30))
-def test_movement(seed: int, target: Target) -> None:
+def test_movement(target: Target, exhaustive: bool) -> None:
+    with Checks(target) as check:
+        for seed in seeds(target, exhaustive):
+            check_movement(seed, check)
+
+
+def check_movement(seed: int, check: Checks) -> None:
     rng, x, one_at_a_time = draw(seed)
-    rank, how = x.ndim, {"one_at_a_time": one_at_a_time}
-    check("transpose", target, x, permutation=tuple(int(axis) for axis in rng.permutation(rank)), **how)
-    check("flip", target, x, axes=tuple(axis for axis in range(rank) if rng.integers(2)), **how)
+    rank, how = x.ndim, {"one_at_a_time": one_at_a_time, "of": f"draw {seed}"}
+    check("transpose", x, permutation=tuple(int(axis) for axis in rng.permutation(rank)), **how)
+    check("flip", x, axes=tuple(axis for axis in range(rank) if rng.integers(2)), **how)
     start = tuple(int(rng.integers(size)) for size in x.shape)
     stop = tuple(int(rng.integers(first, size + 1)) for first, size in zip(start, x.shape, strict=True))
     step = tuple(1 + number for number in numbers(rng, rank, 3))
-    check("slice", target, x, start=start, stop=stop, step=step, **how)
+    check("slice", x, start=start, stop=stop, step=step, **how)
     update = 1 - x[tuple(slice(*bounds) for bounds in zip(start, stop, step, strict=True))].astype(np.int8)
-    check("update_slice", target, x, update.astype(x.dtype), start=start, step=step, in_place=bool(rng.integers(2)), **how)
+    check("update_slice", x, update.astype(x.dtype), start=start, step=step, in_place=bool(rng.integers(2)), **how)
     interior = numbers(rng, rank, 2) if rng.integers(2) else (0,) * rank
-    check("pad", target, x, low=numbers(rng, rank, 3), high=numbers(rng, rank, 3), interior=interior, value=1, **how)
+    check("pad", x, low=numbers(rng, rank, 3), high=numbers(rng, rank, 3), interior=interior, value=1, **how)
     place = int(rng.integers(rank + 1))
     axes = tuple(axis for axis in range(rank + 1) if axis != place)
-    check("broadcast", target, x, shape=(*x.shape[:place], 3, *x.shape[place:]), axes=axes, **how)
-    check("concatenate", target, x, x, x[:0], x, x[:1], axis=0, **how)
-    check("reshape", target, x, shape=(x.size,), **how)
+    check("broadcast", x, shape=(*x.shape[:place], 3, *x.shape[place:]), axes=axes, **how)
+    check("concatenate", x, x, x[:0], x, x[:1], axis=0, **how)
+    check("reshape", x, shape=(x.size,), **how)
 
 
 @for_each_target
-@pytest.mark.parametrize("seed", range(30))
-def test_reductions_and_scans(seed: int, target: Target) -> None:
+def test_reductions_and_scans(target: Target, exhaustive: bool) -> None:
+    with Checks(target) as check:
+        for seed in seeds(target, exhaustive):
+            check_reductions_and_scans(seed, check)
+
+
+def check_reductions_and_scans(seed: int, check: Checks) -> None:
     rng, x, one_at_a_time = draw(seed)
     axes = tuple(axis for axis in range(x.ndim) if rng.integers(2))
-    axis, how = int(rng.integers(x.ndim)), {"one_at_a_time": one_at_a_time}
+    axis, how = int(rng.integers(x.ndim)), {"one_at_a_time": one_at_a_time, "of": f"draw {seed}"}
     if x.dtype.kind == "f" and rng.integers(2):
         x.reshape(-1)[rng.integers(0, x.size, 2)] = np.nan
     for name in ("reduce_and", "reduce_or") if x.dtype.kind == "b" else ("reduce_sum", "cumsum", "iota"):
         if name == "iota":
-            check(name, target, dtype=x.dtype, shape=x.shape, axis=axis, **how)
+            check(name, dtype=x.dtype, shape=x.shape, axis=axis, **how)
         elif name == "cumsum":
-            check(name, target, x, axis=axis, reverse=one_at_a_time, **how)
+            check(name, x, axis=axis, reverse=one_at_a_time, **how)
         else:
-            check(name, target, x, axes=axes, **how)
+            check(name, x, axes=axes, **how)
     for name in ("reduce_max", "reduce_min"):
-        check(name, target, x, axes=axes, **how)
+        check(name, x, axes=axes, **how)
     for name in ("argmax", "argmin", "argsort"):
-        check(name, target, x, axis=axis, **how)
+        check(name, x, axis=axis, **how)
 
 
 @for_each_target
@@ -157,10 +202,11 @@ def test_sums_are_exact_and_independent_of_the_tasks(shape: tuple[int, ...], axe
 def test_slices_at_different_places_are_one_text(target: Target) -> None:
     x = np.arange(24.0).reshape(6, 4)
     texts = set()
-    for start in range(4):
-        attrs = {"start": (start, 1), "stop": (start + 2, 4), "step": (1, 1)}
-        check("slice", target, x, **attrs)
-        texts.update(step.text for step in lower_op(op_of(DEFINITIONS["slice"], (x,), attrs), {}, target))
+    with Checks(target) as check:
+        for start in range(4):
+            attrs = {"start": (start, 1), "stop": (start + 2, 4), "step": (1, 1)}
+            check("slice", x, **attrs)
+            texts.update(step.text for step in lower_op(op_of(DEFINITIONS["slice"], (x,), attrs), {}, target))
     assert len(texts) == 1
 
 
@@ -168,14 +214,15 @@ def test_slices_at_different_places_are_one_text(target: Target) -> None:
 
 
 @for_each_target
-@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8"])
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (True, False), (False, True), (True, True)])
-def test_products_of_whole_numbers(dtype: str, transpose_a: bool, transpose_b: bool, target: Target) -> None:
+def test_products_of_whole_numbers(transpose_a: bool, transpose_b: bool, target: Target) -> None:
     rng = np.random.default_rng(1)
-    for batch, rows, inner, columns in ((3, 5, 7, 70), (1, 33, 64, 3), (2, 1, 5, 1)):
-        a = rng.integers(0, 100, (batch, inner, rows) if transpose_a else (batch, rows, inner)).astype(dtype)
-        b = rng.integers(0, 100, (batch, columns, inner) if transpose_b else (batch, inner, columns)).astype(dtype)
-        check("matmul", target, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    with Checks(target) as check:
+        for dtype in ("?", "i1", "u2", "i4", "u8"):
+            for batch, rows, inner, columns in ((3, 5, 7, 70), (1, 33, 64, 3), (2, 1, 5, 1)):
+                a = rng.integers(0, 100, (batch, inner, rows) if transpose_a else (batch, rows, inner)).astype(dtype)
+                b = rng.integers(0, 100, (batch, columns, inner) if transpose_b else (batch, inner, columns)).astype(dtype)
+                check("matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 # -- indexing
@@ -189,18 +236,19 @@ def indexing_case(along: bool, shape: tuple[int, ...], axis: int, count: int, dt
 
 
 @for_each_target
-@pytest.mark.parametrize("one_at_a_time", [False, True])
 @pytest.mark.parametrize(("shape", "axis", "count", "dtype"), [
     ((50, 128), 0, 300, "f4"), ((50, 129), 0, 300, "f8"), ((4, 70, 3), 1, 500, "f4"), ((3000,), 0, 20000, "f8"), ((6, 7), 1, 5, "i1"),
     ((2, 9, 640), 1, 40, "u2")])
-def test_indexing(shape: tuple[int, ...], axis: int, count: int, dtype: str, one_at_a_time: bool, target: Target) -> None:
-    for along in (False, True):
-        base, indices, updates = indexing_case(along, shape, axis, count, dtype)
-        reading, writing = ("take_along_axis", ["scatter_add_along_axis"]) if along else ("take", ["scatter_add", "scatter_set"])
-        check(reading, target, base, indices, axis=axis, one_at_a_time=one_at_a_time)
-        for name in writing:
-            for in_place in (False, True):
-                check(name, target, base, indices, updates, axis=axis, one_at_a_time=one_at_a_time, in_place=in_place)
+def test_indexing(shape: tuple[int, ...], axis: int, count: int, dtype: str, target: Target) -> None:
+    with Checks(target) as check:
+        for along in (False, True):
+            base, indices, updates = indexing_case(along, shape, axis, count, dtype)
+            reading, writing = ("take_along_axis", ["scatter_add_along_axis"]) if along else ("take", ["scatter_add", "scatter_set"])
+            for one_at_a_time in (False, True):
+                check(reading, base, indices, axis=axis, one_at_a_time=one_at_a_time)
+                for name in writing:
+                    for in_place in (False, True):
+                        check(name, base, indices, updates, axis=axis, one_at_a_time=one_at_a_time, in_place=in_place)
 
 
 @for_each_target

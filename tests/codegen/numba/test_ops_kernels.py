@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support import kernel_runs
-from support.kernel_runs import CASES, as_python, check_numbers, kernel_of, run_kernel
+from support.each import for_each
+from support.kernel_runs import CASES, Runner, as_python, check_numbers, kernel_of, run_kernel
 
 from adjit.codegen.kernel_source import KernelSource
 from adjit.codegen.link import CompiledObject
@@ -31,18 +32,25 @@ def compiled_once(source: KernelSource, arguments: Sequence[Any], ranges: list[t
     kernel_runs.run_compiled(compiled_text(source.text, plain), source, arguments, ranges)
 
 
-@pytest.mark.parametrize(("definition", "sample"), CASES)
-def test_kernel_equals_numpy(definition: OpDefinition, sample: Sample) -> None:
-    op = kernel_of(definition, sample)
-    if op is None:
-        assert definition.kind is Kind.REDUCTION
-        (array,), axes = sample.arrays, sample.attrs["axes"]
-        assert 0 < len(axes) < array.ndim or np.prod([array.shape[a] for a in axes]) == 1
-        return
-    arrays = [np.array(array, order="C") for array in sample.arrays]
-    (wanted,) = evaluate(definition, arrays, sample.attrs)
-    for runner in (as_python, compiled_once):
-        (found,) = run_kernel(op, arrays, runner, splits=2)
-        assert found.dtype == wanted.dtype
-        assert found.shape == wanted.shape
-        check_numbers(definition, found, wanted)
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_equals_numpy(name: str, exhaustive: bool) -> None:
+    """As Python all samples; compiled, which takes numba long, the first one of each op."""
+    runs: list[tuple[Runner, ...]] = []
+
+    def check(definition: OpDefinition, sample: Sample) -> None:
+        op = kernel_of(definition, sample)
+        if op is None:
+            assert definition.kind is Kind.REDUCTION
+            (array,), axes = sample.arrays, sample.attrs["axes"]
+            assert 0 < len(axes) < array.ndim or np.prod([array.shape[a] for a in axes]) == 1
+            return
+        arrays = [np.array(array, order="C") for array in sample.arrays]
+        (wanted,) = evaluate(definition, arrays, sample.attrs)
+        runs.append((as_python, compiled_once) if exhaustive or not runs else (as_python,))
+        for runner in runs[-1]:
+            (found,) = run_kernel(op, arrays, runner, splits=2)
+            assert found.dtype == wanted.dtype
+            assert found.shape == wanted.shape
+            check_numbers(definition, found, wanted)
+
+    for_each(((case, (definition, sample)) for case, definition, sample in CASES[name]), check)

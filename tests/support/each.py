@@ -1,0 +1,67 @@
+"""Many samples in one item of the tests: all are checked, and those that fail are named together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+
+def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Callable[..., None]) -> None:
+    """Call `check` with each sample (with its items where it is a tuple). Samples have names: those of all that fail are in the message of
+    one `ExceptionGroup`, which holds their errors. A check that skips has nothing to say about that sample alone.
+
+    >>> for_each({"one": 1, "two": 2}, lambda number: print(number))
+    1
+    2
+    """
+    failures: list[Exception] = []
+    names: list[str] = []
+    count = 0
+    for name, sample in samples.items() if isinstance(samples, Mapping) else samples:
+        count += 1
+        try:
+            check(*sample) if isinstance(sample, tuple) else check(sample)
+        except pytest.skip.Exception:
+            continue
+        except (Exception, pytest.fail.Exception) as error:
+            failure = error if isinstance(error, Exception) else AssertionError(str(error))
+            failure.add_note(f"sample: {name}")
+            failures.append(failure)
+            names.append(name)
+    assert count, "there are no samples"
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} of {count} samples: {', '.join(names)}", failures)
+
+
+def parametrize_within(names: str, samples: Iterable[tuple[Any, ...]], ids: Callable[..., str] | None = None,
+                       ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """As `pytest.mark.parametrize`, but the samples are checked within one item, one after the other: for tests that take no longer than
+    an item costs (a millisecond). Fixtures that the test takes are the same for all samples.
+    """
+    arguments = [name.strip() for name in names.split(",")]
+    rows = [tuple(sample) if len(arguments) > 1 else (sample,) for sample in samples]
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        def item(**fixtures: Any) -> None:
+            for_each(((ids(*row) if ids else ", ".join(map(str, row)), (row,)) for row in rows),
+                     lambda row: test(**fixtures, **dict(zip(arguments, row, strict=True))))
+
+        return item_like(item, test, arguments)
+
+    return decorate
+
+
+def item_like(item: Callable[..., None], test: Callable[..., None], without: Iterable[str], also: str = "") -> Callable[..., None]:
+    """`item` under the name of `test`, asking for its fixtures and parameters, but for those `without`; and for `also`."""
+    signature = inspect.signature(test)
+    kept = [parameter for name, parameter in signature.parameters.items() if name not in set(without)]
+    if also:
+        kept.insert(0, inspect.Parameter(also, inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    item.__name__, item.__doc__, item.__module__ = test.__name__, test.__doc__, test.__module__
+    item.__qualname__ = test.__qualname__
+    item.__signature__ = signature.replace(parameters=kept)     # type: ignore[attr-defined]
+    item.pytestmark = list(getattr(test, "pytestmark", []))     # type: ignore[attr-defined]
+    return item
