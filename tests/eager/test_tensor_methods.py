@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 
 import adjit
 from adjit.eager.functions_reductions import ValuesAndIndices
@@ -290,7 +291,7 @@ def name_of(expected, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("expression", "in_numpy", "name"), CASES, ids=IDS)
+@parametrize_within(("expression", "in_numpy", "name"), CASES, ids=IDS)
 def test_values_as_numpy(expression, in_numpy, name, dtype):
     arrays = inputs(dtype)
     with np.errstate(all="ignore"):
@@ -305,7 +306,7 @@ def test_values_as_numpy(expression, in_numpy, name, dtype):
         np.testing.assert_allclose(a.numpy(), e, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("expression", "in_numpy", "name"), CASES, ids=IDS)
+@parametrize_within(("expression", "in_numpy", "name"), CASES, ids=IDS)
 def test_node_names(expression, in_numpy, name):
     for dtype in (np.float32, np.float64):
         values = {key: tensor(array, requires_grad=array.dtype.kind == "f") for key, array in inputs(dtype).items()}
@@ -317,8 +318,8 @@ def test_node_names(expression, in_numpy, name):
         assert found == expected
 
 
-@pytest.mark.parametrize(("expression", "in_numpy", "name"), [case for case in CASES if case[2] is not None],
-                         ids=[case[0] for case in CASES if case[2] is not None])
+@parametrize_within(("expression", "in_numpy", "name"), [case for case in CASES if case[2] is not None],
+                    ids=[case[0] for case in CASES if case[2] is not None])
 def test_gradients_as_finite_differences(expression, in_numpy, name):
     arrays = inputs()
     random = np.random.default_rng(1)
@@ -342,7 +343,7 @@ def test_gradients_as_finite_differences(expression, in_numpy, name):
     np.testing.assert_allclose(gradient, difference, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("expression", "in_numpy", "name"), CASES, ids=IDS)
+@parametrize_within(("expression", "in_numpy", "name"), CASES, ids=IDS)
 def test_as_torch(expression, in_numpy, name):
     torch = pytest.importorskip("torch")
     for dtype in (np.float32, np.float64):

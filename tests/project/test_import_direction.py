@@ -10,6 +10,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from support.each import parametrize_within
 from support.project import ROOMS, ROOT, TESTS, modules, room_of
 
 ALLOWED = {
@@ -64,7 +65,7 @@ def check_module(name: str, source: str, room: str) -> list[str]:
     return problems
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
+@parametrize_within("name", sorted(modules()))
 def test_module_keeps_to_the_rooms(name: str) -> None:
     path = modules()[name]
     assert check_module(name, path.read_text(), room_of(name)) == []

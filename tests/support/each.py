@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,8 @@ import pytest
 
 def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Callable[..., None]) -> None:
     """Call `check` with each sample (with its items where it is a tuple). Samples have names: those of all that fail are in the message of
-    one `ExceptionGroup`, which holds their errors. A check that skips has nothing to say about that sample alone.
+    one `ExceptionGroup`, which holds their errors. A check that skips has nothing to say about that sample alone; where all do, so does
+    the item.
 
     >>> for_each({"one": 1, "two": 2}, lambda number: print(number))
     1
@@ -19,34 +20,40 @@ def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Call
     """
     failures: list[Exception] = []
     names: list[str] = []
+    skipped: list[BaseException] = []
     count = 0
     for name, sample in samples.items() if isinstance(samples, Mapping) else samples:
         count += 1
         try:
             check(*sample) if isinstance(sample, tuple) else check(sample)
-        except pytest.skip.Exception:
-            continue
+        except pytest.skip.Exception as skip:
+            skipped.append(skip)
         except (Exception, pytest.fail.Exception) as error:
             failure = error if isinstance(error, Exception) else AssertionError(str(error))
             failure.add_note(f"sample: {name}")
             failures.append(failure)
             names.append(name)
     assert count, "there are no samples"
+    if len(skipped) == count:
+        raise skipped[0]
     if failures:
         raise ExceptionGroup(f"{len(failures)} of {count} samples: {', '.join(names)}", failures)
 
 
-def parametrize_within(names: str, samples: Iterable[tuple[Any, ...]], ids: Callable[..., str] | None = None,
+def parametrize_within(names: str | Sequence[str], values: Iterable[Any], ids: Callable[[Any], object] | Iterable[str] | None = None,
                        ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """As `pytest.mark.parametrize`, but the samples are checked within one item, one after the other: for tests that take no longer than
-    an item costs (a millisecond). Fixtures that the test takes are the same for all samples.
-    """
-    arguments = [name.strip() for name in names.split(",")]
-    rows = [tuple(sample) if len(arguments) > 1 else (sample,) for sample in samples]
+    """As `pytest.mark.parametrize`, but the values are checked within one item, one after the other: for tests that take no longer than an
+    item costs, which is some milliseconds. Fixtures that the test takes are the same for all of them."""
+    arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows = [tuple(value) if len(arguments) > 1 else (value,) for value in values]
+    if ids is None or callable(ids):
+        labels = [", ".join(str(ids(value) if ids else getattr(value, "__name__", value)) for value in row) for row in rows]
+    else:
+        labels = list(ids)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def item(**fixtures: Any) -> None:
-            for_each(((ids(*row) if ids else ", ".join(map(str, row)), (row,)) for row in rows),
+            for_each(zip(labels, ((row,) for row in rows), strict=True),
                      lambda row: test(**fixtures, **dict(zip(arguments, row, strict=True))))
 
         return item_like(item, test, arguments)

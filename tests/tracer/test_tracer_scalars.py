@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 
 import adjit as aj
 from adjit import numpy as anp
@@ -47,7 +48,7 @@ def described(x: Any) -> Any:
     return x.scalar if isinstance(x, TracedArray) else isinstance(x, np.generic), str(x.dtype), x.shape
 
 
-@pytest.mark.parametrize("text", [
+@parametrize_within("text", [
     *(text.replace("{}", name) for text in OF_ONE for name in "sz"), *OF_SEVERAL, *STRONG, "np.tensordot(x32, 2.5, 0)",
     *(f"np.{name}({of}, axis={axis})" for name in ALONG for of in "sz" for axis in (0, -1, 1, (0,), None)),
     *(f"np.{name}({of}, axis={axis})" for name in ("take", "repeat") for of in ("s, 0", "z, 0") for axis in (0, -1, 1))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.tracing import assert_as_numpy, assert_same, checked_trace, run_traced
 
 from adjit import numpy as anp
@@ -157,7 +158,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@parametrize_within("dtype", DTYPES)
 @pytest.mark.parametrize("name", MOVES)
 def test_movement(name, dtype):
     assert_as_numpy(MOVES[name], array(2, 3, 4, dtype=dtype))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.tracing import assert_as_numpy, assert_same, run_traced
 
 DTYPES = [np.float32, np.float64, np.int32, np.int64, np.bool_]
@@ -116,7 +117,7 @@ def numpy_refuses(fun, *args) -> bool:
     return any(np.asarray(part).dtype == np.float16 for part in (result if isinstance(result, tuple) else (result,)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@parametrize_within("dtype", DTYPES)
 @pytest.mark.parametrize("fun", UNARY, ids=lambda fun: fun.__name__)
 def test_unary(fun, dtype):
     x = sample(dtype)
@@ -132,7 +133,7 @@ def test_unary(fun, dtype):
     assert_as_numpy(lambda x: fun(x), x[0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@parametrize_within("dtype", DTYPES)
 @pytest.mark.parametrize("fun", BINARY, ids=lambda fun: fun.__name__)
 def test_binary_broadcasts(fun, dtype):
     x, y = sample(dtype), sample(dtype, seed=1)

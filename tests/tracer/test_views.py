@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.tracing import run_traced
 
 import adjit as aj
@@ -97,7 +98,7 @@ def outcome(view_of: Function, lay_out: Function) -> Function:
     return run
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@parametrize_within("layout", LAYOUTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_write_is_seen_where_numpy_shows_it(name: str, layout: str) -> None:
     view_of, inputs = FUNCTIONS[name]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.watched_holders import HOLDERS, Data, Holder, Plain
 
 import adjit as aj
@@ -180,8 +181,8 @@ def number(value: Any) -> float:
     return value.item() if isinstance(value, aj.Tensor) else value
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@parametrize_within("kind", KINDS, ids=lambda kind: kind.__name__)
+@parametrize_within("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("name", HOLDERS)
 def test_nothing_is_stale(name: str, change: Any, kind: Any, exhaustive: bool) -> None:
     """One function reads a holder of its own in each of the ways; then one after the other is changed, and all others are as they were.

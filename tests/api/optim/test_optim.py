@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+from support.each import parametrize_within
 from support.optimizer_formulas import CASES, NAMES
 
 import adjit as aj
@@ -33,8 +34,8 @@ def leaves_after_each_step(optimizer: optim.FunctionalOptimizer, update: Callabl
 
 
 @pytest.mark.parametrize(("function", "formula", "options"), [case[1:] for case in CASES], ids=NAMES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("how", ["plain", "compiled", "donated"])
+@parametrize_within("dtype", [np.float64, np.float32])
+@parametrize_within("how", ["plain", "compiled", "donated"])
 def test_ten_steps(function: str, formula: Callable[..., Iterator[np.ndarray]], options: dict[str, Any], dtype: type, how: str) -> None:
     optimizer = OPTIMIZERS[function](**options)
     update = {

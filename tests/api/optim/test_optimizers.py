@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.optimizer_formulas import CASES, NAMES
 
 import adjit as aj
@@ -51,7 +52,7 @@ def assert_same_state(ours: optim.Optimizer, theirs: optim.Optimizer) -> None:
 
 
 @pytest.mark.parametrize(("kind", "formula", "options"), [(case[0], case[2], case[3]) for case in CASES], ids=NAMES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@parametrize_within("dtype", [np.float64, np.float32])
 def test_ten_steps(kind: str, formula: Callable[..., Iterator[np.ndarray]], options: dict[str, Any], dtype: Any) -> None:
     params = parameters(dtype)
     places = [param.data.numpy() for param in params]

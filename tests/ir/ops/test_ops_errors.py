@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.op_cases import for_each_op, type_of
 
 from adjit.ir import ops
@@ -151,8 +152,8 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
 ]
 
 
-@pytest.mark.parametrize(("definition", "types", "attrs", "kind", "message"), CASES,
-                         ids=[f"{case[0].name}-{i}" for i, case in enumerate(CASES)])
+@parametrize_within(("definition", "types", "attrs", "kind", "message"), CASES,
+                    ids=[f"{case[0].name}-{i}" for i, case in enumerate(CASES)])
 def test_refusals(definition: OpDefinition, types: list[str], attrs: dict[str, Any], kind: type[AdjitError], message: str) -> None:
     error = refusal(definition, types, attrs)
     assert type(error) is kind
