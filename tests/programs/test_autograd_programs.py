@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -143,43 +144,42 @@ def test_captured_programs_have_the_gradients_of_eager_ones(shapes: list[int], p
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
 
 
-def test_writes_to_shared_memory_have_the_gradients_of_eager_ones(request: pytest.FixtureRequest) -> None:
-    """What is written through a base, its views and what is detached of them, and under `no_grad`, in any order."""
-    def leaf(array: np.ndarray, requires_grad: bool) -> Any:
-        return aj.tensor(array, requires_grad=requires_grad)
+def leaf_of_adjit(array: np.ndarray, requires_grad: bool) -> Any:
+    return aj.tensor(array, requires_grad=requires_grad)
 
+
+def compare_with_captured(seeds: Iterable[int], wanted: Callable[[Any], tuple[Any, Any]], refused: tuple[type[Exception], ...]) -> int:
+    """Random writes to shared memory, compiled, beside the value and the gradients that `wanted` gives for the same program; how many were
+    compared, and not refused."""
     compared = 0
-    for seed in range(3000 if request.config.getoption("--exhaustive") else 150):
+    for seed in seeds:
         program = random_program(np.random.default_rng(seed))
         try:
-            value, slopes = gradients(aj, program, leaf)
-            captured, found = gradients(aj, program, leaf, lambda function: aj.compile(function, backend="interpret"))
-        except (aj.errors.InPlaceError, aj.errors.ShapeError, aj.errors.NonDifferentiableError):
+            value, slopes = wanted(program)
+            captured, found = gradients(aj, program, leaf_of_adjit, lambda function: aj.compile(function, backend="interpret"))
+        except refused:
             continue
         compared += 1
         np.testing.assert_allclose(captured, value, 1e-9, 1e-12, err_msg=str(seed))
         for ours, theirs in zip(found, slopes, strict=True):
             np.testing.assert_allclose(ours, theirs, 1e-7, 1e-9, err_msg=str(seed))
-    assert compared > 100
+    return compared
 
 
-def test_writes_to_shared_memory_are_those_of_pytorch(request: pytest.FixtureRequest) -> None:
-    """Compiled; what PyTorch refuses is not compared."""
+def test_writes_to_shared_memory_have_the_gradients_of_eager_ones(exhaustive: bool) -> None:
+    """What is written through a base, its views and what is detached of them, and under `no_grad`, in any order."""
+    assert compare_with_captured(range(3000 if exhaustive else 150), lambda program: gradients(aj, program, leaf_of_adjit), (
+        aj.errors.InPlaceError, aj.errors.ShapeError, aj.errors.NonDifferentiableError)) > 100
+
+
+def test_writes_to_shared_memory_are_those_of_pytorch(exhaustive: bool) -> None:
+    """What PyTorch refuses is not compared."""
     torch = pytest.importorskip("torch")
-    compared = 0
-    for seed in range(10_000, 13_000 if request.config.getoption("--exhaustive") else 10_150):
-        program = random_program(np.random.default_rng(seed))
-        try:
-            wanted, slopes = gradients(torch, program, lambda array, requires_grad: torch.tensor(array, requires_grad=requires_grad))
-            found, ours = gradients(aj, program, lambda array, requires_grad: aj.tensor(array, requires_grad=requires_grad),
-                                    lambda function: aj.compile(function, backend="interpret"))
-        except (RuntimeError, aj.errors.AdjitError):
-            continue
-        compared += 1
-        np.testing.assert_allclose(found, wanted, 1e-9, 1e-12, err_msg=str(seed))
-        for mine, theirs in zip(ours, slopes, strict=True):
-            np.testing.assert_allclose(mine, theirs, 1e-7, 1e-9, err_msg=str(seed))
-    assert compared > 50
+
+    def in_torch(program: Any) -> tuple[Any, Any]:
+        return gradients(torch, program, lambda array, requires_grad: torch.tensor(array, requires_grad=requires_grad))
+
+    assert compare_with_captured(range(10_000, 13_000 if exhaustive else 10_150), in_torch, (RuntimeError, aj.errors.AdjitError)) > 50
 
 
 @pytest.mark.parametrize("order", [

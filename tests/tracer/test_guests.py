@@ -222,6 +222,28 @@ def test_other_threads_trace_without(handled: Any) -> None:
     assert seen == [handler]
 
 
+def signal_at_every_moment(run: Callable[[], Any], check: Callable[[Any], None], spacing: int = sys.maxsize) -> None:
+    """Run again and again, with a signal at the first event that Python's profiler sees, at the second, and so on, until there are no more,
+    and check what comes of it. The longer the run, the more are left out: the gap is one wider after each `spacing` events."""
+    event = left = 0
+
+    def raise_once(frame: Any, kind: str, argument: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            signal.raise_signal(NUMBER)
+
+    while left <= 0:
+        event += 1 + event // spacing
+        left = event
+        sys.setprofile(raise_once)
+        try:
+            result = run()
+        finally:
+            sys.setprofile(None)
+        check(result)
+
+
 def test_at_any_moment_of_a_trace(handled: Any) -> None:
     """Wherever a handler comes in, its numbers are plain and the trace is the same."""
     found: list[Any] = []
@@ -230,29 +252,11 @@ def test_at_any_moment_of_a_trace(handled: Any) -> None:
     def function(x):
         return aj.value_and_grad(lambda x: aj.cond(x[0] > 0, np.sin, np.cos, x).sum())(x)
 
-    def traced() -> str:
-        return traced_text(function)
-
-    wanted = traced()
-    event = 0
-    while True:
-        event += 1 + event // 15
-        left = event
-
-        def raise_once(frame: Any, kind: str, argument: Any) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                signal.raise_signal(NUMBER)
-
-        sys.setprofile(raise_once)
-        try:
-            text = traced()
-        finally:
-            sys.setprofile(None)
+    def check(text: str) -> None:
         assert text == wanted
-        if left > 0:
-            break
+
+    wanted = traced_text(function)
+    signal_at_every_moment(lambda: traced_text(function), check, spacing=15)
     assert len(found) > 30
     assert all(type(value) is np.ndarray for value in found)
 
@@ -262,25 +266,7 @@ def test_at_any_moment_of_a_function_of_ours(handled: Any) -> None:
     found: list[Any] = []
     handled(lambda: found.append((aj.numpy.exp(np.zeros(2)), (aj.tensor([1.0, 2.0]) * 2).numpy())))
     aj.numpy.tanh(X)
-    event = 0
-    while True:
-        event += 1
-        left = event
-
-        def raise_once(frame: Any, kind: str, argument: Any) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                signal.raise_signal(NUMBER)
-
-        sys.setprofile(raise_once)
-        try:
-            result = aj.numpy.tanh(X)
-        finally:
-            sys.setprofile(None)
-        np.testing.assert_array_equal(result, np.tanh(X))
-        if left > 0:
-            break
+    signal_at_every_moment(lambda: aj.numpy.tanh(X), lambda result: np.testing.assert_array_equal(result, np.tanh(X)))
     assert len(found) > 30
     assert all(type(value) is np.ndarray for values in found for value in values)
 

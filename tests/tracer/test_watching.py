@@ -181,6 +181,7 @@ def number(value: Any) -> float:
     return value.item() if isinstance(value, aj.Tensor) else value
 
 
+@pytest.mark.filterwarnings("ignore:.*was traced:RuntimeWarning")
 @parametrize_within("kind", KINDS, ids=lambda kind: kind.__name__)
 @parametrize_within("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("name", HOLDERS)
