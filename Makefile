@@ -22,8 +22,9 @@ types: .venv/installed
 	ln -s $(wildcard $(CURDIR)/api/*) $(ROOMS:%=$(CURDIR)/%) build/types/adjit/
 	MYPYPATH=build/types $(BIN)/mypy -p adjit
 
+# Bytecode is written, whatever the environment says: tests start some hundred processes, which import adjit in half the time.
 pytest: .venv/installed
-	$(BIN)/python -m pytest -q -n 2
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # The largest error of each elementary function over all float32 numbers: not above 2 ulp. A run that was stopped goes on where it was.
 accuracy: .venv/installed
