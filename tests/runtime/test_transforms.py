@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
+from support.each import parametrize_within
 
 from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.runtime.compiled import compile
@@ -186,7 +187,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("outer", STEPS)
-@pytest.mark.parametrize("inner", STEPS)
+@parametrize_within("inner", STEPS)
 def test_second_order(run, outer, inner):
     x = np.float64(0.8)
     assert run(STEPS[outer](STEPS[inner](cube)), x) == pytest.approx(DERIVATIVES[1](x), rel=1e-10)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.each import for_each, item_like
+from support.each import for_each, item_like, parametrize_within
 
 import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.ir.builder import GraphBuilder, trace_graph
@@ -50,10 +50,13 @@ def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Cal
     return decorate
 
 
-def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda definition: True) -> pytest.MarkDecorator:
-    """Parametrize a test with `definition`, of these kinds."""
-    return pytest.mark.parametrize("definition", [
-        pytest.param(record, id=name) for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds and where(record)])
+def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda definition: True,
+                in_one_item: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Parametrize a test with `definition`, of these kinds; `in_one_item`: where that takes no time."""
+    records = {name: record for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds and where(record)}
+    if in_one_item:
+        return parametrize_within("definition", records.values(), ids=records)
+    return pytest.mark.parametrize("definition", [pytest.param(record, id=name) for name, record in records.items()])
 
 
 def first_of_each_dtype(samples: Iterable[Sample]) -> list[Sample]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.signal
-from support.native_steps import TARGET_CASES, run_steps
+from support.each import for_each
+from support.native_steps import TARGET_CASES, LoadedSteps, load_together, run_steps
 from support.op_cases import check_derivative, gradient_graph, sample_graph
 
 import adjit as aj
@@ -20,6 +22,7 @@ from adjit.ir.builder import trace_graph
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Op
 from adjit.ir.ops.convolution import kernel_gradient
 from adjit.ir.ops.sliding import Sliding
 from adjit.ir.types import F32, F64, TensorType
@@ -39,6 +42,20 @@ def native(sample: Sample, definition: OpDefinition, target: Target, one_at_a_ti
     steps = lower_op(op, {}, target)
     (found,) = run_steps(steps, sample.arrays, [op.result.type], op.attrs.get("scratch_bytes", 0), target, one_at_a_time=one_at_a_time)
     return found
+
+
+def check_native(samples: Mapping[str, tuple[OpDefinition, Sample, float]], target: Target) -> None:
+    """Native steps, compiled together, against the meaning of their ops, within a tolerance."""
+    lowered = {name: sample_graph(definition, sample).ops[-1] for name, (definition, sample, _) in samples.items()}
+    codes = load_together([lower_op(op, {}, target) for op in lowered.values()], target)
+
+    def check(op: Op, code: LoadedSteps, definition: OpDefinition, sample: Sample, tolerance: float) -> None:
+        (expected,) = evaluate(definition, sample.arrays, sample.attrs)
+        (found,) = run_steps(code, sample.arrays, [op.result.type], op.attrs.get("scratch_bytes", 0), target)
+        largest = np.abs(expected).max() if "convolution" in definition.name else 1.0
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * largest)
+
+    for_each(((name, (op, code, *samples[name])) for (name, op), code in zip(lowered.items(), codes, strict=True)), check)
 
 
 def gradient_sample(x: np.ndarray, w: np.ndarray, attrs: dict[str, Any]) -> Sample:
@@ -101,16 +118,14 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=["f32", "f64"])
-@pytest.mark.parametrize("case", CONVOLUTIONS)
-def test_native_convolution_and_kernel_gradient(case: str, dtype: np.dtype, target: Target) -> None:
-    images, kernels, attrs = CONVOLUTIONS[case]
-    x, w = normal(*images, dtype=dtype), normal(*kernels, dtype=dtype, seed=1)
-    for definition, sample in ((ops.convolution, Sample((x, w), PLAIN | attrs)),
-                               (ops.convolution_kernel_gradient, gradient_sample(x, w, PLAIN | attrs))):
-        (expected,) = evaluate(definition, sample.arrays, sample.attrs)
-        found = native(sample, definition, target)
-        tolerance = 30 * np.finfo(dtype).eps
-        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+def test_native_convolution_and_kernel_gradient(dtype: np.dtype, target: Target) -> None:
+    samples: dict[str, tuple[OpDefinition, Sample, float]] = {}
+    for case, (images, kernels, attrs) in CONVOLUTIONS.items():
+        x, w = normal(*images, dtype=dtype), normal(*kernels, dtype=dtype, seed=1)
+        for definition, sample in ((ops.convolution, Sample((x, w), PLAIN | attrs)),
+                                   (ops.convolution_kernel_gradient, gradient_sample(x, w, PLAIN | attrs))):
+            samples[f"{definition.name}, {case}"] = definition, sample, 30 * float(np.finfo(dtype).eps)
+    check_native(samples, target)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
@@ -170,24 +185,30 @@ POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
-@pytest.mark.parametrize("definition", [ops.window_sum, ops.window_max, ops.window_max_take, ops.window_max_scatter])
-@pytest.mark.parametrize("case", POOLS)
-def test_native_pooling(case: str, definition: OpDefinition, target: Target) -> None:
-    shape, given = POOLS[case]
-    attrs = HALVES | given
-    plain = normal(*shape, dtype=F32)
-    ties = np.maximum(np.round(plain), 0)
-    missing = np.where(normal(*shape, seed=5) > 1.5, F32.type(np.nan), plain)
-    for x in (np.stack([plain, ties, missing]), plain.astype(F64)):
-        arrays: tuple[np.ndarray, ...] = (x,)
-        if definition is ops.window_max_take:
-            arrays = (x, normal(*x.shape, dtype=x.dtype, seed=6))
-        if definition is ops.window_max_scatter:
-            windows = sample_graph(ops.window_max, Sample((x,), attrs)).results[0].type
-            arrays = (x, normal(*windows.shape, dtype=x.dtype, seed=7))
-        (expected,) = evaluate(definition, arrays, attrs)
-        tolerance = (4 + np.prod(attrs["sizes"])) * np.finfo(x.dtype).eps
-        np.testing.assert_allclose(native(Sample(arrays, attrs), definition, target), expected, rtol=tolerance, atol=tolerance)
+@pytest.mark.parametrize("definition", [ops.window_sum, ops.window_max, ops.window_max_take, ops.window_max_scatter],
+                         ids=lambda definition: definition.name)
+def test_native_pooling(definition: OpDefinition, target: Target) -> None:
+    check_pooling(POOLS, definition, target)
+
+
+def check_pooling(cases: Iterable[str], definition: OpDefinition, target: Target) -> None:
+    samples: dict[str, tuple[OpDefinition, Sample, float]] = {}
+    for case in cases:
+        shape, given = POOLS[case]
+        attrs = HALVES | given
+        plain = normal(*shape, dtype=F32)
+        ties = np.maximum(np.round(plain), 0)
+        missing = np.where(normal(*shape, seed=5) > 1.5, F32.type(np.nan), plain)
+        for x in (np.stack([plain, ties, missing]), plain.astype(F64)):
+            arrays: tuple[np.ndarray, ...] = (x,)
+            if definition is ops.window_max_take:
+                arrays = (x, normal(*x.shape, dtype=x.dtype, seed=6))
+            if definition is ops.window_max_scatter:
+                windows = sample_graph(ops.window_max, Sample((x,), attrs)).results[0].type
+                arrays = (x, normal(*windows.shape, dtype=x.dtype, seed=7))
+            tolerance = float((4 + np.prod(attrs["sizes"])) * np.finfo(x.dtype).eps)
+            samples[f"{case} of {x.dtype}"] = definition, Sample(arrays, attrs), tolerance
+    check_native(samples, target)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
@@ -208,7 +229,7 @@ def test_pooling_of_a_few_rows_at_a_time(case: str, definition: OpDefinition, ta
             memory += 1 << 10
         chosen.append(block.rows)
     assert chosen[1] < chosen[0]
-    test_native_pooling(case, definition, target)
+    check_pooling([case], definition, target)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)

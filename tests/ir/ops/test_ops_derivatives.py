@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from support.each import parametrize_within
 from support.op_cases import check_derivative, for_each_op, for_each_sample, gradient_graph, sample_graph, type_of
 
 from adjit.ir import ops
@@ -57,7 +57,7 @@ def has_derivative(definition: OpDefinition) -> bool:
 
 
 @for_each_op(Kind.ELEMENTWISE, where=has_derivative)
-@pytest.mark.parametrize("dtype", [F32, F64])
+@parametrize_within("dtype", [F32, F64])
 def test_a_zero_cotangent_contributes_zero(definition: OpDefinition, dtype: np.dtype) -> None:
     """Whatever the operands are, infinite and NaN ones included; also when differentiated twice."""
     arrays: tuple[np.ndarray, ...]
@@ -77,7 +77,8 @@ def test_a_zero_cotangent_contributes_zero(definition: OpDefinition, dtype: np.d
             np.testing.assert_array_equal(interpret(gradient_graph(gradient, again), [*arrays, ones, zeros])[0], zeros)
 
 
-@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.INDEXING, Kind.CONTRACTION, Kind.WINDOW, Kind.SCAN, where=has_derivative)
+@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.INDEXING, Kind.CONTRACTION, Kind.WINDOW, Kind.SCAN, where=has_derivative,
+             in_one_item=True)
 def test_cotangents_have_the_types_of_the_operands(definition: OpDefinition) -> None:
     """For every float operand of every sample, in its own dtype."""
     for sample in definition.samples():

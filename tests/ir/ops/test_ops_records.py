@@ -63,13 +63,13 @@ def test_every_op_is_reached_by_its_name() -> None:
     assert set(ops.__all__) == {*DEFINITIONS, "full_like"}
 
 
-@for_each_op(*Kind)
+@for_each_op(*Kind, in_one_item=True)
 def test_doc_is_a_sentence(definition: OpDefinition) -> None:
     assert definition.doc.endswith(".")
     assert "  " not in definition.doc
 
 
-@for_each_op(*PRIMITIVE)
+@for_each_op(*PRIMITIVE, in_one_item=True)
 def test_samples_reach_every_float_dtype_that_the_op_takes(definition: OpDefinition) -> None:
     samples = list(definition.samples())
     assert samples
@@ -81,7 +81,7 @@ def test_samples_reach_every_float_dtype_that_the_op_takes(definition: OpDefinit
         assert dtypes >= {F32, F64}
 
 
-@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION)
+@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, in_one_item=True)
 def test_samples_reach_edges_empty_arrays_and_scalars(definition: OpDefinition) -> None:
     samples = list(definition.samples())
     assert any(array.ndim == 0 for sample in samples for array in sample.arrays)
@@ -98,7 +98,7 @@ def test_samples_reach_edges_empty_arrays_and_scalars(definition: OpDefinition) 
             assert (np.abs(values[values != 0]) < np.finfo(dtype).tiny).any()
 
 
-@for_each_op(*PRIMITIVE)
+@for_each_op(*PRIMITIVE, in_one_item=True)
 def test_differentiable_ops_have_samples_for_it(definition: OpDefinition) -> None:
     """In every float operand; `stop_gradient` has no derivative to compare with, and operands of ops without a rule have none."""
     checked = {operand for sample in definition.samples() for operand in sample.differentiable}
@@ -111,7 +111,7 @@ def test_differentiable_ops_have_samples_for_it(definition: OpDefinition) -> Non
         assert checked >= {operand for operand in wanted if not (definition.name == "select" and operand == 0)}
 
 
-@for_each_op(Kind.ELEMENTWISE, where=lambda definition: isinstance(definition.numpy, np.ufunc))
+@for_each_op(Kind.ELEMENTWISE, where=lambda definition: isinstance(definition.numpy, np.ufunc), in_one_item=True)
 def test_accepted_dtypes_are_those_of_numpy(definition: OpDefinition) -> None:
     ufunc = definition.numpy
     assert isinstance(ufunc, np.ufunc)
@@ -179,7 +179,7 @@ def test_text_round_trip_of_the_derivative(definition: OpDefinition, sample: Sam
         assert parse(print_graph(graph)) == graph
 
 
-@for_each_op(Kind.REDUCTION)
+@for_each_op(Kind.REDUCTION, in_one_item=True)
 def test_identity_is_neutral(definition: OpDefinition) -> None:
     for dtype in SHORT_NAMES.values():
         if not accepts(definition, dtype):
@@ -216,7 +216,7 @@ def test_an_incomplete_record_fails_when_it_is_made() -> None:
         define("add", Kind.MOVEMENT, **complete)
 
 
-@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION)
+@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, in_one_item=True)
 def test_scalar_code_is_an_expression_of_the_operands(definition: OpDefinition) -> None:
     assert definition.scalar is not None
     count = 2 if definition.kind is Kind.REDUCTION else definition.arity

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
@@ -42,7 +43,7 @@ def same_bits(left: object, right: object) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("space", ["result", "arena"])
+@parametrize_within("space", ["result", "arena"])
 @pytest.mark.parametrize("definition", DEFINED, ids=lambda definition: definition.name)
 def test_step_equals_interpreter(definition: OpDefinition, space: str) -> None:
     for sample in definition.samples():
