@@ -1,109 +1,27 @@
-"""adjit.nn.functional against formulas in plain NumPy, and its derivatives against finite differences."""
+"""adjit.nn.functional against formulas and loops in plain NumPy, its derivatives against finite differences; and with tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf
 from typing import Any
 
 import numpy as np
 import pytest
+from support import nn_functions, nn_layers
+from support.each import parametrize_within
 from support.nn_checks import Case, check_derivative, check_kernels, check_second_derivative, check_value
+from support.nn_functions import LABELS, X
 
 import adjit as aj
+from adjit.eager.generator import manual_seed
+from adjit.eager.tensor import Tensor, tensor
 from adjit.nn import functional as F
 
-RNG = np.random.default_rng(0)
-X = RNG.standard_normal((4, 5)) * 3
-LABELS = np.array([0, 4, 2, 2])
-PROBABILITIES = RNG.dirichlet(np.ones(5), 4)
-Y = RNG.standard_normal((4, 5))
-WEIGHT, BIAS = RNG.standard_normal(5), RNG.standard_normal(5)
+CASES: dict[str, Case] = nn_functions.CASES | nn_layers.CASES
 
 
-def log_softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    shifted = x - x.max(axis, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
-
-
-def normalised(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-5) -> np.ndarray:
-    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
-
-
-CASES: dict[str, Case] = {
-    "relu": (F.relu, lambda x: np.maximum(x, 0), (X,)),
-    "gelu": (F.gelu, lambda x: x * 0.5 * (1 + np.vectorize(erf)(x / np.sqrt(2))), (X,)),
-    "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"),
-                  lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))), (X,)),
-    "sigmoid": (F.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (X,)),
-    "silu": (F.silu, lambda x: x / (1 + np.exp(-x)), (X,)),
-    "softplus": (F.softplus, lambda x: np.log1p(np.exp(x)), (X,)),
-    "softplus beta": (lambda x: F.softplus(x, beta=2.5, threshold=4.0),
-                      lambda x: np.where(2.5 * x > 4, x, np.log1p(np.exp(2.5 * x)) / 2.5), (X,)),
-    "tanh": (F.tanh, np.tanh, (X,)),
-    "elu": (lambda x: F.elu(x, alpha=0.7), lambda x: np.where(x > 0, x, 0.7 * (np.exp(x) - 1)), (X,)),
-    "selu": (F.selu, lambda x: 1.0507009873554804934 * np.where(x > 0, x, 1.6732632423543772848 * (np.exp(x) - 1)), (X,)),
-    "leaky_relu": (lambda x: F.leaky_relu(x, 0.2), lambda x: np.where(x > 0, x, 0.2 * x), (X,)),
-    "relu6": (F.relu6, lambda x: np.clip(x, 0, 6), (2 * X,)),
-    "hardtanh": (lambda x: F.hardtanh(x, -2.0, 0.5), lambda x: np.clip(x, -2, 0.5), (X,)),
-    "softsign": (F.softsign, lambda x: x / (1 + np.abs(x)), (X,)),
-    "logsigmoid": (F.logsigmoid, lambda x: -np.log(1 + np.exp(-x)), (X,)),
-    "softmax dim": (lambda x: F.softmax(x, dim=0), lambda x: np.exp(log_softmax(x, 0)), (X,)),
-    "normalize": (F.normalize, lambda x: x / np.sqrt((x ** 2).sum(1, keepdims=True)), (X,)),
-    "normalize p": (lambda x: F.normalize(x, 3.0, 0), lambda x: x / (np.abs(x) ** 3).sum(0) ** (1 / 3), (X,)),
-    "softmax": (F.softmax, lambda x: np.exp(log_softmax(x)), (X,)),
-    "softmax axis 0": (lambda x: F.softmax(x, axis=0), lambda x: np.exp(log_softmax(x, 0)), (X,)),
-    "log_softmax": (F.log_softmax, log_softmax, (X,)),
-    "logsumexp": (F.logsumexp, lambda x: np.log(np.exp(x).sum()), (X,)),
-    "logsumexp axis": (lambda x: F.logsumexp(x, axis=0, keepdims=True), lambda x: np.log(np.exp(x).sum(0, keepdims=True)), (X,)),
-    "layer_norm": (lambda x: F.layer_norm(x, 5), lambda x: normalised(x, (1,)), (X,)),
-    "layer_norm affine": (lambda x, w, b: F.layer_norm(x, (5,), w, b, eps=1e-3), lambda x, w, b: normalised(x, (1,), 1e-3) * w + b,
-                          (X, WEIGHT, BIAS)),
-    "layer_norm 2d": (lambda x: F.layer_norm(x, (4, 5)), lambda x: normalised(x, (0, 1)), (X,)),
-    "cross_entropy": (lambda x: F.cross_entropy(x, LABELS), lambda x: -log_softmax(x)[np.arange(4), LABELS].mean(), (X,)),
-    "cross_entropy sum": (lambda x: F.cross_entropy(x, LABELS, reduction="sum"),
-                              lambda x: -log_softmax(x)[np.arange(4), LABELS].sum(), (X,)),
-    "cross_entropy none": (lambda x: F.cross_entropy(x, LABELS, reduction="none"), lambda x: -log_softmax(x)[np.arange(4), LABELS], (X,)),
-    "cross_entropy one": (lambda x: F.cross_entropy(x, np.int32(3)), lambda x: -log_softmax(x)[3], (X[0],)),
-    "cross_entropy smooth": (
-        lambda x: F.cross_entropy(x, LABELS, label_smoothing=0.2),
-        lambda x: -(log_softmax(x) * (0.8 * np.eye(5)[LABELS] + 0.2 / 5)).sum(1).mean(), (X,)),
-    "cross_entropy probabilities": (
-        lambda x, p: F.cross_entropy(x, p, label_smoothing=0.1), lambda x, p: -(log_softmax(x) * (0.9 * p + 0.1 / 5)).sum(1).mean(),
-        (X, PROBABILITIES)),
-    "cross_entropy map": (
-        lambda x: F.cross_entropy(x, LABELS.reshape(2, 2)),
-        lambda x: -np.take_along_axis(log_softmax(x, 1), LABELS.reshape(2, 1, 2), 1).mean(), (RNG.standard_normal((2, 5, 2)),)),
-    "nll_loss": (lambda x: F.nll_loss(x, LABELS), lambda x: -x[np.arange(4), LABELS].mean(), (X,)),
-    "mse_loss": (F.mse_loss, lambda x, y: ((x - y) ** 2).mean(), (X, RNG.standard_normal((4, 5)))),
-    "mse_loss none": (lambda x, y: F.mse_loss(x, y, "none"), lambda x, y: (x - y) ** 2, (X, RNG.standard_normal((4, 5)))),
-    "l1_loss": (lambda x, y: F.l1_loss(x, y, "sum"), lambda x, y: np.abs(x - y).sum(), (X, RNG.standard_normal((4, 5)))),
-    "cross_entropy weighted": (
-        lambda x, w: F.cross_entropy(x, LABELS, w, ignore_index=4),
-        lambda x, w: -(w[LABELS] * log_softmax(x)[np.arange(4), LABELS])[[0, 2, 3]].sum() / (w[0] + 2 * w[2]), (X, PROBABILITIES[0])),
-    "nll_loss weighted": (lambda x, w: F.nll_loss(x, LABELS, w, reduction="none"), lambda x, w: -w[LABELS] * x[np.arange(4), LABELS],
-                          (X, PROBABILITIES[0])),
-    "smooth_l1_loss": (lambda x, y: F.smooth_l1_loss(x, y, beta=2.0),
-                       lambda x, y: np.where(abs(x - y) < 2, (x - y) ** 2 / 4, abs(x - y) - 1).mean(), (X, Y)),
-    "huber_loss": (lambda x, y: F.huber_loss(x, y, "sum", delta=2.0),
-                   lambda x, y: np.where(abs(x - y) < 2, (x - y) ** 2 / 2, 2 * (abs(x - y) - 1)).sum(), (X, Y)),
-    "binary_cross_entropy": (
-        lambda p, t, w: F.binary_cross_entropy(p, t, w), lambda p, t, w: -(w * (t * np.log(p) + (1 - t) * np.log(1 - p))).mean(),
-        (PROBABILITIES[:, ::-1].copy(), PROBABILITIES, WEIGHT)),
-    "binary_cross_entropy_with_logits weighted": (
-        lambda x, t, w, p: F.binary_cross_entropy_with_logits(x, t, w, "sum", p),
-        lambda x, t, w, p: -(w * (p * t * np.log(1 / (1 + np.exp(-x))) + (1 - t) * np.log(1 / (1 + np.exp(x))))).sum(),
-        (X, PROBABILITIES, WEIGHT, np.abs(BIAS))),
-    "kl_div": (lambda x, t: F.kl_div(x, t, "batchmean"), lambda x, t: (t * (np.log(t) - x)).sum() / 4, (X, PROBABILITIES)),
-    "kl_div log": (lambda x, t: F.kl_div(x, t, log_target=True), lambda x, t: (np.exp(t) * (t - x)).mean(), (X, Y)),
-    "binary_cross_entropy_with_logits": (
-        F.binary_cross_entropy_with_logits,
-        lambda x, t: -(t * np.log(1 / (1 + np.exp(-x))) + (1 - t) * np.log(1 / (1 + np.exp(x)))).mean(), (X, PROBABILITIES)),
-}
-
-
+@parametrize_within("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_value_on_plain_arrays_and_compiled(name: str, dtype: type) -> None:
     check_value(CASES[name], dtype)
 
@@ -120,8 +38,9 @@ def test_second_derivative_against_finite_differences(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_kernels_agree_with_the_interpreter(dtype: type) -> None:
-    check_kernels({name: case for name, case in CASES.items() if name != "cross_entropy map"}, dtype)
+@pytest.mark.parametrize("cases", [nn_functions.CASES, nn_layers.CASES], ids=["functions", "layers"])
+def test_kernels_agree_with_the_interpreter(cases: dict[str, Case], dtype: type) -> None:
+    check_kernels({name: case for name, case in cases.items() if name != "cross_entropy map"}, dtype)
 
 
 def derivative(function: Callable[[Any], Any], at: float) -> float:
@@ -206,3 +125,73 @@ def test_dropout() -> None:
 def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+# -- tensors
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of_tensors_are_those_of_arrays(name: str) -> None:
+    function, _, arrays = CASES[name]
+    leaves = [tensor(array, requires_grad=True) for array in arrays]
+    result = function(*leaves)
+    assert isinstance(result, Tensor)
+    np.testing.assert_allclose(result.detach().numpy(), function(*arrays), rtol=1e-13, atol=1e-13)
+    cotangent = np.random.default_rng(0).standard_normal(result.shape)
+    result.backward(tensor(cotangent))
+    gradient_of = aj.grad(lambda *xs: np.sum(function(*xs) * cotangent), argnums=tuple(range(len(arrays))))
+    for leaf, gradient in zip(leaves, aj.compile(gradient_of, backend="interpret")(*arrays), strict=True):
+        assert leaf.grad is not None
+        np.testing.assert_allclose(leaf.grad.numpy(), gradient, rtol=1e-12, atol=1e-12)
+
+
+def test_dropout_takes_keys_of_the_default_generator() -> None:
+    x = np.ones(1000, np.float32)
+    manual_seed(7)
+    first, second = F.dropout(x), F.dropout(x, 0.25)
+    assert set(first.tolist()) == {0.0, 2.0}
+    assert 0.2 < (second == 0).mean() < 0.3
+    assert not np.array_equal(first, F.dropout(x))
+    manual_seed(7)
+    np.testing.assert_array_equal(F.dropout(x), first)
+    leaf = tensor(x, requires_grad=True)
+    manual_seed(7)
+    F.dropout(leaf).sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), first)
+
+
+@pytest.mark.parametrize("options", [{"training": False}, {"p": 0.0}])
+def test_dropout_that_does_nothing_needs_no_random_number(options: dict[str, Any]) -> None:
+    manual_seed(7)
+    expected = F.dropout(np.ones(10))
+    manual_seed(7)
+    x = np.ones(10)
+    assert F.dropout(x, **options) is x
+    np.testing.assert_array_equal(F.dropout(x), expected)
+
+
+def test_compiled_dropout_draws_anew_in_each_call() -> None:
+    x = np.ones(1000, np.float32)
+    manual_seed(7)
+    expected = [F.dropout(x), F.dropout(x)]
+    manual_seed(7)
+    compiled = aj.compile(lambda x: F.dropout(x), backend="interpret")
+    for array in expected:
+        np.testing.assert_array_equal(compiled(x), array)
+
+
+def test_a_differentiated_function_is_given_its_key() -> None:
+    manual_seed(7)
+    with pytest.raises(aj.errors.TraceError, match=r"inside of a differentiated function\n.*\n.*\n +pass a key of adjit.random"):
+        aj.grad(lambda x: np.sum(F.dropout(x)))(np.ones(3))
+    first = F.dropout(np.ones(100))
+    manual_seed(7)
+    np.testing.assert_array_equal(F.dropout(np.ones(100)), first)
+
+
+def test_attention_takes_a_key_of_the_default_generator() -> None:
+    q, k, v = np.zeros((1, 2)), np.zeros((100, 2)), np.eye(100)
+    manual_seed(7)
+    first = F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    manual_seed(7)
+    np.testing.assert_allclose(F.dropout(np.full((1, 100), 0.01)), first)
+    assert not np.array_equal(F.scaled_dot_product_attention(q, k, v, dropout_p=0.5), first)
