@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from project import ROOMS, ROOT
+from support.project import ROOMS, ROOT
 
 PROGRAMS = sorted((ROOT / "tests" / "user_types").glob("*.py"))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from project import ROOT
+from support.project import ROOT
 
 import adjit as aj
 from adjit.tensor_functions import FUNCTIONS, METHODS

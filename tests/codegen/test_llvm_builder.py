@@ -6,11 +6,11 @@ import ctypes
 import re
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
-from op_cases import op_cases, sample_graph
+from support.op_cases import op_cases, sample_graph
+from support.project import ROOT
 
 import adjit as aj
 from adjit.codegen.link import CompiledObject, load
@@ -23,7 +23,7 @@ from adjit.codegen.object_code import emit_object
 from adjit.codegen.target import TARGETS, host_target
 from adjit.ir.errors import UnsupportedError
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from workloads import WORKLOADS
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import assert_identical, type_of
-from project import ROOT
+from support.op_cases import assert_identical, type_of
+from support.project import ROOT
 
 import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.codegen.native.kernels.scalar_templates import SUMS_WITH, template
@@ -28,7 +28,7 @@ from adjit.ir.types import SHORT_NAMES, TensorType
 COMPILER = ("ir", "passes", "codegen", "runtime", "eager")
 """Packages whose code asks for the names of ops."""
 
-NOT_OPS = {"sys.implementation.name", "os.name", "entry.name", "step.name"}
+NOT_OPS = {"sys.implementation.name", "os.name", "entry.name", "step.name", "p.name"}
 """What has a name and is no op."""
 
 OTHER_LANGUAGES = ("codegen/vector_math/llvm_printer.py", "codegen/vector_math/functions.py",
