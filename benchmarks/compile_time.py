@@ -21,7 +21,7 @@ from unrolled import PROGRAMS, traced
 from workloads import WORKLOADS
 
 import adjit as aj
-from adjit.passes.derivatives.differentiate import differentiate
+from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 from adjit.runtime.program import Program
 

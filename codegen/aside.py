@@ -26,7 +26,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from adjit.codegen.endings import Kept
 from adjit.codegen.forks import MOMENT, llvmlite_lock, no_fork, no_fork_for
-from adjit.ir.on_demand import import_by
+from adjit.ir.lazy_module import set_importer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -195,4 +195,4 @@ def bury() -> None:
         _kept.let_go()
 
 
-import_by(aside(import_module))
+set_importer(aside(import_module))

@@ -13,10 +13,10 @@ import numpy as np
 
 from adjit.codegen.long_sums import STRETCH
 from adjit.codegen.scalar_code import expression, identity, literal, reduction_step
+from adjit.ir.analysis.iteration_space import full_map, split_at_rows, split_map
+from adjit.ir.analysis.kernel_schedule import KernelSchedule, has_row_work, schedule_kernel
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
-from adjit.ir.iteration_space import full_map, split_at_rows, split_map
-from adjit.ir.kernel_schedule import KernelSchedule, has_row_work, schedule_kernel
 from adjit.ir.ops.traits import SAME_ELEMENTS, TRANSCENDENTAL
 from adjit.ir.types import is_float, short_name
 
@@ -92,7 +92,7 @@ class _Writer:
             self.results[value] = f"a{shared[index]}" if index in shared else self.argument(f"out{index}", "result", index, value)
         for number, (value, offset) in enumerate(s.scratch.items()):
             self.pointers[value] = self.argument(f"part{number}", "scratch", offset, value)
-        for value in s.kept:
+        for value in s.cached:
             self.pointers.setdefault(value, self.results.get(value, ""))
         for name in ("rows", "columns", "rows_per_block", "blocks"):
             self.arguments[name] = KernelArgument("size", getattr(s, name), "i64")
@@ -110,7 +110,7 @@ class _Writer:
         if has_row_work(s):
             with self.block("for block in range(lo, hi):"):
                 self.write_block()
-        late = [v for v in s.region.results if s.level[v] in ("kernel", "late") and s.place(v) in ("scalar", "column")]
+        late = [v for v in s.region.results if s.level[v] in ("kernel", "post") and s.extent(v) in ("scalar", "column")]
         finish = bool(late)
         if finish:
             with self.block("if hi == 0:"):
@@ -129,7 +129,7 @@ class _Writer:
         length = LOOP_STRETCH if s.columns == 1 else STRETCH
         with self.over("r", first, last, s.rows_per_block, totals, length) as self.parts, self.scope():
             for value in self.overwritten:
-                if s.place(value) == "row":
+                if s.extent(value) == "row":
                     self.need(value)        # a later stage may read what an earlier one overwrites
             for self.stage in range(s.stages):
                 self.define("row", self.stage)
@@ -150,10 +150,10 @@ class _Writer:
     def write_row_sinks(self) -> None:
         s = self.s
         for value in s.region.results:
-            if s.level[value] == "late" or s.stage.get(value, 0) != self.stage:
+            if s.level[value] == "post" or s.stage.get(value, 0) != self.stage:
                 continue
-            if s.place(value) == "row" or (s.place(value) == "scalar" and s.level[value] == "row"):
-                self.store(f"{self.results[value]}[{'r' if s.place(value) == 'row' else '0'}]", value, self.need(value))
+            if s.extent(value) == "row" or (s.extent(value) == "scalar" and s.level[value] == "row"):
+                self.store(f"{self.results[value]}[{'r' if s.extent(value) == 'row' else '0'}]", value, self.need(value))
         for value in s.partials:
             operand = s.producer[value].operands[0]
             if s.scope[value] == "rows" and s.stage.get(operand, 0) == self.stage:
@@ -174,10 +174,10 @@ class _Writer:
                     if op.operands[0] is sink:
                         target = parts.get(op.result) or f"{self.pointers[op.result]}[block * columns + c]"
                         self.step(target, op.result, name)
-                stored = s.is_stored(sink) and s.place(sink) == "full"
+                stored = s.is_stored(sink) and s.extent(sink) == "full"
                 if stored and s.stage_of_use(sink) == self.stage:
                     self.store(f"{self.results[sink]}[r * columns + c]", sink, name)
-                elif sink in s.kept and s.stage[sink] == self.stage:
+                elif sink in s.cached and s.stage[sink] == self.stage:
                     self.store(f"{self.pointers[sink]}[block * columns + c]", sink, name)
         for value, name in sums.items():
             if s.scope[value] == "inner":
@@ -198,20 +198,20 @@ class _Writer:
                 name = self.scopes[-1][value] = self.fresh("s")
                 with self.over("block", "", "blocks", s.blocks, {value: name}) as parts:
                     self.step(parts[value], value, f"{self.pointers[value]}[block]")
-        stages = s.late_stages()
+        stages = s.post_stages()
         for stage in range(max(stages.values(), default=0) + 1):
             for op in s.region.ops:
-                if stages.get(op.result) == stage and s.place(op.result) == "scalar" and op.result not in s.scope:
+                if stages.get(op.result) == stage and s.extent(op.result) == "scalar" and op.result not in s.scope:
                     self.need(op.result)
             self.write_late_columns([v for v, number in stages.items() if number == stage])
         for value in s.region.results:
-            if s.level[value] in ("kernel", "late") and s.place(value) == "scalar":
+            if s.level[value] in ("kernel", "post") and s.extent(value) == "scalar":
                 self.store(f"{self.results[value]}[0]", value, self.need(value))
 
     def write_late_columns(self, values: list[Value]) -> None:
         s = self.s
-        reductions = [op for op in s.region.ops if s.scope.get(op.result) == "finish" and op.operands[0] in values]
-        outputs = [v for v in s.region.results if v in values and s.place(v) == "column"]
+        reductions = [op for op in s.region.ops if s.scope.get(op.result) == "post" and op.operands[0] in values]
+        outputs = [v for v in s.region.results if v in values and s.extent(v) == "column"]
         if not reductions and not outputs:
             return
         sums = {op.result: self.fresh("s") for op in reductions}
@@ -272,8 +272,8 @@ class _Writer:
             return self.assign(f"{short_name(value.type.dtype)}({self.iota(op)})")
         if s.scope.get(value) == "columns":
             return self.load(f"{self.pointers[value]}[c]", value)
-        if not self.in_finish and s.loaded_again(value, self.stage):
-            stored = s.is_stored(value) and s.place(value) == "full"
+        if not self.in_finish and s.is_cached(value, self.stage):
+            stored = s.is_stored(value) and s.extent(value) == "full"
             return self.load(f"{self.pointers[value]}[{'r' if stored else 'block'} * columns + c]", value)
         names = [self.need(operand) for operand in op.operands]
         if op.name in SAME_ELEMENTS:
@@ -282,7 +282,7 @@ class _Writer:
 
     def position(self, value: Value) -> str:
         """The flat index of a parameter's element that belongs to row r, column c."""
-        place = self.s.place(value)
+        place = self.s.extent(value)
         if place == "other":
             index_map = self.s.maps[value]
             return self.digits(split_at_rows(index_map, self.s.columns) or index_map)

@@ -55,7 +55,7 @@ def apply_closed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
         operands.update((entry.value, entry.tensor) for entry in entries if entry.shares is None)
         operands.update((known.value, known.array) for known in scope.captures.values())
         numbers = list(capture.numbers.values())
-    operands.update((param, wrap(value)) for value, param in builder.lifted.items())
+    operands.update((param, wrap(value)) for value, param in builder.captures.items())
     for number in numbers:
         raise TraceError(f"{number.name} of an optimiser is used within a function that is differentiated", find_user_location())
     ordered = [operands[param] for param in graph.params]

@@ -20,7 +20,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import InPlaceError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
-from adjit.ir.surroundings import here
+from adjit.ir.thread_context import thread
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced, traced_array
 from adjit.tracer.inputs import check_array
@@ -240,20 +240,20 @@ def _new_parameter(root: Scope, type: TensorType, name: str | None = None) -> Va
 
 def current_capture() -> Capture | None:
     """The capture under way in this thread."""
-    captures: list[Capture] = here.now.captures
+    captures: list[Capture] = thread.context.captures
     return captures[-1] if captures else None
 
 
 def made_in_trace(value: Any) -> bool:
     """Whether a module or an optimiser was made while what is traced now was: it is no state of the outside."""
-    return any(id(value) in capture.made and capture.made[id(value)][0]() is value for capture in here.now.captures)
+    return any(id(value) in capture.made and capture.made[id(value)][0]() is value for capture in thread.context.captures)
 
 
 @contextmanager
 def capturing() -> Iterator[Capture]:
     """Note the tensors that the trace within the block meets; at its end they are what they were."""
     capture = Capture()
-    captures = here.now.captures
+    captures = thread.context.captures
     captures.append(capture)
     try:
         yield capture

@@ -15,7 +15,7 @@ from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import view_operation
 from adjit.ir.errors import GraphFreedError, InPlaceError, Location
 from adjit.ir.graph import Value
-from adjit.passes.derivatives.split_joint import Saved
+from adjit.passes.autodiff.partition.split_joint import SavedValue
 from adjit.tracer.array import wrap
 from adjit.tracer.source import find_user_location
 
@@ -195,7 +195,7 @@ def follow_writes(tensor: Tensor) -> None:
             tensor._node = Node(view_operation(view.name, view.graph, view.index), (edge,), [], None, trace)
 
 
-def unpack(node: Node, place: Saved, item: Kept) -> Tensor:
+def unpack(node: Node, place: SavedValue, item: Kept) -> Tensor:
     """A saved array as a tensor that is connected to the graph, so that the derivative can be differentiated."""
     edge = (node, place.index) if place.is_result else node.edges[place.index]
     if edge is not None and isinstance(edge[0], AccumulateGrad):

@@ -21,14 +21,14 @@ from adjit.ir.errors import Role, VerificationError
 from adjit.ir.graph import Graph, Value, walk
 from adjit.ir.ops.traits import CALLS, SAVES_OPERANDS
 from adjit.ir.types import is_float
-from adjit.passes.derivatives.differentiate import differentiate, expand_vjps
-from adjit.passes.derivatives.path import find_path
-from adjit.passes.derivatives.reverse_ad import run_backward, run_forward, zeros_like
-from adjit.passes.derivatives.split_joint import Halves, Saved, split_joint
+from adjit.passes.autodiff.activity import active_values
+from adjit.passes.autodiff.differentiate import differentiate, expand_vjps
+from adjit.passes.autodiff.partition.split_joint import Partition, SavedValue, split_joint
+from adjit.passes.autodiff.reverse_ad import run_backward, run_forward, zeros_like
 from adjit.passes.options import Options
-from adjit.passes.simplifications.common_subexpressions import eliminate_common_subexpressions
-from adjit.passes.simplifications.dead_code import eliminate_dead_code
-from adjit.passes.simplifications.simplify import simplify
+from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.simplify.dead_code import eliminate_dead_code
+from adjit.passes.simplify.simplify import simplify
 
 _OPTIONS = Options()
 _CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
@@ -62,7 +62,7 @@ class Operation:
         self.results = results
         self.weak = weak
         self.wanted: tuple[int, ...] = ()
-        self.saved: tuple[Saved, ...] = ()
+        self.saved: tuple[SavedValue, ...] = ()
         self.active: tuple[bool, ...] = ()
         self._backward: dict[tuple[bool, ...], Backward] = {}
         self._by_rule: Backward | None = None
@@ -134,15 +134,15 @@ class Operation:
         cotangents = {index: builder.param(self.graph.results[index].type, "cotangent") for index, known in enumerate(given) if known}
         with emitting(builder), builder.at(role=Role.ADJOINT):
             filled = [cotangents.get(index) or zeros_like(self.graph.results[index]) for index, known in enumerate(rule.given) if known]
-            halves = [(rule.slots, builder.inline(rule.graph, (*params, *filled)))]
+            partition = [(rule.slots, builder.inline(rule.graph, (*params, *filled)))]
             if any(given[self.results:]):
                 of_hidden = self.backward((*(False,) * self.results, *given[self.results:]))
                 arrived = [cotangent for index, cotangent in cotangents.items() if index >= self.results]
-                halves.append((of_hidden.slots, builder.inline(of_hidden.graph, (*params, *arrived))))
+                partition.append((of_hidden.slots, builder.inline(of_hidden.graph, (*params, *arrived))))
             gradients: list[Value] = []
             slots: list[int | None] = []
-            for places in zip(*(which for which, _ in halves), strict=True):
-                parts = [results[place] for place, (_, results) in zip(places, halves, strict=True) if place is not None]
+            for places in zip(*(which for which, _ in partition), strict=True):
+                parts = [results[place] for place, (_, results) in zip(places, partition, strict=True) if place is not None]
                 slots.append(len(gradients) if parts else None)
                 gradients += [reduce(ops.add, parts)] if parts else []
         return _clean(builder.build(gradients)), tuple(slots)
@@ -151,14 +151,14 @@ class Operation:
         """Find out what the backward half needs, with cotangents of all results that can have one."""
         joint, slots = _join(self.graph, self.wanted, active, self.connected)
         inputs = len(self.graph.params)
-        halves = split_joint(self.optimize(joint), inputs, self.results, again=self.repeats)
+        partition = split_joint(self.optimize(joint), inputs, self.results, recomputed_ops=self.repeats)
         if self.has_rules:
-            halves = _keeping_all(halves, inputs)
-        self.graph, self.saved = halves.forward, halves.saved
+            partition = _keeping_all(partition, inputs)
+        self.graph, self.saved = partition.forward, partition.saved
         hidden = len(self.graph.results) - self.results
         self.active = (*active, *self._active(self.wanted)[self.results:])      # the forward half no longer tells of rules
         given = (*active, *(False,) * hidden)
-        self._by_rule = self._backward[given] = Backward(self, halves.backward, slots, given)
+        self._by_rule = self._backward[given] = Backward(self, partition.backward, slots, given)
 
     def _active(self, wanted: Sequence[int]) -> tuple[bool, ...]:
         """Which results depend on the wanted parameters in a way that has a derivative."""
@@ -167,7 +167,7 @@ class Operation:
             return (False,) * len(graph.results)
         floats = [index for index, value in enumerate(graph.results)
                   if is_float(value.type.dtype) and (index in self.seeded or index >= self.results)]
-        path = find_path(graph, wanted, floats)
+        path = active_values(graph, wanted, floats)
         return tuple(index in floats and (self.connected or value in path) for index, value in enumerate(graph.results))
 
 
@@ -225,7 +225,7 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], connected:
         forward = run_forward(builder, graph, params, wanted, seeds)
         cotangents = run_backward(builder, forward, seeds)
         for index in wanted:
-            if cotangents[index] is None and (connected or graph.params[index] in forward.path):
+            if cotangents[index] is None and (connected or graph.params[index] in forward.active):
                 cotangents[index] = zeros_like(params[index])
     gradients: list[Value] = []
     slots: list[int | None] = []
@@ -236,16 +236,16 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], connected:
     return _clean(builder.build((*forward.results, *gradients))), tuple(slots)
 
 
-def _keeping_all(halves: Halves, inputs: int) -> Halves:
+def _keeping_all(partition: Partition, inputs: int) -> Partition:
     """The halves where all parameters are saved: derivatives of what a rule keeps may need any of them."""
-    saved = tuple(sorted({*halves.saved, *(Saved(False, index) for index in range(inputs))}))
-    builder = GraphBuilder(halves.backward.name)
-    types = {Saved(False, index): value for index, value in enumerate(halves.forward.params)}
-    types.update(zip(halves.saved, halves.backward.params, strict=False))
+    saved = tuple(sorted({*partition.saved, *(SavedValue(False, index) for index in range(inputs))}))
+    builder = GraphBuilder(partition.backward.name)
+    types = {SavedValue(False, index): value for index, value in enumerate(partition.forward.params)}
+    types.update(zip(partition.saved, partition.backward.params, strict=False))
     params = {place: builder.param(types[place].type, types[place].name) for place in saved}
-    cotangents = [builder.param(value.type, value.name) for value in halves.backward.params[len(halves.saved):]]
-    results = builder.inline(halves.backward, (*(params[place] for place in halves.saved), *cotangents))
-    return Halves(halves.forward, builder.build(results), saved)
+    cotangents = [builder.param(value.type, value.name) for value in partition.backward.params[len(partition.saved):]]
+    results = builder.inline(partition.backward, (*(params[place] for place in partition.saved), *cotangents))
+    return Partition(partition.forward, builder.build(results), saved)
 
 
 def without_locations(graph: Graph) -> Graph:

@@ -11,7 +11,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
-from adjit.passes.derivatives.reverse_ad import run_backward, run_forward
+from adjit.passes.autodiff.reverse_ad import run_backward, run_forward
 
 if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor

@@ -16,7 +16,7 @@ class GraphBuilder:
     """Appends ops to a graph under construction.
 
     `parent` is the builder of the enclosing graph: a value of the parent that is used here becomes a parameter, and is
-    listed in `lifted`, so that regions are closed. `locate` gives the user's location for an op emitted outside of `at`.
+    listed in `captures`, so that regions are closed. `locate` gives the user's location for an op emitted outside of `at`.
     """
 
     def __init__(self, name: str, parent: GraphBuilder | None = None, locate: Callable[[], Location | None] | None = None):
@@ -25,7 +25,7 @@ class GraphBuilder:
         self.params: list[Value] = []
         self.param_roles: list[str] = []
         self.ops: list[Op] = []
-        self.lifted: dict[Value, Value] = {}     # outer value -> parameter that stands for it
+        self.captures: dict[Value, Value] = {}     # outer value -> parameter that stands for it
         self._origin: dict[Value, Op | None] = {}
         self._locate: Callable[[], Location | None] = locate or (parent._locate if parent else lambda: None)
         self._loc: Location | None = None
@@ -46,15 +46,15 @@ class GraphBuilder:
         """`value` as it is known in this graph; lifts it from an enclosing graph where need be."""
         if value in self._origin:
             return value
-        if value in self.lifted:
-            return self.lifted[value]
+        if value in self.captures:
+            return self.captures[value]
         if self.parent is None:
             raise TraceError(
                 f"a traced value ({value.type}) is used outside of the trace that made it", self.location(),
                 hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
         self.parent.resolve(value)
         param = self.param(value.type, value.name)
-        self.lifted[value] = param
+        self.captures[value] = param
         return param
 
     @property
@@ -115,7 +115,7 @@ class GraphBuilder:
 
     def origin(self, value: Value) -> str:
         """Where a value came from, in words, for messages."""
-        outer = next((outer for outer, inner in self.lifted.items() if inner is value), value)
+        outer = next((outer for outer, inner in self.captures.items() if inner is value), value)
         if self.parent is not None and (outer is not value or not self.owns(value)):
             return self.parent.origin(outer)
         op = self._origin.get(value)

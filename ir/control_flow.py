@@ -24,26 +24,26 @@ def build_region(name: str, types: Sequence[TensorType], carries: int, function:
     params = [builder.param(type, role="carried" if index < carries else "input") for index, type in enumerate(types)]
     with emitting(builder), builder.at(parent.location(), parent.role):
         graph = builder.build(function(*params))
-    return graph, list(builder.lifted)
+    return graph, list(builder.captures)
 
 
-def widen(region: Graph, count: int, lifted: Sequence[Value], operands: Sequence[Value]) -> Graph:
-    """`region`, whose parameters from `count` on stand for the outer values `lifted`, with a parameter for each of `operands` there."""
-    own = dict(zip(lifted, region.params[count:], strict=True))
-    params = [own.get(value) or Value(value.type, value.name) for value in operands]
+def add_captures(region: Graph, count: int, captures: Sequence[Value], operands: Sequence[Value]) -> Graph:
+    """`region`, whose parameters from `count` on stand for the outer values `captures`, with a parameter for each of `operands` there."""
+    known = dict(zip(captures, region.params[count:], strict=True))
+    params = [known.get(value) or Value(value.type, value.name) for value in operands]
     roles = (*region.param_roles[:count], *("input" for _ in params))
     return Graph(region.name, (*region.params[:count], *params), region.ops, region.results, roles)
 
 
-def hold_fixed(region: Graph, carries: int, chosen: Sequence[int]) -> Graph:
+def drop_carries(region: Graph, carries: int, chosen: Sequence[int]) -> Graph:
     """The region of a loop in which the carried values `chosen` are no longer carried: their parameters are the last ones. A condition
     carries nothing on."""
     kept = [index for index in range(carries) if index not in chosen]
     order = [*kept, *range(carries, len(region.params)), *chosen]
     roles = ["input" if index in chosen else region.param_roles[index] for index in order]
     first = len(region.results) - carries
-    hands_on = "carried" in region.param_roles
-    results = (*region.results[:first], *(region.results[first + index] for index in kept)) if hands_on else region.results
+    yields_carries = "carried" in region.param_roles
+    results = (*region.results[:first], *(region.results[first + index] for index in kept)) if yields_carries else region.results
     return Graph(region.name, tuple(region.params[index] for index in order), region.ops, results, tuple(roles))
 
 
@@ -60,8 +60,8 @@ def emit_scan(function: Step, init: Sequence[Value], slices: Sequence[Value], le
         return (*rows, *carried)
 
     types = [value.type for value in init] + [value.type.with_shape(value.type.shape[1:]) for value in slices]
-    region, lifted = build_region(name, types, count, body)
-    results = ops.scan.emit(*init, *slices, *lifted, regions=(region,), length=length, carries=count, slices=len(slices), reverse=reverse,
+    region, captures = build_region(name, types, count, body)
+    results = ops.scan.emit(*init, *slices, *captures, regions=(region,), length=length, carries=count, slices=len(slices), reverse=reverse,
                             scratch_bytes=0)
     rows = len(results) - count
     return results[:rows], results[rows:]
@@ -74,7 +74,7 @@ def emit_while(condition: Callable[..., Value], body: Function, init: Sequence[V
     first, wanted = build_region("condition", types, 0, lambda *values: [condition(*values)])
     second, used = build_region("body", types, count, body)
     outer = list(dict.fromkeys((*wanted, *used)))
-    return ops.while_loop.emit(*init, *outer, regions=(widen(first, count, wanted, outer), widen(second, count, used, outer)),
+    return ops.while_loop.emit(*init, *outer, regions=(add_captures(first, count, wanted, outer), add_captures(second, count, used, outer)),
                                carries=count, checkpointed=checkpointed, checkpoints=checkpoints, scratch_bytes=0)
 
 
@@ -83,4 +83,5 @@ def emit_cond(predicate: Value, on_true: Callable[[], Sequence[Value]], on_false
     first, wanted = build_region("on_true", (), 0, on_true)
     second, used = build_region("on_false", (), 0, on_false)
     outer = list(dict.fromkeys((*wanted, *used)))
-    return ops.cond.emit(predicate, *outer, regions=(widen(first, 0, wanted, outer), widen(second, 0, used, outer)), scratch_bytes=0)
+    return ops.cond.emit(predicate, *outer, regions=(add_captures(first, 0, wanted, outer), add_captures(second, 0, used, outer)),
+                         scratch_bytes=0)

@@ -19,18 +19,18 @@ else:
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, repr=True, weakref_slot=False):
         """As `dataclasses.dataclass`, with those of its choices that adjit makes use of."""
         def make(cls: type) -> type:
-            own = vars(cls).keys()
-            wants_repr, wants_eq = repr and "__repr__" not in own, eq and "__eq__" not in own
+            defined = vars(cls).keys()
+            wants_repr, wants_eq = repr and "__repr__" not in defined, eq and "__eq__" not in defined
             cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, weakref_slot=weakref_slot)
             fields = tuple(dataclasses.fields(cls))
-            if "__init__" not in own:
-                cls.__init__ = _late_init(cls, frozen)
+            if "__init__" not in defined:
+                cls.__init__ = _deferred_init(cls, frozen)
             if wants_repr:
                 cls.__repr__ = _repr([field.name for field in fields if field.repr])
             if wants_eq:
-                _compare(cls, [field.name for field in fields if field.compare], frozen)
+                _add_comparison(cls, [field.name for field in fields if field.compare], frozen)
             if frozen:
-                cls.__setattr__, cls.__delattr__ = _refuse_set, _refuse_delete
+                cls.__setattr__, cls.__delattr__ = _frozen_setattr, _frozen_delattr
                 if slots:
                     cls.__getstate__, cls.__setstate__ = _getstate, _setstate
             return cls
@@ -41,25 +41,25 @@ __all__ = ["dataclass"]
 _MISSING = dataclasses.MISSING
 
 
-FEW = 24
+MAX_INTERPRETED_INITS = 24
 """Instances that are filled in field by field; compiling a method takes as long as some thirty of them."""
 
 
-def _late_init(cls: type, frozen: bool) -> Callable[..., None]:
+def _deferred_init(cls: type, frozen: bool) -> Callable[..., None]:
     made = 0
     fields: tuple[dataclasses.Field[Any], ...] = ()
 
     def __init__(self: Any, /, *args: Any, **kwargs: Any) -> None:
         nonlocal made, fields
         made, fields = made + 1, fields or dataclasses.fields(cls)
-        if made > FEW or not _fill_in(self, fields, object.__setattr__ if frozen else setattr, args, kwargs):
+        if made > MAX_INTERPRETED_INITS or not _assign_fields(self, fields, object.__setattr__ if frozen else setattr, args, kwargs):
             cls.__init__ = init = _init(cls, frozen)    # type: ignore[misc]
             init(self, *args, **kwargs)
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     return __init__
 
 
-def _fill_in(self: Any, fields: Iterable[dataclasses.Field[Any]], put: Callable[[Any, str, Any], None], args: tuple[Any, ...],
+def _assign_fields(self: Any, fields: Iterable[dataclasses.Field[Any]], assign: Callable[[Any, str, Any], None], args: tuple[Any, ...],
              kwargs: dict[str, Any]) -> bool:
     """Do what `__init__` does; False where the arguments do not fit, which that is to say in its own words."""
     given, taken = iter(args), 0
@@ -78,7 +78,7 @@ def _fill_in(self: Any, fields: Iterable[dataclasses.Field[Any]], put: Callable[
             return False
         else:
             continue
-        put(self, field.name, value)
+        assign(self, field.name, value)
     if taken < len(kwargs) or next(given, _MISSING) is not _MISSING:
         return False
     if hasattr(self, "__post_init__"):
@@ -143,7 +143,7 @@ def _repr(names: list[str]) -> Callable[[Any], str]:
     return __repr__
 
 
-def _compare(cls: Any, names: list[str], frozen: bool) -> None:
+def _add_comparison(cls: Any, names: list[str], frozen: bool) -> None:
     read: Callable[[Any], Any] = attrgetter(*names) if len(names) > 1 else lambda self: tuple(getattr(self, name) for name in names)
 
     def __eq__(self: Any, other: object) -> Any:
@@ -154,11 +154,11 @@ def _compare(cls: Any, names: list[str], frozen: bool) -> None:
         cls.__hash__ = (lambda self: hash(read(self))) if frozen else None
 
 
-def _refuse_set(self: Any, name: str, value: object) -> None:
+def _frozen_setattr(self: Any, name: str, value: object) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _refuse_delete(self: Any, name: str) -> None:
+def _frozen_delattr(self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 

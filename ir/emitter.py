@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Attributes, Graph, Value
-from adjit.ir.surroundings import here
+from adjit.ir.thread_context import thread
 
 if TYPE_CHECKING:
     from adjit.ir.definition import OpDefinition
@@ -26,7 +26,7 @@ class Emitter(Protocol):
 
 def current_emitter() -> Emitter:
     """The innermost emitter of this thread; raises `TraceError` where there is none."""
-    emitters: list[Emitter] = here.now.emitters
+    emitters: list[Emitter] = thread.context.emitters
     if not emitters:
         raise TraceError("an op was called outside of a trace")
     return emitters[-1]
@@ -34,13 +34,13 @@ def current_emitter() -> Emitter:
 
 def emitters() -> list[Emitter]:
     """The emitters of this thread, outermost first."""
-    return here.now.emitters
+    return thread.context.emitters
 
 
 @contextmanager
 def emitting(emitter: Emitter) -> Iterator[Emitter]:
     """Make `emitter` the current one within the block."""
-    emitters = here.now.emitters
+    emitters = thread.context.emitters
     depth = len(emitters)
     try:        # from before the change on: Ctrl-C may come between any two lines
         emitters.append(emitter)

@@ -59,7 +59,7 @@ class Slot:
         """The whole buffer that the place is in; in the arena, the place itself."""
         return Slot(self.space, self.offset) if self.start else self
 
-    def behind(self, nbytes: int) -> Slot:
+    def offset_by(self, nbytes: int) -> Slot:
         """The place that many bytes further."""
         if not nbytes:
             return self
@@ -248,18 +248,18 @@ def attributes_key(attrs: Attributes) -> tuple[tuple[str, tuple[type, Any]], ...
     return tuple([(name, attribute_key(attrs[name])) for name in sorted(attrs)]) if attrs else ()
 
 
-def meaning(op: Op) -> Hashable:
+def structural_key(op: Op) -> Hashable:
     """What an op does, whatever it does it to: equal for ops that one piece of code can run.
 
     Names of values, locations and roles do not count; slots count within regions.
     """
-    distinct = {value: place for place, value in reversed(list(enumerate(op.operands)))}
-    return (op.name, tuple((distinct[value], value.type) for value in op.operands), tuple(value.type for value in op.results),
-            attributes_key(op.attrs), tuple(graph_meaning(region) for region in op.regions))
+    numbers = {value: index for index, value in reversed(list(enumerate(op.operands)))}
+    return (op.name, tuple((numbers[value], value.type) for value in op.operands), tuple(value.type for value in op.results),
+            attributes_key(op.attrs), tuple(graph_key(region) for region in op.regions))
 
 
-def graph_meaning(graph: Graph) -> Hashable:
-    """As `meaning`, of a closed graph."""
+def graph_key(graph: Graph) -> Hashable:
+    """As `structural_key`, of a closed graph."""
     numbers: dict[Value, int] = {}
     for value in graph.params:
         numbers[value] = len(numbers)
@@ -269,7 +269,7 @@ def graph_meaning(graph: Graph) -> Hashable:
         for value in op.results:
             numbers[value] = len(numbers)
         ops.append((op.name, operands, tuple([value.type for value in op.results]), attributes_key(op.attrs),
-                    tuple([graph_meaning(region) for region in op.regions]), op.slots))
+                    tuple([graph_key(region) for region in op.regions]), op.slots))
     results = tuple([numbers[value] for value in graph.results])
     return tuple([value.type for value in graph.params]), graph.param_roles, tuple(ops), results
 

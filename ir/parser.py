@@ -217,16 +217,16 @@ class _Parser:
             self.position -= 1
             raise self.error(f"unknown memory space (one of {', '.join(SLOT_SPACES)})")
         if self.accept("+"):
-            return self.behind(Slot(space, self.size("an offset")))
+            return self.offset_by(Slot(space, self.size("an offset")))
         offset = self.take("number", "'+' and an offset")
         if not re.fullmatch(r"\+\d+", offset):
             self.position -= 1
             raise self.error("expected '+' and an offset")
-        return self.behind(Slot(space, int(offset)))
+        return self.offset_by(Slot(space, int(offset)))
 
-    def behind(self, slot: Slot) -> Slot:
+    def offset_by(self, slot: Slot) -> Slot:
         """The slot, and the byte of its buffer that may follow it."""
-        return slot.behind(self.size("an offset")) if slot.space != "arena" and self.accept(":") else slot
+        return slot.offset_by(self.size("an offset")) if slot.space != "arena" and self.accept(":") else slot
 
     def type(self) -> TensorType:
         name = self.take("word", "a dtype")

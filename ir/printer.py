@@ -68,8 +68,8 @@ class _Printer:
         return lines
 
     def op(self, op: Op, names: dict[Value, str], indent: str) -> list[str]:
-        places = [*(f" @ {slot}" for slot in op.slots), *[""] * len(op.results)]
-        left = ", ".join(f"%{names[value]}: {value.type}{place}" for value, place in zip(op.results, places, strict=False))
+        slots = [*(f" @ {slot}" for slot in op.slots), *[""] * len(op.results)]
+        left = ", ".join(f"%{names[value]}: {value.type}{slot}" for value, slot in zip(op.results, slots, strict=False))
         line = indent + (f"{left} = " if left else "") + op.name + _names(op.operands, names)
         if len(op.slots) > len(op.results):
             line += f" scratch @ {op.slots[-1]}"

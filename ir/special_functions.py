@@ -25,7 +25,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _UPPER_HALF = np.uint64(0xFFFF_FFFF_F800_0000)
 
 
-def _in_double(formula: Callable[[Array], Array]) -> Formula:
+def _in_float64(formula: Callable[[Array], Array]) -> Formula:
     """`formula`, of float64 arrays, for arrays of any float; without NumPy's warnings."""
     def call(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -58,7 +58,7 @@ def _scaled_erfc(a: Array) -> Array:
     return np.where(a > b, 1.0 / math.sqrt(math.pi) / a, (high + (q * _polynomial(q, others) + low)) / (1.0 + 2.0 * b))
 
 
-@_in_double
+@_in_float64
 def erf(x: Array) -> Array:
     """The error function."""
     a = abs(x)
@@ -66,7 +66,7 @@ def erf(x: Array) -> Array:
     return np.where(a < 1.0, x + x * _polynomial(np.minimum(x * x, 1.0), "ERF"), np.copysign(far, x))
 
 
-@_in_double
+@_in_float64
 def erfc(x: Array) -> Array:
     """1 - erf(x)."""
     a = np.minimum(abs(x), 28.0)
@@ -75,7 +75,7 @@ def erfc(x: Array) -> Array:
     return np.where(abs(x) < 0.5, near, np.where(x < 0.0, 2.0 - far, far))
 
 
-@_in_double
+@_in_float64
 def erfcx(x: Array) -> Array:
     """e^(x^2) erfc(x)."""
     far = _scaled_erfc(abs(x))
@@ -84,7 +84,7 @@ def erfcx(x: Array) -> Array:
     return np.where(abs(x) < 0.5, near, np.where(x < 0.0, (power - far) + power, far))
 
 
-@_in_double
+@_in_float64
 def erfinv(x: Array) -> Array:
     """The inverse of erf; infinite at -1 and 1."""
     a = abs(x)
@@ -106,7 +106,7 @@ def _sin_pi(distance: Array) -> Array:
     return np.where(u > 0.25, np.cos(math.pi * (0.5 - u)), np.sin(math.pi * u))
 
 
-@_in_double
+@_in_float64
 def lgamma(x: Array) -> Array:
     """log |Gamma(x)|; infinite at 0 and the negative whole numbers, and at both infinities."""
     mirrored = x < -0.5
@@ -131,7 +131,7 @@ def _above_two(t: Array) -> Array:
     return t * _polynomial(t, "LGAMMA")
 
 
-@_in_double
+@_in_float64
 def digamma(x: Array) -> Array:
     """The derivative of lgamma; NaN at the negative whole numbers, -inf at 0.0, inf at -0.0."""
     mirrored = x < 0.0
@@ -153,7 +153,7 @@ def _from_root(y: Array) -> Array:
     return ((y - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_LOW) * _polynomial(y - 1.5, "DIGAMMA")
 
 
-@_in_double
+@_in_float64
 def trigamma(x: Array) -> Array:
     """The derivative of digamma; inf at 0 and the negative whole numbers."""
     mirrored = x < 0.0
@@ -171,14 +171,14 @@ def _scaled_bessel(a: Array, name: str) -> tuple[Array, Array]:
     return _polynomial(near * near, name) * np.exp(-near), _polynomial(u - 0.5, f"{name}_TAIL") / np.sqrt(a)
 
 
-@_in_double
+@_in_float64
 def i0e(x: Array) -> Array:
     """The modified Bessel function I0, times e^-|x|."""
     near, far = _scaled_bessel(abs(x), "I0")
     return np.where(abs(x) < 8.0, near, far)
 
 
-@_in_double
+@_in_float64
 def i1e(x: Array) -> Array:
     """The modified Bessel function I1, times e^-|x|."""
     near, far = _scaled_bessel(abs(x), "I1")

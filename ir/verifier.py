@@ -5,7 +5,7 @@ V2  An op has the operands, attributes and regions that its record asks for, eac
 V3  An operand, and a result of the graph, is defined before it is used.
 V4  The types stored on results are those that the op's type rule gives.
 V5  A region is closed: it uses only its own parameters and values. (Its own invariants hold too.)
-V6  Only ops that belong to the stage occur: no transform after "adjoint", `fused` and `product` only from "fused", `free` only in
+V6  Only ops that belong to the stage occur: no transform after "adjoint", `fused` and `matmul_epilogue` only from "fused", `free` only in
     "planned".
 V7  Planned: nothing is used after `free`; nothing is freed twice; neither parameters nor results of the graph are freed;
     every value in the arena that is no result of the graph is freed, together with its aliases, or written over in place.
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from adjit.ir.aliases import moves_nothing
+from adjit.ir.analysis.aliases import is_elided
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, Kind, RegionUse
 from adjit.ir.errors import AdjitError, VerificationError
@@ -61,7 +61,7 @@ def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) 
 
 
 def _check_memory(graph: Graph) -> list[tuple[Op | None, str]]:
-    """V7 and V8, also of the regions of loops, branches and panels."""
+    """V7 and V8, also of the regions of loops, branches and tiles."""
     found = _MemoryCheck(graph).run()
     for op in graph.ops:
         if op.name in WITH_PROGRAMS:
@@ -148,44 +148,44 @@ class _MemoryCheck:
         self.found: list[tuple[Op | None, str]] = []
         self.outputs = set(graph.results)
         self.freed: set[Value] = set()
-        self.lost: set[Value] = set()                        # written over
-        self.place: dict[Value, Place] = {}
+        self.overwritten: set[Value] = set()                        # written over
+        self.byte_range: dict[Value, ByteRange] = {}
         self.slots: dict[Value, Slot] = {value: Slot("param", index) for index, value in enumerate(graph.params)}
-        self.held: dict[str, dict[Value, Place]] = {}        # what each memory holds
-        self.made: dict[Value, Op] = {}
+        self.contents: dict[str, dict[Value, ByteRange]] = {}        # what each memory holds
+        self.producer: dict[Value, Op] = {}
 
     def run(self) -> list[tuple[Op | None, str]]:
         for index, value in enumerate(self.graph.params):
-            self.hold(value, Place(f"param+{index}", 0, value.type.nbytes))
+            self.hold(value, ByteRange(f"param+{index}", 0, value.type.nbytes))
         for op in self.graph.ops:
             for value in op.operands:
                 if value in self.freed:
                     self.found.append((op, f"V7 {'freed twice' if op.name == 'free' else 'used after free'}: {value!r}"))
-                elif value in self.lost:
+                elif value in self.overwritten:
                     self.found.append((op, f"V8 used after it was written over: {value!r}"))
             if op.name == "free":
                 self.free(op)
             else:
                 self.op(op)
-            self.made.update(dict.fromkeys(op.results, op))
+            self.producer.update(dict.fromkeys(op.results, op))
         self.end()
         return self.found
 
-    def hold(self, value: Value, place: Place) -> None:
-        self.place[value] = place
-        self.held.setdefault(place.memory, {})[value] = place
+    def hold(self, value: Value, byte_range: ByteRange) -> None:
+        self.byte_range[value] = byte_range
+        self.contents.setdefault(byte_range.memory, {})[value] = byte_range
 
     def free(self, op: Op) -> None:
         for value in op.operands:
             if value in self.outputs or value in self.graph.params:
                 self.found.append((op, f"V7 a parameter or result is freed: {value!r}"))
             self.freed.add(value)
-        places = {value: self.place[value] for value in op.operands if value in self.place}
-        for value, place in places.items():
-            self.held[place.memory].pop(value, None)
-        for place in places.values():
-            for other, occupied in self.held[place.memory].items():
-                if place.overlaps(occupied):
+        byte_ranges = {value: self.byte_range[value] for value in op.operands if value in self.byte_range}
+        for value, byte_range in byte_ranges.items():
+            self.contents[byte_range.memory].pop(value, None)
+        for byte_range in byte_ranges.values():
+            for other, occupied in self.contents[byte_range.memory].items():
+                if byte_range.overlaps(occupied):
                     self.found.append((op, f"V7 the memory also holds {other!r}, which is not freed"))
 
     def op(self, op: Op) -> None:
@@ -194,22 +194,22 @@ class _MemoryCheck:
         if len(op.slots) != len(sizes):
             self.found.append((op, f"V8 {len(op.slots)} slots, expected {len(sizes)}"))
             return
-        written: list[Place] = []
-        new: list[tuple[Value, Place]] = []
+        written: list[ByteRange] = []
+        new: list[tuple[Value, ByteRange]] = []
         for position, (slot, size) in enumerate(zip(op.slots, sizes, strict=True)):
             begin = slot.offset if slot.space == "arena" else slot.start
-            place = Place("arena" if slot.space == "arena" else str(slot.base), begin, begin + size)
+            byte_range = ByteRange("arena" if slot.space == "arena" else str(slot.base), begin, begin + size)
             if position < len(op.results):
-                new.append((op.results[position], place))
-            if moves_nothing(op, self.slots):
+                new.append((op.results[position], byte_range))
+            if is_elided(op, self.slots):
                 continue
             self.target(op, slot, size)
-            if any(place.overlaps(other) for other in written):
+            if any(byte_range.overlaps(other) for other in written):
                 self.found.append((op, f"V8 {slot} is written twice by one op"))
-            written.append(place)
-            self.overwrite(op, slot, place, position < len(op.results))
-        for value, place in new:
-            self.hold(value, place)
+            written.append(byte_range)
+            self.overwrite(op, slot, byte_range, position < len(op.results))
+        for value, byte_range in new:
+            self.hold(value, byte_range)
         self.slots.update(zip(op.results, op.slots, strict=False))
 
     def target(self, op: Op, slot: Slot, size: int) -> None:
@@ -219,58 +219,58 @@ class _MemoryCheck:
             if slot.space != "arena":
                 self.found.append((op, "V8 unknown memory space"))
             return
-        room = owners[slot.offset].type.nbytes - slot.start if slot.offset < len(owners) else -1
-        if room < size or (slot.space == "param" and room != size):
+        available = owners[slot.offset].type.nbytes - slot.start if slot.offset < len(owners) else -1
+        if available < size or (slot.space == "param" and available != size):
             self.found.append((op, f"V8 {slot} does not hold {size} bytes"))
         elif slot.space == "param" and self.graph.param_roles[slot.offset] not in WRITABLE_ROLES:
             self.found.append((op, f"V8 a parameter that is not donated is written: {owners[slot.offset]!r}"))
 
-    def overwrite(self, op: Op, slot: Slot, place: Place, is_result: bool) -> None:
-        """`op` writes to `place`: what was there is lost."""
+    def overwrite(self, op: Op, slot: Slot, byte_range: ByteRange, is_result: bool) -> None:
+        """`op` writes to `byte_range`: what was there is lost."""
         allowed = in_place_operands(op) if is_result else frozenset()
-        read = [(position, self.place[value]) for position, value in enumerate(op.operands) if value in self.place]
-        in_place = any(position in allowed and other == place for position, other in read) and all(
-            position in allowed and other == place for position, other in read if other.overlaps(place))
-        for value, occupied in list(self.held.get(place.memory, {}).items()):
-            if not occupied.overlaps(place):
+        read = [(position, self.byte_range[value]) for position, value in enumerate(op.operands) if value in self.byte_range]
+        in_place = any(position in allowed and other == byte_range for position, other in read) and all(
+            position in allowed and other == byte_range for position, other in read if other.overlaps(byte_range))
+        for value, occupied in list(self.contents.get(byte_range.memory, {}).items()):
+            if not occupied.overlaps(byte_range):
                 continue
-            expected = in_place and place.begin <= occupied.begin and occupied.end <= place.end
-            if not expected and (value in op.operands or place.memory == "arena"):
+            expected = in_place and byte_range.begin <= occupied.begin and occupied.end <= byte_range.end
+            if not expected and (value in op.operands or byte_range.memory == "arena"):
                 self.found.append((op, f"V8 {slot} overlaps a live value: {value!r}"))
-            self.lost.add(value)
-            del self.held[place.memory][value]
+            self.overwritten.add(value)
+            del self.contents[byte_range.memory][value]
 
     def end(self) -> None:
         taken: set[str] = set()
         donated = {f"param+{i}" for i, role in enumerate(self.graph.param_roles) if role in WRITABLE_ROLES}
-        own: dict[Value, set[str]] = {}
+        own_memory: dict[Value, set[str]] = {}
         for index, value in enumerate(self.graph.results):
-            own.setdefault(value, set()).add(f"result+{index}")
-        for value in own:
-            maker, place = self.made.get(value), self.place.get(value)
-            if value in self.lost:
-                self.found.append((maker, f"V8 a result of the graph is written over: {value!r}"))
-            if maker is None or place is None:
+            own_memory.setdefault(value, set()).add(f"result+{index}")
+        for value in own_memory:
+            producer, byte_range = self.producer.get(value), self.byte_range.get(value)
+            if value in self.overwritten:
+                self.found.append((producer, f"V8 a result of the graph is written over: {value!r}"))
+            if producer is None or byte_range is None:
                 continue
-            if place.memory not in own[value] | donated or place.begin:
-                self.found.append((maker, f"V8 a result of the graph lies in {place.memory}: {value!r}"))
-            if place.memory in taken:
-                self.found.append((maker, f"V8 two results of the graph share memory: {value!r}"))
-            taken.add(place.memory)
-        for value in self.held.get("arena", {}):
+            if byte_range.memory not in own_memory[value] | donated or byte_range.begin:
+                self.found.append((producer, f"V8 a result of the graph lies in {byte_range.memory}: {value!r}"))
+            if byte_range.memory in taken:
+                self.found.append((producer, f"V8 two results of the graph share memory: {value!r}"))
+            taken.add(byte_range.memory)
+        for value in self.contents.get("arena", {}):
             if value not in self.outputs:
-                self.found.append((self.made[value], f"V7 never freed: {value!r}"))
+                self.found.append((self.producer[value], f"V7 never freed: {value!r}"))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ByteRange:
     """Bytes [begin, end) of one memory: the arena, or the buffer of a parameter or result."""
 
     memory: str
     begin: int
     end: int
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: ByteRange) -> bool:
         return (self.begin < other.end and other.begin < self.end and self.memory == other.memory
                 and self.begin < self.end and other.begin < other.end)
 
@@ -287,8 +287,8 @@ def in_place_operands(op: Op) -> frozenset[int]:
 
 
 def _elementwise_params(op: Op) -> frozenset[int]:
-    """Operands of `panels` of which a panel is read element by element only: one of a result may lie where it does. (What is written when
-    in a panel, the memory plan of the region says.)"""
+    """Operands of `tiled` of which a tile is read element by element only: one of a result may lie where it does. (What is written when
+    in a tile, the memory plan of the region says.)"""
     (region,), sliced = op.regions, op.attrs["sliced"]
     read: dict[Value, bool] = {}
     for op in region.ops:

@@ -17,7 +17,7 @@ from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.graph import Graph, Op, Value, live_ops, producers
 from adjit.passes.options import Options
 
-ROUNDS = 8
+MAX_ROUNDS = 8
 """Most rounds of turning: each brings transposes one chain further."""
 
 Permutation = tuple[int, ...]
@@ -46,17 +46,17 @@ def choose_layouts(graph: Graph, options: Options) -> Graph:
           return %d, %m
         }
     """
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         if not any(op.name == "transpose" for op in graph.ops):
             break
-        turns = _Chains(graph).turns()
-        if not turns:
+        permutations = _Components(graph).permutations()
+        if not permutations:
             break
-        graph = _Turned(graph, turns).run()
+        graph = _Permuted(graph, permutations).run()
     return graph
 
 
-def _after(first: Permutation, second: Permutation) -> Permutation:
+def _compose(first: Permutation, second: Permutation) -> Permutation:
     """The permutation that does what `first` does, and then `second`."""
     return tuple(first[axis] for axis in second)
 
@@ -70,32 +70,32 @@ def _is_identity(permutation: Permutation) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class _Chain:
+class _Component:
     """Values whose axes have to lie in one order, and the ops at the border: transposes into and out of it, reductions and broadcasts."""
 
     values: list[Value]
-    around: set[int]            # numbers of chains that a transpose, a reduction or a broadcast connects with this one
-    makers: list[Op]
+    neighbours: set[int]            # numbers of chains that a transpose, a reduction or a broadcast connects with this one
+    producers: list[Op]
     readers: list[Op]
 
 
-class _Chains:
+class _Components:
     """The chains of a graph, and how they should be turned."""
 
     def __init__(self, graph: Graph) -> None:
-        self.maker = producers(graph)
+        self.producer = producers(graph)
         self.pinned = set(graph.results)        # read as it is
         self.joined: dict[Value, Value] = {}
         for op in graph.ops:
             if _is_elementwise(op):
                 for value in op.operands:
                     self._join(value, op.result)
-        self.chains: dict[Value, _Chain] = {}
+        self.components: dict[Value, _Component] = {}
         for value in self.joined:
-            self.chains.setdefault(self._root(value), _Chain([], set(), [], [])).values.append(value)
+            self.components.setdefault(self._root(value), _Component([], set(), [], [])).values.append(value)
         for op in graph.ops:
             if not _is_elementwise(op):
-                self._look_at(op)
+                self._add_border(op)
 
     def _root(self, value: Value) -> Value:
         root = value
@@ -110,61 +110,62 @@ class _Chains:
             self.joined.setdefault(value, value)
         self.joined[self._root(a)] = self._root(b)
 
-    def _chain(self, value: Value) -> _Chain | None:
-        return self.chains[self._root(value)] if value in self.joined else None
+    def _component(self, value: Value) -> _Component | None:
+        return self.components[self._root(value)] if value in self.joined else None
 
-    def _look_at(self, op: Op) -> None:
+    def _add_border(self, op: Op) -> None:
         if op.name != "transpose" and op.name != "broadcast" and op.definition.kind is not Kind.REDUCTION:
             self.pinned.update(op.operands)
             return
-        before, after = self._chain(op.operands[0]), self._chain(op.result)
+        before, after = self._component(op.operands[0]), self._component(op.result)
         if before is not None:
             before.readers.append(op)
         if after is not None:
-            after.makers.append(op)
+            after.producers.append(op)
         if before is not None and after is not None:
-            before.around.add(id(after))
-            after.around.add(id(before))
+            before.neighbours.add(id(after))
+            after.neighbours.add(id(before))
 
-    def turns(self) -> dict[Value, Permutation]:
+    def permutations(self) -> dict[Value, Permutation]:
         """For the values of chains that should be turned, how; of chains next to each other only one."""
-        best: list[tuple[int, _Chain, Permutation]] = []
-        for chain in self.chains.values():
-            wanted = [_inverse(op.attrs["permutation"]) for op in chain.makers if op.name == "transpose"]
-            wanted += [op.attrs["permutation"] for op in chain.readers if op.name == "transpose"]
-            gain, turn = max(((self._gain(chain, turn), turn) for turn in dict.fromkeys(wanted)), default=(0, ()))
-            if gain > 0:
-                best.append((gain, chain, turn))
-        turned: set[int] = set()
-        turns: dict[Value, Permutation] = {}
-        for _, chain, turn in sorted(best, key=lambda found: -found[0]):
-            if chain.around.isdisjoint(turned):
-                turned.add(id(chain))
-                turns.update(dict.fromkeys(chain.values, turn))
-        return turns
+        best: list[tuple[int, _Component, Permutation]] = []
+        for component in self.components.values():
+            wanted = [_inverse(op.attrs["permutation"]) for op in component.producers if op.name == "transpose"]
+            wanted += [op.attrs["permutation"] for op in component.readers if op.name == "transpose"]
+            savings = ((self._saved_bytes(component, permutation), permutation) for permutation in dict.fromkeys(wanted))
+            saved, permutation = max(savings, default=(0, ()))
+            if saved > 0:
+                best.append((saved, component, permutation))
+        permuted: set[int] = set()
+        permutations: dict[Value, Permutation] = {}
+        for _, component, permutation in sorted(best, key=lambda found: -found[0]):
+            if component.neighbours.isdisjoint(permuted):
+                permuted.add(id(component))
+                permutations.update(dict.fromkeys(component.values, permutation))
+        return permutations
 
-    def _gain(self, chain: _Chain, turn: Permutation) -> int:
+    def _saved_bytes(self, component: _Component, permutation: Permutation) -> int:
         """Bytes that are no longer moved where the chain is turned: a transpose reads and writes each of its own."""
-        gain = 0
-        for value in chain.values:
-            maker = self.maker.get(value)
-            if maker is not None and maker.name == "transpose":
-                if _is_identity(_after(maker.attrs["permutation"], turn)) and value not in self.pinned:
-                    gain += 2 * value.type.nbytes
-            elif maker is None or value in self.pinned or not (_is_elementwise(maker) or _is_flexible(maker)):
-                gain -= 2 * value.type.nbytes
-            elif maker.name == "broadcast" and not _is_identity(_order_of_broadcast(maker, turn)):
-                gain -= 2 * maker.operands[0].type.nbytes
-        for value in {op.operands[0] for op in chain.readers if op.name == "transpose" and op.attrs["permutation"] == turn}:
-            gain += 2 * value.type.nbytes
-        for op in chain.readers:
+        saved = 0
+        for value in component.values:
+            producer = self.producer.get(value)
+            if producer is not None and producer.name == "transpose":
+                if _is_identity(_compose(producer.attrs["permutation"], permutation)) and value not in self.pinned:
+                    saved += 2 * value.type.nbytes
+            elif producer is None or value in self.pinned or not (_is_elementwise(producer) or _is_flexible(producer)):
+                saved -= 2 * value.type.nbytes
+            elif producer.name == "broadcast" and not _is_identity(_order_of_broadcast(producer, permutation)):
+                saved -= 2 * producer.operands[0].type.nbytes
+        for value in {op.operands[0] for op in component.readers if op.name == "transpose" and op.attrs["permutation"] == permutation}:
+            saved += 2 * value.type.nbytes
+        for op in component.readers:
             if op.definition.kind is Kind.REDUCTION:
-                last = len(turn) - 1
-                if last in op.attrs["axes"] and turn[last] not in op.attrs["axes"]:
-                    gain -= op.operands[0].type.nbytes      # along the last axis it would be a part of the kernel that makes its operand
-                if not _is_identity(_order_of_reduction(op, turn)):
-                    gain -= 2 * op.result.type.nbytes
-        return gain
+                last = len(permutation) - 1
+                if last in op.attrs["axes"] and permutation[last] not in op.attrs["axes"]:
+                    saved -= op.operands[0].type.nbytes      # along the last axis it would be a part of the kernel that makes its operand
+                if not _is_identity(_order_of_reduction(op, permutation)):
+                    saved -= 2 * op.result.type.nbytes
+        return saved
 
 
 def _is_elementwise(op: Op) -> bool:
@@ -176,30 +177,30 @@ def _is_flexible(op: Op) -> bool:
     return op.definition.kind is Kind.CREATION or op.name == "broadcast"
 
 
-def _order_of_broadcast(op: Op, turn: Permutation) -> Permutation:
+def _order_of_broadcast(op: Op, permutation: Permutation) -> Permutation:
     """How the operand has to be transposed for the result to be turned."""
-    places = [turn.index(axis) for axis in op.attrs["axes"]]
-    return tuple(sorted(range(len(places)), key=places.__getitem__))
+    positions = [permutation.index(axis) for axis in op.attrs["axes"]]
+    return tuple(sorted(range(len(positions)), key=positions.__getitem__))
 
 
-def _order_of_reduction(op: Op, turn: Permutation) -> Permutation:
+def _order_of_reduction(op: Op, permutation: Permutation) -> Permutation:
     """How the reduction of the turned operand has to be transposed to be the result."""
-    left = [axis for axis in turn if axis not in op.attrs["axes"]]
+    left = [axis for axis in permutation if axis not in op.attrs["axes"]]
     return tuple(left.index(axis) for axis in sorted(left))
 
 
-class _Turned:
-    """The graph under reconstruction, with the values in `turns` turned.
+class _Permuted:
+    """The graph under reconstruction, with the values in `permutations` turned.
 
-    `plain` has values as they were, `turned` as they are now; each is made of the other where something asks for it.
+    `plain` has values as they were, `permuted` as they are now; each is made of the other where something asks for it.
     """
 
-    def __init__(self, graph: Graph, turns: dict[Value, Permutation]) -> None:
-        self.graph, self.turns = graph, turns
+    def __init__(self, graph: Graph, permutations: dict[Value, Permutation]) -> None:
+        self.graph, self.permutations = graph, permutations
         self.plain: dict[Value, Value] = {value: value for value in graph.params}
-        self.turned: dict[Value, Value] = {}
+        self.permuted: dict[Value, Value] = {}
         self.ops: list[Op] = []
-        self.maker: dict[Value, Op] = {}
+        self.producer: dict[Value, Op] = {}
         self.made: dict[tuple[Value, Permutation], Value] = {}
 
     def run(self) -> Graph:
@@ -211,18 +212,18 @@ class _Turned:
         return graph.with_ops(live_ops(graph))
 
     def _visit(self, op: Op) -> None:
-        turn = self.turns.get(op.results[0]) if op.results else None
+        permutation = self.permutations.get(op.results[0]) if op.results else None
         if op.name == "transpose":
             self._keep(op.result, self._view(op.operands[0], op.attrs["permutation"], op), None, op)
-        elif turn is not None and _is_elementwise(op):
-            self.turned[op.result] = self._emit(op, [self._view(value, turn, op) for value in op.operands], op.attrs)
-        elif turn is not None and _is_flexible(op):
-            self.turned[op.result] = self._made_turned(op, turn)
-        elif op.definition.kind is Kind.REDUCTION and op.operands[0] in self.turns:
-            around = self.turns[op.operands[0]]
-            axes = tuple(sorted(around.index(axis) for axis in op.attrs["axes"]))
-            small = self._emit(op, [self._view(op.operands[0], around, op)], {**op.attrs, "axes": axes})
-            self._keep(op.result, small, _order_of_reduction(op, around), op)
+        elif permutation is not None and _is_elementwise(op):
+            self.permuted[op.result] = self._emit(op, [self._view(value, permutation, op) for value in op.operands], op.attrs)
+        elif permutation is not None and _is_flexible(op):
+            self.permuted[op.result] = self._create_permuted(op, permutation)
+        elif op.definition.kind is Kind.REDUCTION and op.operands[0] in self.permutations:
+            order = self.permutations[op.operands[0]]
+            axes = tuple(sorted(order.index(axis) for axis in op.attrs["axes"]))
+            small = self._emit(op, [self._view(op.operands[0], order, op)], {**op.attrs, "axes": axes})
+            self._keep(op.result, small, _order_of_reduction(op, order), op)
         else:
             operands = tuple(self._view(value, tuple(range(value.type.rank)), op) for value in op.operands)
             self._append(op if operands == op.operands else op.with_operands(operands))
@@ -231,35 +232,35 @@ class _Turned:
     def _keep(self, value: Value, found: Value, order: Permutation | None, op: Op) -> None:
         """Remember `found`, transposed by `order`, as what `value` was; or turned, where that is what will be asked for."""
         order = tuple(range(value.type.rank)) if order is None else order
-        turn = self.turns.get(value)
-        if turn is None:
+        permutation = self.permutations.get(value)
+        if permutation is None:
             self.plain[value] = self._transposed(found, order, op)
         else:
-            self.turned[value] = self._transposed(found, _after(order, turn), op)
+            self.permuted[value] = self._transposed(found, _compose(order, permutation), op)
 
-    def _made_turned(self, op: Op, turn: Permutation) -> Value:
-        attrs: dict[str, Any] = {**op.attrs, "shape": tuple(op.attrs["shape"][axis] for axis in turn)}
+    def _create_permuted(self, op: Op, permutation: Permutation) -> Value:
+        attrs: dict[str, Any] = {**op.attrs, "shape": tuple(op.attrs["shape"][axis] for axis in permutation)}
         operands: list[Value] = []
         if op.name == "broadcast":
-            operands = [self._view(op.operands[0], _order_of_broadcast(op, turn), op)]
-            attrs["axes"] = tuple(sorted(turn.index(axis) for axis in op.attrs["axes"]))
+            operands = [self._view(op.operands[0], _order_of_broadcast(op, permutation), op)]
+            attrs["axes"] = tuple(sorted(permutation.index(axis) for axis in op.attrs["axes"]))
         elif op.name == "iota":
-            attrs["axis"] = turn.index(op.attrs["axis"])
+            attrs["axis"] = permutation.index(op.attrs["axis"])
         return self._emit(op, operands, attrs)
 
     def _view(self, value: Value, permutation: Permutation, op: Op) -> Value:
         """`value`, as it was, transposed."""
         if value in self.plain:
             return self._transposed(self.plain[value], permutation, op)
-        back = _inverse(self.turns[value])
-        return self._transposed(self.turned[value], _after(back, permutation), op)
+        back = _inverse(self.permutations[value])
+        return self._transposed(self.permuted[value], _compose(back, permutation), op)
 
     def _transposed(self, value: Value, permutation: Permutation, op: Op) -> Value:
         if _is_identity(permutation):
             return value
-        maker = self.maker.get(value)
-        if maker is not None and maker.name == "transpose":
-            return self._transposed(maker.operands[0], _after(maker.attrs["permutation"], permutation), op)
+        producer = self.producer.get(value)
+        if producer is not None and producer.name == "transpose":
+            return self._transposed(producer.operands[0], _compose(producer.attrs["permutation"], permutation), op)
         known = (value, permutation)
         if known not in self.made:
             self.made[known] = self._emit(op, [value], {"permutation": permutation}, ops.transpose)
@@ -275,4 +276,4 @@ class _Turned:
 
     def _append(self, op: Op) -> None:
         self.ops.append(op)
-        self.maker.update((value, op) for value in op.results)
+        self.producer.update((value, op) for value in op.results)

@@ -12,7 +12,7 @@ class Options:
     memory_budget  how much the forward half may keep for the backward half: bytes (an int), or a fraction of what keeping
                    everything would take (a float). None keeps what is not cheap to compute again.
     only_kernels   whether all that a kernel can run is to be a kernel, single ops too: for backends that have no better code for them.
-    cache_bytes    bytes of the caches that a core has for itself, for backends that run programs in panels; None for those that do not.
+    cache_bytes    bytes of the caches that a core has for itself, for backends that run programs in tiles; None for those that do not.
     flush_subnormals  whether native programs take subnormal numbers for zeros. What passes compute themselves does not depend on it.
     """
 

@@ -6,31 +6,31 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from adjit.ir.analysis.region_memory import stack_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.memory_sizes import MAX_PANELS_STACK_BYTES
-from adjit.ir.region_memory import stack_bytes
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
+from adjit.passes.autodiff.differentiate import differentiate
+from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values
 from adjit.passes.choose_layouts import choose_layouts
-from adjit.passes.derivatives.choose_saved_values import choose_saved_values, describe_saved_values
-from adjit.passes.derivatives.differentiate import differentiate
-from adjit.passes.finish_products import describe_products, finish_products
-from adjit.passes.fuse_kernels import fuse_kernels
+from adjit.passes.fusion.fuse_epilogues import describe_epilogues, fuse_epilogues
+from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
-from adjit.passes.panels.split_into_panels import describe_panels, split_into_panels
-from adjit.passes.panels.update_by_rows import describe_updates, update_by_rows
 from adjit.passes.regions import in_regions
 from adjit.passes.schedule import schedule
-from adjit.passes.simplifications.common_subexpressions import eliminate_common_subexpressions
-from adjit.passes.simplifications.dead_code import eliminate_dead_code
-from adjit.passes.simplifications.loops import simplify_loops
-from adjit.passes.simplifications.simplify import simplify
-from adjit.passes.simplifications.stop_gradients import remove_stop_gradients
+from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.simplify.dead_code import eliminate_dead_code
+from adjit.passes.simplify.simplify import simplify
+from adjit.passes.simplify.simplify_loops import simplify_loops
+from adjit.passes.simplify.stop_gradients import remove_stop_gradients
+from adjit.passes.tiling.tile_batch import describe_tiles, tile_batch
+from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weight_updates
 
-SMALLER_PANELS = 4
-"""How many times less cache panels are made for, where they take too much of the stack."""
+STACK_RETRY_FACTOR = 4
+"""How many times less cache tiles are made for, where they take too much of the stack."""
 
 Transform = Callable[[Graph, Options], Graph]
 
@@ -96,10 +96,10 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 
 LOWER: tuple[Pass, ...] = (
-    Pass("split_into_panels", split_into_panels, Stage.OPTIMIZED, describe_panels, local=False),
-    Pass("update_by_rows", update_by_rows, Stage.OPTIMIZED, describe_updates),
+    Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),
+    Pass("tile_weight_updates", tile_weight_updates, Stage.OPTIMIZED, describe_updates),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
-    Pass("finish_products", finish_products, Stage.FUSED, describe_products, local=False),
+    Pass("fuse_epilogues", fuse_epilogues, Stage.FUSED, describe_epilogues, local=False),
     Pass("schedule", schedule, Stage.FUSED),
     Pass("plan_memory", plan_memory, Stage.PLANNED, local=False),
 )
@@ -126,11 +126,11 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     """Run `passes` in order over a graph that has come as far as `stage`.
 
     `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass);
-    `on_pass(name, graph)` is called with the graph that was given ("traced") and after each pass. Where panels turn out to take more of the
-    stack than there is, all passes run again for a smaller cache, and at last without panels.
+    `on_pass(name, graph)` is called with the graph that was given ("traced") and after each pass. Where tiles turn out to take more of the
+    stack than there is, all passes run again for a smaller cache, and at last without tiles.
     """
     result = _run(graph, options, verify, on_pass, passes, stage)
-    for smaller in (options.cache_bytes // SMALLER_PANELS, None) if options.cache_bytes is not None else ():
+    for smaller in (options.cache_bytes // STACK_RETRY_FACTOR, None) if options.cache_bytes is not None else ():
         if stack_bytes(result.final) <= MAX_PANELS_STACK_BYTES:
             break
         result = _run(graph, replace(options, cache_bytes=smaller), verify, on_pass, passes, stage)

@@ -1,4 +1,4 @@
-"""Runs passes within the regions of loops, branches and panels."""
+"""Runs passes within the regions of loops, branches and tiles."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 from operator import is_
 
 from adjit.ir.graph import Graph, Op
-from adjit.ir.ops.traits import WITH_PROGRAMS
+from adjit.ir.ops.traits import NESTED_PROGRAMS
 
 
-def in_regions(graph: Graph, run: Callable[[Graph], Graph], names: Collection[str] = WITH_PROGRAMS) -> Graph:
-    """`graph` with `run` applied to the regions of its ops of these `names`: loops, branches and panels; the same object where that
+def in_regions(graph: Graph, run: Callable[[Graph], Graph], names: Collection[str] = NESTED_PROGRAMS) -> Graph:
+    """`graph` with `run` applied to the regions of its ops of these `names`: loops, branches and tiles; the same object where that
     changes nothing."""
     if {op.name for op in graph.ops}.isdisjoint(names):
         return graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from adjit.ir.aliases import alias_start
+from adjit.ir.analysis.aliases import alias_offset
 from adjit.ir.graph import Graph, Value, positions
 from adjit.ir.ops.traits import ALIASES
 from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
@@ -60,9 +60,9 @@ def _cost(graph: Graph, donations: Donations) -> tuple[int, int]:
 
 def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
     """For each op those that come before it: its operands' makers, and readers of a donated buffer that it writes."""
-    maker = positions(graph.ops)
+    producer = positions(graph.ops)
     extra = reads_before_writes(graph, donations.matches)
-    return [list(dict.fromkeys([*(maker[value] for value in op.operands if value in maker), *extra[index]]))
+    return [list(dict.fromkeys([*(producer[value] for value in op.operands if value in producer), *extra[index]]))
             for index, op in enumerate(graph.ops)]
 
 
@@ -78,8 +78,8 @@ def _list_schedule(graph: Graph, before: list[list[int]], eager: bool) -> list[i
     for index, needed in enumerate(before):
         for other in needed:
             after[other].append(index)
-    on_demand = {index for index, op in enumerate(graph.ops) if not op.operands and after[index] and not before[index]}
-    missing = [sum(other not in on_demand for other in needed) for needed in before]
+    deferrable = {index for index, op in enumerate(graph.ops) if not op.operands and after[index] and not before[index]}
+    missing = [sum(other not in deferrable for other in needed) for needed in before]
     order: list[int] = []
     done = [False] * count
     ready: list[tuple[int, int]] = []
@@ -96,14 +96,14 @@ def _list_schedule(graph: Graph, before: list[list[int]], eager: bool) -> list[i
                 offer(other)
 
     for index in range(count):
-        if not missing[index] and index not in on_demand:
+        if not missing[index] and index not in deferrable:
             offer(index)
     while ready:
         _, index = heapq.heappop(ready)
         if done[index]:
             continue
         for other in before[index]:
-            if other in on_demand and not done[other]:
+            if other in deferrable and not done[other]:
                 run(other)
         run(index)
         for other in after[index]:
@@ -122,7 +122,7 @@ class _Memory:
         outside = set(graph.params) | set(graph.results)
         self.size = dict.fromkeys(graph.params, 0)
         for op in graph.ops:
-            alias = op.name in ALIASES or (alias_start(op) is not None and self.size.get(self.root[op.operands[0]]) == 0)
+            alias = op.name in ALIASES or (alias_offset(op) is not None and self.size.get(self.root[op.operands[0]]) == 0)
             for value in op.results:
                 self.root[value] = self.root[op.operands[0]] if alias else value
                 self.size[value] = 0 if alias or value in outside else value.type.nbytes
@@ -130,8 +130,8 @@ class _Memory:
         for index, op in enumerate(graph.ops):
             for value in op.operands:
                 self.readers.setdefault(self.root[value], set()).add(index)
-        kept = {self.root[value] for value in graph.results}
-        for value in kept:
+        held = {self.root[value] for value in graph.results}
+        for value in held:
             self.size[value] = 0
 
     def growth(self, index: int) -> int:

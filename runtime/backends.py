@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adjit.codegen.target import Target
 from adjit.ir.graph import Graph
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.code import native_target, obtain_program
 from adjit.runtime.native.executable import NativeExecutable
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     AnyExecutable = other.Executable | other.Interpretation | NativeExecutable
 else:
-    other = OnDemand("adjit.runtime.portable.executable")
-    kernels = OnDemand("adjit.runtime.portable.kernels")
+    other = LazyModule("adjit.runtime.portable.executable")
+    kernels = LazyModule("adjit.runtime.portable.kernels")
 
 
 def native_executable(planned: Graph, target: Target, threads: int = 1, flush_subnormals: bool = False,

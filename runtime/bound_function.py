@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.tracer.trees import flatten
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.profile import Profile
 else:
-    explaining = OnDemand("adjit.runtime.reports.explain")
-    reports = OnDemand("adjit.runtime.reports.reports")
+    explaining = LazyModule("adjit.runtime.reports.explain")
+    reports = LazyModule("adjit.runtime.reports.reports")
 
 
 P = ParamSpec("P")

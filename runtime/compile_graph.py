@@ -9,14 +9,14 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from adjit.codegen.aside import aside, go_on
-from adjit.ir.cost import cost_of
+from adjit.ir.analysis.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
-from adjit.passes.panels.split_into_panels import split_into_panels
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
+from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
 from adjit.runtime.collector import no_collection
 from adjit.runtime.native.code import native_target
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from adjit.codegen.native import early_code
     from adjit.runtime.backends import AnyExecutable
 else:
-    early_code = OnDemand("adjit.codegen.native.early_code")
+    early_code = LazyModule("adjit.codegen.native.early_code")
 
 LARGE = 1_000_000_000
 """Operations of a graph whose first call is certain to wait for the thread pool, which is made while the passes run."""
@@ -116,5 +116,5 @@ def _after_pass(early: early_code.EarlyCode | None, on_pass: Callable[[str, Grap
     go_on()
     if on_pass is not None:
         on_pass(step, graph)
-    if early is not None and step == split_into_panels.__name__:      # from here on, products are what they will be
+    if early is not None and step == tile_batch.__name__:      # from here on, products are what they will be
         early.start_products(graph)

@@ -17,8 +17,8 @@ import numpy as np
 from adjit.codegen.forks import no_fork, own_in_children
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
-from adjit.ir.on_demand import OnDemand
-from adjit.ir.surroundings import outside
+from adjit.ir.lazy_module import LazyModule
+from adjit.ir.thread_context import run_detached
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.profile import Profile
 else:
-    modules = OnDemand("adjit.runtime.compiled_module")
-    explaining = OnDemand("adjit.runtime.reports.explain")
-    reports = OnDemand("adjit.runtime.reports.reports")
-    exporting = OnDemand("adjit.runtime.exports.export")
-    calling = OnDemand("adjit.runtime.exports.native_callable")
+    modules = LazyModule("adjit.runtime.compiled_module")
+    explaining = LazyModule("adjit.runtime.reports.explain")
+    reports = LazyModule("adjit.runtime.reports.reports")
+    exporting = LazyModule("adjit.runtime.exports.export")
+    calling = LazyModule("adjit.runtime.exports.native_callable")
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")      # of a method, without its instance
@@ -92,7 +92,7 @@ class CompiledFunction(Generic[P, R]):
     def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun`: the function, or its bound method of an instance."""
         if is_tracing():
-            return outside(functools.partial(self.call, fun, args, kwargs)) if is_guest(*args) else fun(*args, **kwargs)
+            return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_guest(*args) else fun(*args, **kwargs)
         signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
         found = self._cache.find(signature, count=True)
         if found is None:

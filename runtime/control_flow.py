@@ -14,7 +14,7 @@ from typing import Any, TypeVar, TypeVarTuple, overload
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.control_flow import hold_fixed, widen
+from adjit.ir.control_flow import add_captures, drop_carries
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value, number_of
 from adjit.ir.types import BOOL, I64, TensorType, is_float
@@ -244,8 +244,8 @@ def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, 
     count, fixed = len(carried.arrays), traced.unchanged(len(carried.arrays))
     rows = len(traced.graph.results) - count
     results = ops.scan.emit(
-        *carried.without(fixed), *sliced.values, *traced.lifted, *carried.only(fixed), length=steps, carries=count - len(fixed),
-        regions=(hold_fixed(traced.graph, count, fixed),), slices=len(sliced.arrays), reverse=bool(reverse), scratch_bytes=0)
+        *carried.without(fixed), *sliced.values, *traced.captures, *carried.only(fixed), length=steps, carries=count - len(fixed),
+        regions=(drop_carries(traced.graph, count, fixed),), slices=len(sliced.arrays), reverse=bool(reverse), scratch_bytes=0)
     return carried.rebuild(results[rows:], fixed), unflatten(trees[0], map(wrap, results[:rows]))
 
 
@@ -300,7 +300,8 @@ def _while_loop(condition: Function, body: Function, init: Tree, numbers: frozen
     count, fixed = len(carried.arrays), traced.unchanged(len(carried.arrays))
     (tested, run), outer = _with_same_operands(test, traced, count)
     results = ops.while_loop.emit(
-        *carried.without(fixed), *outer, *carried.only(fixed), regions=(hold_fixed(tested, count, fixed), hold_fixed(run, count, fixed)),
+        *carried.without(fixed), *outer, *carried.only(fixed),
+        regions=(drop_carries(tested, count, fixed), drop_carries(run, count, fixed)),
         carries=count - len(fixed), checkpointed=(), checkpoints=0, scratch_bytes=0)
     return carried.rebuild(results, fixed)
 
@@ -412,5 +413,5 @@ def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried
 
 def _with_same_operands(first: BodyTrace, second: BodyTrace, count: int) -> tuple[tuple[Graph, Graph], list[Value]]:
     """Two regions that take all outer values that either closes over; and these."""
-    outer = list(dict.fromkeys((*first.lifted, *second.lifted)))
-    return (widen(first.graph, count, first.lifted, outer), widen(second.graph, count, second.lifted, outer)), outer
+    outer = list(dict.fromkeys((*first.captures, *second.captures)))
+    return (add_captures(first.graph, count, first.captures, outer), add_captures(second.graph, count, second.captures, outer)), outer

@@ -14,7 +14,7 @@ from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.graph import Graph, Value
-from adjit.ir.surroundings import here
+from adjit.ir.thread_context import thread
 from adjit.ir.types import is_float
 from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, as_traced
@@ -79,11 +79,11 @@ class custom_vjp(Generic[P, R]):
         if self.rule is None:
             raise TraceError(f"{describe(self)} is a custom_vjp without a rule", find_user_location(),
                              hint="call .defvjp(forward, backward) on it first")
-        if here.now.order >= ORDERS:
+        if thread.context.order >= ORDERS:
             return self.fun(*args, **kwargs)
         given = _positional(self.fun, args, kwargs)
         with _shared_traces() as known:
-            key = self, here.now.order, *_signature(given)
+            key = self, thread.context.order, *_signature(given)
             call = known.get(key)
             if call is None:
                 call = _Call(self.fun, *self.rule, given)
@@ -95,7 +95,7 @@ class custom_vjp(Generic[P, R]):
 @contextmanager
 def _shared_traces() -> Iterator[dict[Any, _Call]]:
     """The calls that were traced within the outermost one: rules that call themselves and each other trace much again and again."""
-    around = here.now
+    around = thread.context
     if around.calls is not None:
         yield around.calls
         return
@@ -110,7 +110,7 @@ def _shared_traces() -> Iterator[dict[Any, _Call]]:
 @contextmanager
 def _next_order() -> Iterator[None]:
     """What is called within the block is part of a derivative."""
-    around = here.now
+    around = thread.context
     before = around.order
     try:
         around.order = before + 1
@@ -136,7 +136,7 @@ class _Call:
         self.places = [place for place, leaf in enumerate(self.leaves) if _is_array(leaf)]
         self.arrays = [as_traced(self.leaves[place]) for place in self.places]
         self.primal = self.trace(fun, self.name)
-        self.lifted: list[Value] = []        # outer values that the backward rule closes over
+        self.captures: list[Value] = []        # outer values that the backward rule closes over
         with _next_order():
             self.forward = self.trace(lambda *args: self.pair(forward(*args)), f"{self.name}_forward")
             self.check_outputs()
@@ -180,8 +180,8 @@ class _Call:
             params = [builder.param(value.type, value.name) for value in self.forward.graph.results]
             cotangent, residuals = self.forward.rebuild(params)
             graph = builder.build(self.check_cotangents(backward(residuals, cotangent)))
-        self.lifted = list(builder.lifted)
-        return Graph(graph.name, (*params[count:], *builder.lifted.values(), *params[:count]), graph.ops, graph.results)
+        self.captures = list(builder.captures)
+        return Graph(graph.name, (*params[count:], *builder.captures.values(), *params[:count]), graph.ops, graph.results)
 
     def check_cotangents(self, returned: Any) -> list[Value]:
         if not isinstance(returned, tuple) or len(returned) != len(self.args):
@@ -210,7 +210,7 @@ class _Call:
     def closed(self) -> list[Value]:
         """The outer values that a region closes over."""
         count = len(self.arrays)
-        return list(dict.fromkeys((*self.primal.operands[count:], *self.forward.operands[count:], *self.lifted)))
+        return list(dict.fromkeys((*self.primal.operands[count:], *self.forward.operands[count:], *self.captures)))
 
     def emit(self, args: tuple[Any, ...], constant_closures: bool) -> Any:
         """Emit the call, with arguments like those that were traced. What a region closes over is an operand of the call, so all regions
@@ -219,7 +219,7 @@ class _Call:
         leaves, _ = flatten(args)
         primal, _ = _widened(self.primal, count, closed)
         forward, params = _widened(self.forward, count, closed)
-        forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.lifted)))
+        forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.captures)))
         # the backward rule takes its residuals in the order in which the forward rule gives them
         operands = (as_traced(leaves[place]).value for place in self.places)
         outer = map(ops.stop_gradient, closed) if constant_closures else closed

@@ -27,8 +27,8 @@ from adjit import codegen
 from adjit.codegen.aside import aside
 from adjit.codegen.link import CompiledObject, LoadedKernel, load
 from adjit.ir.dataclass import dataclass
-from adjit.ir.on_demand import OnDemand
-from adjit.ir.plain_data import from_plain
+from adjit.ir.deserialize import deserialize
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.version import VERSION
 from adjit.runtime import cache_tally, settings
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from adjit.codegen.kernel_source import KernelSource
     from adjit.runtime.portable import kernel_step
 else:
-    numba_compiler = OnDemand("adjit.codegen.numba_compiler")
-    python_kernels = OnDemand("adjit.codegen.python_kernels")
-    kernel_step = OnDemand("adjit.runtime.portable.kernel_step")
+    numba_compiler = LazyModule("adjit.codegen.numba_compiler")
+    python_kernels = LazyModule("adjit.codegen.python_kernels")
+    kernel_step = LazyModule("adjit.runtime.portable.kernel_step")
 
 _MAGIC = b"adjit kernel 3\n"
 _SUFFIX = ".kernel"
@@ -224,7 +224,7 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
         return None
     header, _, rest = body.partition(b"\n")
     try:
-        fields = from_plain(_Header, json.loads(header))
+        fields = deserialize(_Header, json.loads(header))
     except (ValueError, RecursionError):
         return None
     ends = list(accumulate(fields.sizes))

@@ -13,7 +13,7 @@ USUAL_BYTES, MOST_BYTES = 1 << 20, 1 << 21
 def core_cache_bytes(caches: Path = CACHES) -> int:
     """What a core has near: its second-level cache and its share of the third; a usual size where the system does not say.
 
-    At most `MOST_BYTES`: what a panel computes in lies on the stack. Processors with half a megabyte of the second level and megabytes of
+    At most `MOST_BYTES`: what a tile computes in lies on the stack. Processors with half a megabyte of the second level and megabytes of
     the third run programs planned for both 0 to 10 % faster than those planned for the second alone, in a half to a quarter of the
     working memory.
     """

@@ -15,7 +15,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime import settings
 from adjit.runtime.captures.compiled_operation import Half
 from adjit.runtime.captures.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from adjit.runtime.reports import profile as profiling
     from adjit.runtime.reports.profile import Profile
 else:
-    dumping = OnDemand("adjit.runtime.reports.dump")
-    texts = OnDemand("adjit.runtime.reports.kernel_texts")
-    profiling = OnDemand("adjit.runtime.reports.profile")
-    records = OnDemand("adjit.runtime.native.program_record")
+    dumping = LazyModule("adjit.runtime.reports.dump")
+    texts = LazyModule("adjit.runtime.reports.kernel_texts")
+    profiling = LazyModule("adjit.runtime.reports.profile")
+    records = LazyModule("adjit.runtime.native.program_record")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from adjit.codegen.link import CompiledObject
 from adjit.codegen.native.artifact import Artifact, artifact_of_json
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
+from adjit.ir.deserialize import deserialize
 from adjit.ir.graph import Graph
-from adjit.ir.plain_data import from_plain
 from adjit.ir.printer import print_graph
 from adjit.ir.types import short_name
 from adjit.passes.options import Options
@@ -53,7 +53,7 @@ def find_program(key: str, graph: Graph) -> NativeCode | None:
     if found is None:
         return None
     try:
-        kept = from_plain(_Kept, json.loads(found.data))
+        kept = deserialize(_Kept, json.loads(found.data))
         artifact = artifact_of_json(kept.artifact)
     except (ValueError, RecursionError):
         return None

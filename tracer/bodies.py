@@ -14,7 +14,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
-from adjit.ir.surroundings import here
+from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.box import ArrayBox
@@ -37,7 +37,7 @@ class BoxReturned(Exception):
 def boxing(box: ArrayBox | None) -> Iterator[None]:
     """Give the bodies that are traced within the block boxes like this one for all floats: else what they compute of these would be
     constants beside boxed arrays. With None a body that returns a boxed array raises `BoxReturned`."""
-    around = here.now
+    around = thread.context
     before = around.boxing
     try:
         around.boxing = box
@@ -58,11 +58,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class BodyTrace:
-    """A traced body: its graph, whose parameters after those of the leaves stand for `lifted`; the tree that it returns, and of each leaf
+    """A traced body: its graph, whose parameters after those of the leaves stand for `captures`; the tree that it returns, and of each leaf
     whether it is weak and where it came from."""
 
     graph: Graph
-    lifted: tuple[Value, ...]
+    captures: tuple[Value, ...]
     out_tree: TreeSpec
     weak: tuple[bool, ...]
     origins: tuple[str, ...]
@@ -91,7 +91,7 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
     if outer is None or not isinstance(outer.builder, GraphBuilder):
         raise TraceError("a loop or a branch is traced outside of a trace", find_user_location())
     builder = GraphBuilder(name, parent=outer.builder)
-    outer_box = here.now.boxing
+    outer_box = thread.context.boxing
     with entered(Scope(builder, parent=outer)):
         leaves: list[Any] = []
         for parameter in parameters:
@@ -106,7 +106,7 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
         arrays = [_array(leaf, out_tree, index) for index, leaf in enumerate(results)]
         graph = builder.build([array.value for array in arrays])
         origins = tuple(builder.origin(value) for value in graph.results)
-    return BodyTrace(graph, tuple(builder.lifted), out_tree, tuple(array.weak for array in arrays), origins)
+    return BodyTrace(graph, tuple(builder.captures), out_tree, tuple(array.weak for array in arrays), origins)
 
 
 def _array(leaf: Any, tree: TreeSpec, index: int) -> TracedArray:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from adjit.ir.surroundings import outside
+from adjit.ir.thread_context import run_detached
 from adjit.tracer.array import TracedArray
 from adjit.tracer.box import find_box
 from adjit.tracer.guests import is_from_outside, is_guest
@@ -30,7 +30,7 @@ def entry_point(function: Callable[P, Any]) -> Callable[P, Any]:
         scope = active_scope()
         if scope is not None:
             if is_from_outside(*args) if scope.evaluates else is_guest(*args):
-                return outside(functools.partial(call, *args, **kwargs))
+                return run_detached(functools.partial(call, *args, **kwargs))
             result = function(*args, **kwargs)
             return result if scope.evaluates else _with_layout(result, args)
         with entered(evaluating()):

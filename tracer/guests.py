@@ -25,7 +25,7 @@ from collections.abc import Callable
 from types import FrameType, FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar
 
-from adjit.ir.surroundings import outside
+from adjit.ir.thread_context import run_detached
 from adjit.tracer.array import TracedArray
 from adjit.tracer.source import is_ours
 
@@ -127,7 +127,7 @@ class _Apart:
         if self.replaced.is_over:
             self.replaced.came.append(number)
         else:
-            outside(lambda: self.handler(number, frame))
+            run_detached(lambda: self.handler(number, frame))
 
 
 def _raise_again(numbers: list[int]) -> None:

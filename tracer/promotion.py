@@ -102,7 +102,7 @@ def common_dtype(operands: Sequence[Operand]) -> np.dtype:
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype that `sum`, `prod`, `cumsum` and `cumprod` accumulate in: small integers and bools widen."""
+    """The dtype that `sum`, `prod`, `cumsum` and `cumprod` accumulate in: small integers and bools add_captures."""
     if dtype.kind in "bi":
         return I64
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype

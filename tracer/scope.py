@@ -18,7 +18,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location
 from adjit.ir.evaluator import ArrayValue, Evaluator
 from adjit.ir.graph import Value
-from adjit.ir.surroundings import here
+from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType
 from adjit.tracer.box import ArrayBox
 from adjit.tracer.content import fingerprint
@@ -109,13 +109,13 @@ class Scope:
 
 def active_scope() -> Scope | None:
     """The innermost scope of this thread."""
-    scopes: list[Scope] = here.now.scopes
+    scopes: list[Scope] = thread.context.scopes
     return scopes[-1] if scopes else None
 
 
 def is_tracing() -> bool:
     """Whether a trace is under way in this thread."""
-    scopes: list[Scope] = here.now.scopes
+    scopes: list[Scope] = thread.context.scopes
     return bool(scopes) and not scopes[-1].evaluates
 
 
@@ -132,7 +132,7 @@ def entered(scope: Scope) -> Iterator[Scope]:
 
     Ctrl-C may come after any call: what is to be undone is done within `try`, and undone before anything is called.
     """
-    scopes, is_trace = here.now.scopes, _is_trace(scope)
+    scopes, is_trace = thread.context.scopes, _is_trace(scope)
     depth = len(scopes)
     try:
         if is_trace:
@@ -161,7 +161,7 @@ def _recount() -> None:
     """In a forked child, where the traces of other threads are gone."""
     global _counting
     _counting = threading.Lock()
-    open_traces.value = sum(map(_is_trace, here.now.scopes))
+    open_traces.value = sum(map(_is_trace, thread.context.scopes))
 
 
 if hasattr(os, "register_at_fork"):

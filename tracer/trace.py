@@ -215,7 +215,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         inner_args, inner_kwargs = unflatten(tree, inner)
         values, out_tree, out_leaves = collect_results(fun(*inner_args, **inner_kwargs))
         graph = builder.build(values)
-    return RegionTrace(graph, (*operands, *builder.lifted), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
+    return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
 
 
 def _in_order(graph: Graph, signature: CallSignature, captured: Sequence[Value]) -> Graph:

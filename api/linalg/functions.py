@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.box import find_box
@@ -26,7 +26,7 @@ from adjit.tracer.trace import is_tracing
 if TYPE_CHECKING:
     from adjit.linalg import rules
 else:
-    rules = OnDemand("adjit.linalg.rules")
+    rules = LazyModule("adjit.linalg.rules")
 
 
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from typing import Any
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Location, Role
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.ops.control_flow import title
+from adjit.ir.ops.control_flow import display_name
 from adjit.ir.printer import attribute
 from adjit.runtime.reports.memory_plot import COLOURS
 
@@ -73,7 +73,7 @@ def value_label(name: str, value: Value, literal: str | None = None) -> str:
 def kernel_label(op: Op) -> str:
     """An op that owns graphs as a table: its name and size, its ops in the colours of their roles, the types of its results."""
     size = f" {op.attrs['rows']} × {op.attrs['columns']}" if op.name == "fused" else f" {op.name}"
-    rows = [_row(f'<font color="white"><b>{escape(title(op))}</b>{escape(size)}</font>', KERNEL_COLOUR)]
+    rows = [_row(f'<font color="white"><b>{escape(display_name(op))}</b>{escape(size)}</font>', KERNEL_COLOUR)]
     for role, ops in groupby(inner_ops(op), key=lambda pair: pair[0].role):
         counted = ((text, len(list(same))) for text, same in groupby(text for _, text in ops))
         words = ", ".join((text if count == 1 else f"{count} {text}").replace(" ", UNBROKEN) for text, count in counted)

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from adjit.codegen.native.program_code import OP_SHIFT
 from adjit.codegen.target import LEVELS, TARGETS
 from adjit.ir.dataclass import dataclass
+from adjit.ir.deserialize import deserialize
 from adjit.ir.errors import Location
-from adjit.ir.plain_data import from_plain
 from adjit.ir.types import SHORT_NAMES
 from adjit.ir.version import VERSION
 
@@ -94,7 +94,7 @@ class Artifact:
 
 def artifact_of_json(text: str) -> Artifact:
     """The inverse of `Artifact.as_json`; raises `ValueError` where the text is not of that form, or says what cannot be."""
-    artifact = from_plain(Artifact, json.loads(text))
+    artifact = deserialize(Artifact, json.loads(text))
     if any(dtype not in SHORT_NAMES or min(shape, default=0) < 0 for dtype, shape in artifact.arrays):
         raise ValueError("an array is of a kind that there is not")
     if min(artifact.arena_bytes, artifact.stack_bytes) < 0 or artifact.target not in _TARGETS:

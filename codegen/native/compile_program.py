@@ -14,8 +14,8 @@ from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.codegen.object_code import Module, emit_objects
 from adjit.codegen.target import Target
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.graph import Graph
-from adjit.ir.layout import Handing, Layout
 from adjit.ir.memory_sizes import ALIGNMENT
 from adjit.ir.types import short_name
 
@@ -24,14 +24,14 @@ __all__ = ["compile_program_text", "lower_program", "make_artifact"]
 
 def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact:
     """What the planned graph says about its program."""
-    layout = Layout(planned)
+    assignment = BufferAssignment(planned)
     return Artifact(
         planned.name, target.name,
         tuple(Parameter(value.name or "", short_name(value.type.dtype), value.type.shape, role)
               for value, role in zip(planned.params, planned.param_roles, strict=True)),
-        tuple(Result(short_name(value.type.dtype), value.type.shape, home.param if home.handing is Handing.DONATED else -1)
-              for value, home in zip(planned.results, layout.homes, strict=True)),
-        layout.arena_bytes, ALIGNMENT, code.stack_bytes, index_checks(layout), code.work, len(code.calls),
+        tuple(Result(short_name(value.type.dtype), value.type.shape, location.param if location.kind is ResultKind.DONATED else -1)
+              for value, location in zip(planned.results, assignment.result_locations, strict=True)),
+        assignment.arena_bytes, ALIGNMENT, code.stack_bytes, index_checks(assignment), code.work, len(code.calls),
         len({call.function for call in code.calls}), code.flush_subnormals)
 
 

@@ -16,10 +16,10 @@ from adjit.codegen.native.program_code import OP_SHIFT, SHORT_NANOSECONDS, Lower
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepBuilder
 from adjit.codegen.target import Target
+from adjit.ir.analysis.buffer_assignment import BufferAssignment
+from adjit.ir.analysis.region_memory import ResultOffsets, nested_ops, region_memory
 from adjit.ir.graph import Op
-from adjit.ir.layout import Layout
 from adjit.ir.ops.traits import CONTROL_FLOW
-from adjit.ir.region_memory import Places, nested_ops, region_memory
 
 RUNS = 64
 """How often a `while_loop` is taken to run, where work is estimated."""
@@ -50,7 +50,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
 
 
 class _RegionBuilder(StepBuilder):
-    def __init__(self, op: Op, target: Target, programs: Sequence[ProgramCode], memory: Sequence[Places]):
+    def __init__(self, op: Op, target: Target, programs: Sequence[ProgramCode], memory: Sequence[ResultOffsets]):
         super().__init__(target)
         self.op = op
         self.programs = programs
@@ -207,7 +207,7 @@ class _RegionBuilder(StepBuilder):
         number that the op returned, which within an op with regions is one of an op of these."""
         firsts, masks, position = [0], [0], 1
         for index, region in enumerate(self.op.regions):
-            for inner in Layout(region).ops:
+            for inner in BufferAssignment(region).ops:
                 nested = sum(1 for _ in nested_ops(inner)) if inner.name in CONTROL_FLOW else 0
                 if index == number:
                     firsts.append(position)

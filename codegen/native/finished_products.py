@@ -16,13 +16,13 @@ from adjit.codegen.native.products import product_step
 from adjit.codegen.native.program_code import Pitches
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
+from adjit.ir.analysis.iteration_space import infer_maps, map_extent
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.iteration_space import classify, infer_maps
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 
 
 def lower_finished_product(op: Op, target: Target, pitches: Pitches) -> tuple[StepCode, ...]:
-    """The step of a `product`."""
+    """The step of a `matmul_epilogue`."""
     (region,) = op.regions
     matmul, *following = region.ops
     product = product_of(matmul)
@@ -41,7 +41,7 @@ class _FinishWriter:
     def __init__(self, graph: Graph, rows: int, columns: int, target: Target) -> None:
         self.graph, self.dtype = graph, graph.params[0].type.dtype
         maps = infer_maps(graph, rows * columns)
-        self.kind = {value: classify(index_map, rows, columns) for value, index_map in maps.items()}
+        self.kind = {value: map_extent(index_map, rows, columns) for value, index_map in maps.items()}
         self.text = KernelBuilder(target, target.lanes(self.dtype.itemsize))
         self.of_row: dict[Value, str] = {}          # where operands begin, or, of those with one element in a row, that element
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from adjit.codegen.native.artifact import IndexCheck, nested_check
+from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Op, Slot
-from adjit.ir.layout import Layout
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import Shape
 
@@ -23,14 +23,14 @@ class _Place:
     whole: Shape | None = None
 
 
-def index_checks(layout: Layout) -> dict[int, IndexCheck]:
+def index_checks(assignment: BufferAssignment) -> dict[int, IndexCheck]:
     """The checks of a planned graph, by the number that failing gives (`artifact.py`)."""
     found = {}
-    for number, op in enumerate(layout.ops):
+    for number, op in enumerate(assignment.ops):
         if op.definition.kind is Kind.INDEXING:
-            found[number] = _check(op, _Place(layout.places[op.operands[1]]))
+            found[number] = _check(op, _Place(assignment.slots[op.operands[1]]))
         if op.name in CONTROL_FLOW:
-            places = [_Place(layout.places[value]) for value in op.operands]
+            places = [_Place(assignment.slots[value]) for value in op.operands]
             checks = _nested_checks(op, places, [_Place(slot) for slot in op.slots])
             found.update((nested_check(number, position), check) for position, check in enumerate(checks) if check is not None)
     return found
@@ -49,15 +49,15 @@ def _nested_checks(op: Op, operands: Sequence[_Place | None], slots: Sequence[_P
             found = params[slot.offset]
             if found is None or not slot.start:
                 return found
-            return None if found.whole else _Place(found.slot.behind(slot.start))
+            return None if found.whole else _Place(found.slot.offset_by(slot.start))
         if slot.space == "arena" and scratch is not None:
             return _Place(Slot(scratch.slot.space, scratch.slot.offset + slot.offset))
         return None
 
     for region in op.regions:
-        layout = Layout(region)
-        for inner in layout.ops:
-            here = [place(layout.places[value]) for value in inner.operands]
+        assignment = BufferAssignment(region)
+        for inner in assignment.ops:
+            here = [place(assignment.slots[value]) for value in inner.operands]
             yield _check(inner, here[1]) if inner.definition.kind is Kind.INDEXING else None
             if inner.name in CONTROL_FLOW:
                 yield from _nested_checks(inner, here, [place(slot) for slot in inner.slots])

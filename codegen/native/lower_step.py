@@ -12,18 +12,18 @@ from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.target import Target
 from adjit.ir.definition import RegionUse
 from adjit.ir.graph import Op
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 if TYPE_CHECKING:
     from adjit.codegen.native import control_flow, finished_products, panels, products
     from adjit.codegen.native.kernels import fused
 else:
-    control_flow = OnDemand("adjit.codegen.native.control_flow")
-    finished_products = OnDemand("adjit.codegen.native.finished_products")
-    fused = OnDemand("adjit.codegen.native.kernels.fused")
-    panels = OnDemand("adjit.codegen.native.panels")
-    products = OnDemand("adjit.codegen.native.products")
+    control_flow = LazyModule("adjit.codegen.native.control_flow")
+    finished_products = LazyModule("adjit.codegen.native.finished_products")
+    fused = LazyModule("adjit.codegen.native.kernels.fused")
+    panels = LazyModule("adjit.codegen.native.panels")
+    products = LazyModule("adjit.codegen.native.products")
 
 
 def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph, pitches: Pitches) -> tuple[StepCode, ...]:
@@ -41,7 +41,7 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
         product = products.lower_matmul(op, target, pitches)
         if product is not None:
             return product
-    if op.name == "product":
+    if op.name == "matmul_epilogue":
         return finished_products.lower_finished_product(op, target, pitches)
     if op.name in CONTROL_FLOW:
         return control_flow.lower_control_flow(op, shared, target, lower_graph)

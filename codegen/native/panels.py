@@ -1,4 +1,4 @@
-"""`panels` as a step: a task is one panel, which runs the region, a program of its own, on slices of the operands.
+"""`tiled` as a step: a task is one panel, which runs the region, a program of its own, on slices of the operands.
 
 A slice is a pointer into what it is a slice of: nothing is copied. Of some columns of a matrix the rows lie as far apart as those of the
 matrix: products can read that (`Pitches`). The working memory of a panel lies on the stack of the thread that runs
@@ -15,26 +15,27 @@ from adjit.codegen.native.program_code import LowerGraph
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepBuilder
 from adjit.codegen.target import Target
+from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.graph import Op
-from adjit.ir.layout import Layout
 from adjit.ir.memory_sizes import ALIGNMENT
-from adjit.ir.ops.panels import is_columns, panel_bytes
+from adjit.ir.ops.tiled import is_column_tile, tile_stride_bytes
 
 
 def lower_panels(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
-    """The step of a planned `panels` op."""
+    """The step of a planned `tiled` op."""
     (region,) = op.regions
     count, operands = op.attrs["count"], len(op.operands)
     slices = [(value.type, param.type, cut) for value, param, cut in zip(op.operands, region.params, op.attrs["sliced"], strict=True)]
-    pitches = {index: whole.shape[1] for index, (whole, part, cut) in enumerate(slices) if cut and is_columns(whole, part, count)}
+    pitches = {index: whole.shape[1] for index, (whole, part, cut) in enumerate(slices)
+               if cut and is_column_tile(whole, part, count)}
     program = lower_graph(region, pitches)
     text = StepBuilder(target)
     with text.step(GLUE):       # a panel takes microseconds, and finding where it lies some dozen instructions
         places = [text.place(number) for number in range(operands + len(op.results))]
         params, results = (text.alloca("ptr", max(1, len(values))) for values in (region.params, region.results))
-        arena = text.alloca("i8", max(1, Layout(region).arena_bytes), ALIGNMENT)
-        steps = [panel_bytes(whole, part, count) if cut else 0 for whole, part, cut in slices]
-        steps += [panel_bytes(value.type, part.type, count) for value, part in zip(op.results, region.results, strict=True)]
+        arena = text.alloca("i8", max(1, BufferAssignment(region).arena_bytes), ALIGNMENT)
+        steps = [tile_stride_bytes(whole, part, count) if cut else 0 for whole, part, cut in slices]
+        steps += [tile_stride_bytes(value.type, part.type, count) for value, part in zip(op.results, region.results, strict=True)]
         with text.for_range("%low", "%high") as panel:
             for index, (place, step) in enumerate(zip(places, steps, strict=True)):
                 distance = text.mul(panel.counter, step)

@@ -27,10 +27,10 @@ from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, Pr
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.subnormals import BODY, flushing_entry
 from adjit.codegen.target import Target
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.dataclass import dataclass
-from adjit.ir.graph import Graph, Op, Slot, meaning
-from adjit.ir.layout import Handing, Layout
-from adjit.ir.ops.control_flow import title
+from adjit.ir.graph import Graph, Op, Slot, structural_key
+from adjit.ir.ops.control_flow import display_name
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 CALLS = 128
@@ -148,17 +148,17 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     `on_step` is told the text of a function, and its code, as soon as it is known that the program will have it.
     Raises `UnsupportedError` for an op without machine code.
     """
-    layout = Layout(planned)
+    assignment = BufferAssignment(planned)
     steps = _Steps(prefix, target, on_step)
-    operations = [_operation(op, layout, pitches or {}) for op in layout.ops]
-    names, keys = Counter(op.name for op in layout.ops), Counter(operation.key for operation in operations)
+    operations = [_operation(op, assignment, pitches or {}) for op in assignment.ops]
+    names, keys = Counter(op.name for op in assignment.ops), Counter(operation.key for operation in operations)
     for number, operation in enumerate(operations):
         rare = names[operation.op.name] < ALIKE
         for code in steps.lower(operation):
-            call = Call("", code, operation.places, number, title(operation.op))
+            call = Call("", code, operation.places, number, display_name(operation.op))
             steps.call(call, rare, rare and keys[operation.key] == 1 and not timed)
     steps.end_of_small_ones()
-    for call in _copies_of_results(layout):
+    for call in _copies_of_results(assignment):
         steps.call(call, rare=False, once=False)
     shared: dict[str, Definition] = {}
     declarations: set[str] = set()
@@ -193,22 +193,22 @@ class _Operation:
     key: Hashable
 
 
-def _operation(op: Op, layout: Layout, pitches: Pitches) -> _Operation:
-    operands = [layout.places[value] for value in op.operands]
+def _operation(op: Op, assignment: BufferAssignment, pitches: Pitches) -> _Operation:
+    operands = [assignment.slots[value] for value in op.operands]
     pitched = {position: pitches[slot.offset] for position, slot in enumerate(operands) if slot.space == "param" and slot.offset in pitches}
     results = op.slots[:len(op.results)]
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
     places = (*operands, *results, scratch, *([POOL] if op.name in CONTROL_FLOW else []))
-    return _Operation(op, shared, pitched, places, (meaning(op), tuple(shared.items()), tuple(pitched.items())))
+    return _Operation(op, shared, pitched, places, (structural_key(op), tuple(shared.items()), tuple(pitched.items())))
 
 
-def _copies_of_results(layout: Layout) -> list[Call]:
+def _copies_of_results(assignment: BufferAssignment) -> list[Call]:
     """Results that lie in the memory of a parameter or of another result, into memory of their own."""
     calls = []
-    for index, (value, home) in enumerate(zip(layout.graph.results, layout.homes, strict=True)):
-        place, own = layout.places[value], Slot("result", index)
-        if home.handing is not Handing.DONATED and place != own and value.type.size:
+    for index, (value, location) in enumerate(zip(assignment.graph.results, assignment.result_locations, strict=True)):
+        place, own = assignment.slots[value], Slot("result", index)
+        if location.kind is not ResultKind.DONATED and place != own and value.type.size:
             calls.append(Call("", lower_copy(value.type.nbytes), (place, own), -1, "copy"))
     return calls
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from adjit.codegen.vector_math.language import Value, convert, copysign, floor, like, maximum, minimum, select
 from adjit.codegen.vector_math.remainder import c_remainder
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 
 if TYPE_CHECKING:
     from adjit.codegen.vector_math import powers
 else:
-    powers = OnDemand("adjit.codegen.vector_math.powers")
+    powers = LazyModule("adjit.codegen.vector_math.powers")
 
 
 def negative(x: Value) -> Value: return -x

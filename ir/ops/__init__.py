@@ -71,12 +71,12 @@ from adjit.ir.ops.logical import (
 )
 from adjit.ir.ops.memory import free
 from adjit.ir.ops.movement import concatenate, flip, pad, reshape, slice, transpose, update_slice
-from adjit.ir.ops.panels import panels
 from adjit.ir.ops.random import philox
 from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
-from adjit.ir.ops.region import checkpoint, custom_call, fused, product, vjp
+from adjit.ir.ops.region import checkpoint, custom_call, fused, matmul_epilogue, vjp
 from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 from adjit.ir.ops.special import digamma, erfc, erfcx, erfinv, i0e, i1e, lgamma, trigamma
+from adjit.ir.ops.tiled import tiled
 from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_share, window_max_take, window_sum
 
 __all__ = [
@@ -86,8 +86,8 @@ __all__ = [
     "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin", "free",
     "full_like", "fused", "greater", "greater_equal", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan",
     "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "panels", "philox",
-    "power", "product", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu",
+    "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "tiled", "philox",
+    "power", "matmul_epilogue", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu",
     "remainder", "reshape", "right_shift", "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select",
     "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply",
     "strong_product", "subtract", "take", "take_along_axis", "tan", "tanh", "transpose", "trigamma", "trunc", "update_slice", "vjp",

@@ -162,7 +162,7 @@ cond: OpDefinition = define(
     infer=_infer_cond, evaluate=_evaluate_cond, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
 
-def title(op: Op) -> str:
+def display_name(op: Op) -> str:
     """What reports call an op: the function that a region was traced from, where that says more than the name of the op."""
     return op.regions[-1].name if op.regions and op.name != "cond" else op.name
 

@@ -14,16 +14,16 @@ from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.movement import flip, reshape, transpose
 from adjit.ir.ops.rules import FLOAT, require, require_dtype
 from adjit.ir.ops.sampling import uniform
-from adjit.ir.ops.sliding import ATTRIBUTES, Sliding, sliding_over
+from adjit.ir.ops.window_geometry import ATTRIBUTES, WindowGeometry, window_geometry
 from adjit.ir.types import F32, Shape, TensorType
 
 PANEL_BYTES = 1 << 20
 """About the most that windows take in memory at once."""
 
 
-def convolution_sliding(x: TensorType, sizes: Shape, attrs: Attributes) -> Sliding:
+def convolution_windows(x: TensorType, sizes: Shape, attrs: Attributes) -> WindowGeometry:
     """The windows of the images of a convolution with kernels of these sizes."""
-    return sliding_over(x, sizes, **{name: attrs[name] for name in ATTRIBUTES})
+    return window_geometry(x, sizes, **{name: attrs[name] for name in ATTRIBUTES})
 
 
 def _require_groups(channels: int, groups: int, what: str) -> None:
@@ -40,45 +40,45 @@ def _infer_convolution(x: TensorType, w: TensorType, *, groups: int, **attrs: An
     _require_groups(w.shape[0], groups, "kernels")
     if w.shape[1] * groups != x.shape[1]:
         raise ShapeError(f"{x} in {groups} groups has {x.shape[1] // groups} channels for a kernel, and {w} takes {w.shape[1]}")
-    return x.with_shape((x.shape[0], w.shape[0], *convolution_sliding(x, w.shape[2:], attrs).counts))
+    return x.with_shape((x.shape[0], w.shape[0], *convolution_windows(x, w.shape[2:], attrs).counts))
 
 
-def _panels(x: np.ndarray, sliding: Sliding, groups: int) -> Iterator[tuple[int, int, slice, np.ndarray]]:
+def _im2col_blocks(x: np.ndarray, window: WindowGeometry, groups: int) -> Iterator[tuple[int, int, slice, np.ndarray]]:
     """The windows of each image and group, in parts of the first axis of about `PANEL_BYTES` at most, as the columns of a matrix."""
-    count, axes, inputs = sliding.counts[0], len(sliding.sizes), x.shape[1] // groups
-    windows, elements = sliding.windows(sliding.padded(x, 0.0)), inputs * prod(sliding.sizes)
+    count, axes, inputs = window.counts[0], len(window.sizes), x.shape[1] // groups
+    windows, elements = window.windows(window.padded(x, 0.0)), inputs * prod(window.sizes)
     windows = np.moveaxis(windows, range(2 + axes, 2 + 2 * axes), range(2, 2 + axes))       # [n, c, *sizes, *counts]
-    step = max(PANEL_BYTES // max(elements * prod(sliding.counts[1:]) * x.itemsize, 1), 1)
+    step = max(PANEL_BYTES // max(elements * prod(window.counts[1:]) * x.itemsize, 1), 1)
     before = (slice(None),) * axes
     for image in range(x.shape[0]):
         for group in range(groups):
-            own = windows[image, group * inputs:(group + 1) * inputs]
+            selected = windows[image, group * inputs:(group + 1) * inputs]
             for start in range(0, count, step):
                 part = slice(start, min(start + step, count))
-                yield image, group, part, own[(slice(None), *before, part)].reshape(elements, -1)
+                yield image, group, part, selected[(slice(None), *before, part)].reshape(elements, -1)
 
 
 def _evaluate_convolution(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndarray:
-    """A product of matrices for each image, each group, and each panel of windows."""
-    sliding = Sliding(x.shape[2:], w.shape[2:], **attrs)
-    out = np.zeros((x.shape[0], w.shape[0], *sliding.counts), x.dtype)
+    """A product of matrices for each image, each group, and each block of windows."""
+    window = WindowGeometry(x.shape[2:], w.shape[2:], **attrs)
+    out = np.zeros((x.shape[0], w.shape[0], *window.counts), x.dtype)
     if not out.size or not w.size:
         return out
     kernels = w.reshape(groups, w.shape[0] // groups, -1)
-    results = out.reshape(x.shape[0], groups, w.shape[0] // groups, *sliding.counts)
-    for image, group, part, panel in _panels(x, sliding, groups):
-        place = results[image, group, :, part]
-        place[...] = (kernels[group] @ panel).reshape(place.shape)
+    results = out.reshape(x.shape[0], groups, w.shape[0] // groups, *window.counts)
+    for image, group, part, block in _im2col_blocks(x, window, groups):
+        target = results[image, group, :, part]
+        target[...] = (kernels[group] @ block).reshape(target.shape)
     return out
 
 
 def _convolution_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
     x, w = operands
-    return (convolution_input_gradient(ct, w, convolution_sliding(x.type, w.type.shape[2:], attrs), attrs["groups"]),
+    return (convolution_input_gradient(ct, w, convolution_windows(x.type, w.type.shape[2:], attrs), attrs["groups"]),
             kernel_gradient(x, ct, w.type.shape[2:], attrs))
 
 
-def convolution_input_gradient(ct: Value, w: Value, sliding: Sliding, groups: int) -> Value:
+def convolution_input_gradient(ct: Value, w: Value, window: WindowGeometry, groups: int) -> Value:
     """The derivative in the images: a convolution of the cotangent with the kernels turned round, input and output exchanged.
 
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, arXiv:1603.07285, chapter 4.
@@ -86,7 +86,7 @@ def convolution_input_gradient(ct: Value, w: Value, sliding: Sliding, groups: in
     outputs, inputs, *sizes = w.type.shape
     grouped = reshape(w, shape=(groups, outputs // groups, inputs, *sizes))
     turned = transpose(flip(grouped, axes=tuple(range(3, 3 + len(sizes)))), permutation=(0, 2, 1, *range(3, 3 + len(sizes))))
-    return convolution(ct, reshape(turned, shape=(groups * inputs, outputs // groups, *sizes)), **sliding.adjoint().attrs, groups=groups)
+    return convolution(ct, reshape(turned, shape=(groups * inputs, outputs // groups, *sizes)), **window.adjoint().attrs, groups=groups)
 
 
 _PLAIN: dict[str, Any] = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1), "groups": 1}
@@ -129,20 +129,20 @@ convolution: OpDefinition = define(
     terms=lambda shapes, result, attrs: prod(shapes[1][1:]))
 
 
-PARTS, PART_BYTES = 16, 4 << 20
+MAX_PARTIAL_SUMS, MAX_PARTIAL_SUM_BYTES = 16, 4 << 20
 
 
-def sum_parts(x: TensorType, ct: TensorType, sizes: Shape, groups: int) -> tuple[int, int]:
+def partial_sums(x: TensorType, ct: TensorType, sizes: Shape, groups: int) -> tuple[int, int]:
     """How many parts the sum over images is cut into, whatever the number of threads; and the elements that a part takes, which are for
     each kernel element a row of at least 16 outputs."""
     rows = x.shape[1] * prod(sizes)
     elements = rows * -(-(ct.shape[1] // groups) // 16) * 16
-    return max(min(x.shape[0], PARTS, PART_BYTES // max(elements * x.dtype.itemsize, 1)), 1), elements
+    return max(min(x.shape[0], MAX_PARTIAL_SUMS, MAX_PARTIAL_SUM_BYTES // max(elements * x.dtype.itemsize, 1)), 1), elements
 
 
 def kernel_gradient(x: Value, ct: Value, sizes: Shape, attrs: Attributes) -> Value:
     """The op `convolution_kernel_gradient`, for a convolution with these attributes, with memory for its partial sums."""
-    parts, elements = sum_parts(x.type, ct.type, sizes, attrs["groups"])
+    parts, elements = partial_sums(x.type, ct.type, sizes, attrs["groups"])
     return convolution_kernel_gradient(x, ct, sizes=sizes, scratch_bytes=parts * elements * x.type.dtype.itemsize, **attrs)
 
 
@@ -153,22 +153,22 @@ def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, group
         raise ShapeError(f"images [n, c, ...], cotangents [n, o, ...] and sizes of the same rank are needed, got {x}, {ct} and {sizes}")
     _require_groups(x.shape[1], groups, "channels")
     _require_groups(ct.shape[1], groups, "kernels")
-    expected = (x.shape[0], ct.shape[1], *convolution_sliding(x, sizes, attrs).counts)
+    expected = (x.shape[0], ct.shape[1], *convolution_windows(x, sizes, attrs).counts)
     if ct.shape != expected:
         raise ShapeError(f"the cotangent has to be {x.with_shape(expected)}, got {ct}")
     return x.with_shape((ct.shape[1], x.shape[1] // groups, *sizes))
 
 
 def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, groups: int, scratch_bytes: int, **attrs: Any) -> np.ndarray:
-    """The sum over images and panels of the cotangent times the windows, each a product of matrices."""
-    sliding = Sliding(x.shape[2:], sizes, **attrs)
+    """The sum over images and blocks of the cotangent times the windows, each a product of matrices."""
+    window = WindowGeometry(x.shape[2:], sizes, **attrs)
     outputs = ct.shape[1] // groups
     out = np.zeros((ct.shape[1], x.shape[1] // groups, *sizes), x.dtype)
     if not out.size or not ct.size:
         return out
-    kernels, cotangents = out.reshape(groups, outputs, -1), ct.reshape(x.shape[0], groups, outputs, *sliding.counts)
-    for image, group, part, panel in _panels(x, sliding, groups):
-        kernels[group] += cotangents[image, group, :, part].reshape(outputs, -1) @ panel.T
+    kernels, cotangents = out.reshape(groups, outputs, -1), ct.reshape(x.shape[0], groups, outputs, *window.counts)
+    for image, group, part, block in _im2col_blocks(x, window, groups):
+        kernels[group] += cotangents[image, group, :, part].reshape(outputs, -1) @ block.T
     return out
 
 
@@ -176,16 +176,16 @@ def _kernel_gradient_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[
     """It is linear in the cotangent of the images' convolution and in the images."""
     x, cotangent = operands
     plain = {name: value for name, value in attrs.items() if name not in ("sizes", "scratch_bytes")}
-    sliding = convolution_sliding(x.type, attrs["sizes"], attrs)
-    return convolution_input_gradient(cotangent, ct, sliding, attrs["groups"]), convolution(x, ct, **plain)
+    window = convolution_windows(x.type, attrs["sizes"], attrs)
+    return convolution_input_gradient(cotangent, ct, window, attrs["groups"]), convolution(x, ct, **plain)
 
 
 def _kernel_gradient_samples() -> Iterator[Sample]:
     for sample in _convolution_samples():
         x, w = sample.arrays
-        sliding = Sliding(x.shape[2:], w.shape[2:], **{name: sample.attrs[name] for name in ATTRIBUTES})
-        ct = uniform((x.shape[0], w.shape[0], *sliding.counts), dtype=x.dtype, seed=2)
-        parts, elements = sum_parts(TensorType(x.dtype, x.shape), TensorType(x.dtype, ct.shape), w.shape[2:], sample.attrs["groups"])
+        window = WindowGeometry(x.shape[2:], w.shape[2:], **{name: sample.attrs[name] for name in ATTRIBUTES})
+        ct = uniform((x.shape[0], w.shape[0], *window.counts), dtype=x.dtype, seed=2)
+        parts, elements = partial_sums(TensorType(x.dtype, x.shape), TensorType(x.dtype, ct.shape), w.shape[2:], sample.attrs["groups"])
         scratch = parts * elements * x.itemsize
         yield Sample((x, ct), {**sample.attrs, "sizes": w.shape[2:], "scratch_bytes": scratch}, sample.differentiable)
 

@@ -106,7 +106,7 @@ def _infer_argsort(x: TensorType, *, axis: int) -> TensorType:
     return x.with_dtype(I64)
 
 
-def _infer_place(x: TensorType, *, axis: int) -> TensorType:
+def _infer_argmax(x: TensorType, *, axis: int) -> TensorType:
     require_axis(axis, x)
     result = TensorType(I64, drop_axes(x.shape, (axis,)))
     if not x.shape[axis]:
@@ -131,5 +131,5 @@ argsort: OpDefinition = define(
 argmax, argmin = (
     define(name, Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None, numpy=function,
            doc=f"The place of the {which} element along `axis`, the first of several; NaN counts as it.",
-           infer=_infer_place, evaluate=function, samples=_order_samples)
+           infer=_infer_argmax, evaluate=function, samples=_order_samples)
     for name, function, which in (("argmax", np.argmax, "largest"), ("argmin", np.argmin, "smallest")))

@@ -55,7 +55,7 @@ def one_minus_square(value: Value) -> Value:
     return multiply(one_minus(value), plus(value, 1.0))
 
 
-def function_of_one(name: str, function: Callable[..., np.ndarray], doc: str, low: float, high: float,
+def unary_function(name: str, function: Callable[..., np.ndarray], doc: str, low: float, high: float,
                     vjp: VectorJacobianProduct, numpy: Callable[..., np.ndarray] | None = None,
                     samples: Callable[[], Iterable[Sample]] | None = None, **traits: Any) -> OpDefinition:
     """The record of a function of one float operand, with samples between `low` and `high` where no others are given. It is a
@@ -67,7 +67,7 @@ def function_of_one(name: str, function: Callable[..., np.ndarray], doc: str, lo
 
 
 def _ufunc(function: np.ufunc, doc: str, low: float, high: float, vjp: VectorJacobianProduct, **traits: Any) -> OpDefinition:
-    return function_of_one(function.__name__, function, doc, low, high, vjp, function, **traits)
+    return unary_function(function.__name__, function, doc, low, high, vjp, function, **traits)
 
 
 # -- exponentials, logarithms, roots
@@ -106,10 +106,10 @@ def _evaluate_sigmoid(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.reciprocal(1 + np.exp(-x)))
 
 
-erf: OpDefinition = function_of_one(
+erf: OpDefinition = unary_function(
     "erf", special_functions.erf, "The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x.", -2, 2,
     times(lambda x, y: scaled(exp(negative(square(x))), 2.0 / math.sqrt(math.pi))))
-sigmoid: OpDefinition = function_of_one(
+sigmoid: OpDefinition = unary_function(
     "sigmoid", _evaluate_sigmoid, "1 / (1 + exp(-x)).", -3, 3, times(lambda x, y: multiply(y, one_minus(y))))
 
 # -- two operands

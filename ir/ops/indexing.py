@@ -88,11 +88,11 @@ def _scatter_set_vjp(ct: Value, operands: Operands, results: Operands, attrs: At
     """Of the updates that go to the same place only the last arrives: the one whose number is found there afterwards."""
     base, indices, updates = operands
     axis = attrs["axis"]
-    size, places = base.type.shape[axis], indices.type.shape
-    number = reshape(iota(dtype=I64, shape=(indices.type.size,), axis=0), shape=places)
+    size, index_shape = base.type.shape[axis], indices.type.shape
+    number = reshape(iota(dtype=I64, shape=(indices.type.size,), axis=0), shape=index_shape)
     last = scatter_set(constant(value=0, dtype=I64, shape=(size,)), indices, number, axis=0)
     arrives = broadcast(equal(take(last, indices, axis=0), number), shape=updates.type.shape,
-                        axes=tuple(range(axis, axis + len(places))))
+                        axes=tuple(range(axis, axis + len(index_shape))))
     arrived = select(arrives, take(ct, indices, axis=axis), full_like(updates, 0.0))
     return scatter_set(ct, indices, full_like(updates, 0.0), axis=axis), None, arrived
 

@@ -18,7 +18,7 @@ ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 LOW_WORD = 0xFFFFFFFF
-BLOCK = 1 << 13     # elements: what the rounds hold of them fits into a second-level cache
+BLOCK_ELEMENTS = 1 << 13     # elements: what the rounds hold of them fits into a second-level cache
 
 Words = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -48,8 +48,8 @@ def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
     one_key = key.size > 0 and not any(key.strides)
     keys = key[(0,) * key.ndim].reshape(1) if one_key else key.reshape(-1)
     low, word, zero = np.uint64(LOW_WORD), np.uint64(32), np.zeros(1, U64)
-    for start in range(0, counter.size, BLOCK):
-        block = slice(start, start + BLOCK)
+    for start in range(0, counter.size, BLOCK_ELEMENTS):
+        block = slice(start, start + BLOCK_ELEMENTS)
         these, those = counters[block], keys if one_key else keys[block]
         first, second, _, _ = philox_4x32((these & low, these >> word, zero, zero), (those & low, those >> word))
         words[block] = first | second << word

@@ -68,8 +68,8 @@ fused: OpDefinition = define(
         "listed in `in_place` (same size, read only at the element that is written).",
     infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.KERNEL)
 
-product: OpDefinition = define(
-    "product", Kind.REGION, regions=1, vjp=None,
+matmul_epilogue: OpDefinition = define(
+    "matmul_epilogue", Kind.REGION, regions=1, vjp=None,
     doc="A product of two matrices and what follows it element by element, as one: the region, whose first op is the `matmul` of its "
         "first two parameters.",
     infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.KERNEL)

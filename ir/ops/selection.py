@@ -55,12 +55,12 @@ def convert_array(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
         return x.astype(dtype, copy=False)
     if dtype == U64:
         far = x >= 2.0**63
-        near = _whole(np.where(far, x - x.dtype.type(2.0**63), x), I64).astype(U64)
+        near = _truncate(np.where(far, x - x.dtype.type(2.0**63), x), I64).astype(U64)
         return np.asarray(near ^ (far.astype(U64) << U64.type(63)))
-    return _whole(x, I64 if dtype in (I64, U32) else I32).astype(dtype, copy=False)
+    return _truncate(x, I64 if dtype in (I64, U32) else I32).astype(dtype, copy=False)
 
 
-def _whole(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _truncate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Floats toward zero as signed integers, the smallest of which stands for all that they do not hold."""
     limit = -x.dtype.type(np.iinfo(dtype).min)
     fits = np.abs(x) < limit
@@ -127,15 +127,15 @@ def _half(ct: Value) -> Value:
 
 def _maximum_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
     a, b = operands
-    return _shared(ct, greater(a, b), less(a, b))
+    return _share_cotangent(ct, greater(a, b), less(a, b))
 
 
 def _minimum_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
     a, b = operands
-    return _shared(ct, less(a, b), greater(a, b))
+    return _share_cotangent(ct, less(a, b), greater(a, b))
 
 
-def _shared(ct: Value, first: Value, second: Value) -> tuple[Value, Value]:
+def _share_cotangent(ct: Value, first: Value, second: Value) -> tuple[Value, Value]:
     """The cotangent for the operand that is chosen, halves where neither is."""
     zero, half = full_like(ct, 0.0), _half(ct)
     return select(first, ct, select(second, zero, half)), select(second, ct, select(first, zero, half))

@@ -11,11 +11,11 @@ import numpy as np
 from adjit.ir import special_functions
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.graph import Value
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.arithmetic import add, divide, multiply, negative, reciprocal, rint, sign, square, subtract
 from adjit.ir.ops.comparison import equal, greater, less
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.elementwise_math import cos, exp, function_of_one, one_minus, plus, scaled, sin, times
+from adjit.ir.ops.elementwise_math import cos, exp, one_minus, plus, scaled, sin, times, unary_function
 from adjit.ir.ops.sampling import unary_samples, uniform
 from adjit.ir.ops.selection import select
 from adjit.ir.types import F32
@@ -23,7 +23,7 @@ from adjit.ir.types import F32
 if TYPE_CHECKING:
     import fractions
 else:
-    fractions = OnDemand("fractions")
+    fractions = LazyModule("fractions")
 
 _SQRT_PI = math.sqrt(math.pi)
 
@@ -52,25 +52,25 @@ def erfcx_derivative(x: Value, y: Value) -> Value:
     return select(beyond, scaled(multiply(series, v), 2.0 / _SQRT_PI), plus(scaled(multiply(x, y), 2.0), -2.0 / _SQRT_PI))
 
 
-erfc: OpDefinition = function_of_one(
+erfc: OpDefinition = unary_function(
     "erfc", special_functions.erfc, "The complementary error function, 1 - erf(x), without cancellation.", -2, 2,
     times(lambda x, y: scaled(exp(negative(square(x))), -2.0 / _SQRT_PI)))
-erfcx: OpDefinition = function_of_one(
+erfcx: OpDefinition = unary_function(
     "erfcx", special_functions.erfcx, "The scaled complementary error function, exp(x**2) * erfc(x).", -2, 3,
     times(erfcx_derivative))
-erfinv: OpDefinition = function_of_one(
+erfinv: OpDefinition = unary_function(
     "erfinv", special_functions.erfinv, "The inverse of the error function; infinite at -1 and 1, NaN beyond.", -0.9, 0.9,
     times(lambda x, y: scaled(exp(square(y)), _SQRT_PI / 2.0)))
 
 # -- the gamma function
 
-lgamma: OpDefinition = function_of_one(
+lgamma: OpDefinition = unary_function(
     "lgamma", special_functions.lgamma, "The logarithm of the absolute value of the gamma function.", 0.5, 4,
     times(lambda x, y: digamma(x)), samples=_also_negative(0.5, 4, -0.3, -0.7, -1.4, -3.6))
-digamma: OpDefinition = function_of_one(
+digamma: OpDefinition = unary_function(
     "digamma", special_functions.digamma, "The derivative of lgamma; NaN at the negative whole numbers.", 0.5, 4,
     times(lambda x, y: trigamma(x)), samples=_also_negative(0.5, 4, -0.3, -0.7, -1.4, -3.6))
-trigamma: OpDefinition = function_of_one(
+trigamma: OpDefinition = unary_function(
     "trigamma", special_functions.trigamma, "The derivative of digamma; infinite at 0 and the negative whole numbers.", 0.5, 4,
     times(lambda x, y: polygamma(2, x)), samples=_also_negative(0.5, 4, -0.3, -0.7, -1.4, -3.6))
 
@@ -142,9 +142,9 @@ def _over_x(x: Value, y: Value) -> Value:
     return select(at_zero, full_like(x, 0.5), divide(y, select(at_zero, full_like(x, 1.0), x)))
 
 
-i0e: OpDefinition = function_of_one(
+i0e: OpDefinition = unary_function(
     "i0e", special_functions.i0e, "The modified Bessel function I0, times exp(-abs(x)); the derivative at 0 is 0.", 0.5, 12,
     times(lambda x, y: subtract(i1e(x), multiply(sign(x), y))))
-i1e: OpDefinition = function_of_one(
+i1e: OpDefinition = unary_function(
     "i1e", special_functions.i1e, "The modified Bessel function I1, times exp(-abs(x)).", 0.5, 12,
     times(lambda x, y: subtract(i0e(x), add(multiply(sign(x), y), _over_x(x, y)))))

@@ -13,7 +13,7 @@ from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.rules import FLOAT, require, require_dtype
 from adjit.ir.ops.sampling import uniform
-from adjit.ir.ops.sliding import ATTRIBUTES, Sliding, sliding_over
+from adjit.ir.ops.window_geometry import ATTRIBUTES, WindowGeometry, window_geometry
 from adjit.ir.types import F32, Shape, TensorType
 
 _ATTRIBUTES: dict[str, type | tuple[type, ...]] = {"sizes": tuple, **ATTRIBUTES}
@@ -30,10 +30,10 @@ _CASES: list[tuple[Shape, dict[str, Any]]] = [
 
 def _infer_windows(x: TensorType, *, sizes: Shape, **attrs: Any) -> TensorType:
     require(x, FLOAT)
-    sliding = sliding_over(x, sizes, **attrs)
+    window = window_geometry(x, sizes, **attrs)
     if 0 in sizes:
         raise ShapeError(f"windows of {sizes} have no elements")
-    return x.with_shape((*x.shape[:x.rank - len(sizes)], *sliding.counts))
+    return x.with_shape((*x.shape[:x.rank - len(sizes)], *window.counts))
 
 
 def _samples(**extra: Any) -> Iterator[Sample]:
@@ -49,17 +49,17 @@ def _evaluate_window_sum(x: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.nda
     rank = len(sizes)
     for axis in reversed(range(rank)):
         x = np.moveaxis(x, axis - rank, -1)
-        sliding = Sliding(x.shape[-1:], sizes[axis:axis + 1], **{name: value[axis:axis + 1] for name, value in attrs.items()})
-        padded = sliding.padded(x, 0.0)
-        total = padded[sliding.elements((0,))].copy()
-        for place in range(1, sizes[axis]):
-            total += padded[sliding.elements((place,))]
+        window = WindowGeometry(x.shape[-1:], sizes[axis:axis + 1], **{name: value[axis:axis + 1] for name, value in attrs.items()})
+        padded = window.padded(x, 0.0)
+        total = padded[window.elements((0,))].copy()
+        for position in range(1, sizes[axis]):
+            total += padded[window.elements((position,))]
         x = np.moveaxis(total, -1, axis - rank)
     return np.ascontiguousarray(x)
 
 
 def _window_sum_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
-    return (window_sum(ct, sizes=attrs["sizes"], **sliding_over(operands[0].type, **attrs).adjoint().attrs),)
+    return (window_sum(ct, sizes=attrs["sizes"], **window_geometry(operands[0].type, **attrs).adjoint().attrs),)
 
 
 def _window_sum_samples() -> Iterator[Sample]:
@@ -85,11 +85,11 @@ def _evaluate_window_max(x: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.nda
     rank = len(sizes)
     for axis in reversed(range(rank)):
         x = np.moveaxis(x, axis - rank, -1)
-        sliding = Sliding(x.shape[-1:], sizes[axis:axis + 1], **{name: value[axis:axis + 1] for name, value in attrs.items()})
-        padded = sliding.padded(x, -np.inf)
-        most = padded[sliding.elements((0,))].copy()
-        for place in range(1, sizes[axis]):
-            np.maximum(most, padded[sliding.elements((place,))], out=most)
+        window = WindowGeometry(x.shape[-1:], sizes[axis:axis + 1], **{name: value[axis:axis + 1] for name, value in attrs.items()})
+        padded = window.padded(x, -np.inf)
+        most = padded[window.elements((0,))].copy()
+        for position in range(1, sizes[axis]):
+            np.maximum(most, padded[window.elements((position,))], out=most)
         x = np.moveaxis(most, -1, axis - rank)
     return np.ascontiguousarray(x)
 
@@ -106,13 +106,13 @@ window_max: OpDefinition = define(
     vjp=_window_max_vjp, samples=_samples)
 
 
-def _chosen(x: np.ndarray, sliding: Sliding) -> np.ndarray:
+def _argmax_of_windows(x: np.ndarray, window: WindowGeometry) -> np.ndarray:
     """The number, in C order, of the largest element of each window."""
-    padded = sliding.padded(x, -np.inf)
-    best = padded[sliding.elements((0,) * len(sliding.sizes))].copy()
-    number = np.zeros(best.shape, np.min_scalar_type(prod(sliding.sizes) - 1))
-    for index, place in enumerate(sliding.places):
-        element = np.ascontiguousarray(padded[sliding.elements(place)])
+    padded = window.padded(x, -np.inf)
+    best = padded[window.elements((0,) * len(window.sizes))].copy()
+    number = np.zeros(best.shape, np.min_scalar_type(prod(window.sizes) - 1))
+    for index, position in enumerate(window.positions):
+        element = np.ascontiguousarray(padded[window.elements(position)])
         better = (element > best) | np.isnan(element)
         np.copyto(best, element, where=better)
         np.copyto(number, index, where=better, casting="unsafe")
@@ -128,12 +128,12 @@ def _infer_scatter(x: TensorType, ct: TensorType, **attrs: Any) -> TensorType:
 
 
 def _evaluate_scatter(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
-    sliding = Sliding(x.shape[x.ndim - len(sizes):], sizes, **attrs)
-    number = _chosen(x, sliding)
-    padded = np.zeros((*x.shape[:x.ndim - len(sizes)], *sliding.padded_lengths), x.dtype)
-    for index, place in enumerate(sliding.places):
-        padded[sliding.elements(place)] += np.where(number == index, ct, ct.dtype.type(0))
-    inside: tuple[Any, ...] = (..., *(slice(low, low + length) for low, length in zip(sliding.low, sliding.lengths, strict=True)))
+    window = WindowGeometry(x.shape[x.ndim - len(sizes):], sizes, **attrs)
+    number = _argmax_of_windows(x, window)
+    padded = np.zeros((*x.shape[:x.ndim - len(sizes)], *window.padded_lengths), x.dtype)
+    for index, position in enumerate(window.positions):
+        padded[window.elements(position)] += np.where(number == index, ct, ct.dtype.type(0))
+    inside: tuple[Any, ...] = (..., *(slice(low, low + length) for low, length in zip(window.low, window.lengths, strict=True)))
     return np.asarray(padded[inside])
 
 
@@ -145,7 +145,7 @@ def _pair_samples(per_window: bool) -> Iterator[Sample]:
     for sample in _samples():
         (x,) = sample.arrays
         sizes = sample.attrs["sizes"]
-        counts = Sliding(x.shape[x.ndim - len(sizes):], **sample.attrs).counts
+        counts = WindowGeometry(x.shape[x.ndim - len(sizes):], **sample.attrs).counts
         shape = (*x.shape[:x.ndim - len(sizes)], *counts) if per_window else x.shape
         yield Sample((x, uniform(shape, dtype=x.dtype, seed=3)), sample.attrs, differentiable=(0, 1) if sample.differentiable else ())
 
@@ -156,25 +156,25 @@ window_max_scatter: OpDefinition = define(
     vjp=_scatter_vjp, samples=lambda: _pair_samples(True))
 
 
-def _require_apart(sizes: Shape, stride: Shape, low: Shape, high: Shape, dilation: Shape, **attrs: Any) -> None:
+def _require_non_overlapping(sizes: Shape, stride: Shape, low: Shape, high: Shape, dilation: Shape, **attrs: Any) -> None:
     if sizes != stride or any(low) or any(high) or any(step != 1 for step in dilation):
         raise ShapeError(f"windows that lie side by side are needed, not of {sizes} with stride {stride}, padding {low} and {high}, "
                          f"dilation {dilation}")
 
 
 def _infer_share(x: TensorType, ct: TensorType, **attrs: Any) -> TensorType:
-    _require_apart(**attrs)
+    _require_non_overlapping(**attrs)
     return _infer_scatter(x, ct, **attrs)
 
 
 def _evaluate_share(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
-    sliding = Sliding(x.shape[x.ndim - len(sizes):], sizes, **attrs)
+    window = WindowGeometry(x.shape[x.ndim - len(sizes):], sizes, **attrs)
     largest = _evaluate_window_max(x, sizes=sizes, **attrs)
-    tied = [~(x[sliding.elements(place)] < largest) for place in sliding.places]
+    tied = [~(x[window.elements(position)] < largest) for position in window.positions]
     amount = np.asarray(ct / sum(part.astype(x.dtype) for part in tied))
     out = np.zeros(x.shape, x.dtype)
-    for place, part in zip(sliding.places, tied, strict=True):
-        out[sliding.elements(place)] = np.where(part, amount, x.dtype.type(0))
+    for position, part in zip(window.positions, tied, strict=True):
+        out[window.elements(position)] = np.where(part, amount, x.dtype.type(0))
     return out
 
 
@@ -202,11 +202,11 @@ def _infer_take(x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
 
 
 def _evaluate_take(x: np.ndarray, y: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
-    sliding = Sliding(x.shape[x.ndim - len(sizes):], sizes, **attrs)
-    number, padded = _chosen(x, sliding), sliding.padded(y, 0.0)
+    window = WindowGeometry(x.shape[x.ndim - len(sizes):], sizes, **attrs)
+    number, padded = _argmax_of_windows(x, window), window.padded(y, 0.0)
     out = np.zeros(number.shape, x.dtype)
-    for index, place in enumerate(sliding.places):
-        np.copyto(out, padded[sliding.elements(place)], where=number == index)
+    for index, position in enumerate(window.positions):
+        np.copyto(out, padded[window.elements(position)], where=number == index)
     return out
 
 

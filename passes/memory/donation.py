@@ -40,7 +40,7 @@ def match_donations(graph: Graph) -> Donations:
                 if role in WRITABLE_ROLES and value not in outputs}
     matches = _match_updates(graph, writable)
     donated = {index: value for index, value in writable.items() if graph.param_roles[index] == "donated"}
-    sources = _follow(graph.ops, {value: 1 << index for index, value in writable.items()}) if writable else {}
+    sources = _propagate_sources(graph.ops, {value: 1 << index for index, value in writable.items()}) if writable else {}
     results: dict[TensorType, list[Value]] = {}
     for value in dict.fromkeys(graph.results):
         if value not in params:
@@ -50,9 +50,9 @@ def match_donations(graph: Graph) -> Donations:
     derived = {index: [result for result in few_first.get(value.type, ()) if sources.get(result, 0) >> index & 1]
                for index, value in donated.items()}
     taken = set(matches.values())
-    for wishes in (derived, fitting):
-        for index in sorted(donated, key=lambda index: len(wishes[index])):
-            choice = next((value for value in wishes[index] if value not in taken), None)
+    for candidates in (derived, fitting):
+        for index in sorted(donated, key=lambda index: len(candidates[index])):
+            choice = next((value for value in candidates[index] if value not in taken), None)
             if index not in matches and choice is not None:
                 matches[index] = choice
                 taken.add(choice)
@@ -63,28 +63,28 @@ def _match_updates(graph: Graph, writable: dict[int, Value]) -> dict[int, Value]
     """The new content of each updated parameter, where it is made by an op, and is the new content of no other."""
     params = set(graph.params)
     matches: dict[int, Value] = {}
-    for index, place in updated_results(graph).items():
-        result = graph.results[place]
+    for index, position in updated_results(graph).items():
+        result = graph.results[position]
         if index in writable and result not in params and result.type == graph.params[index].type and result not in matches.values():
             matches[index] = result
     return matches
 
 
-def place_results(region: Graph, places: Mapping[int, int]) -> Donations:
+def results_in_params(region: Graph, positions: Mapping[int, int]) -> Donations:
     """That results of a region (the values) lie in the memory of its parameters (the keys), by their numbers."""
-    return Donations({param: region.results[result] for param, result in places.items()},
-                     _follow(region.ops, {region.params[param]: 1 << param for param in places}))
+    return Donations({param: region.results[result] for param, result in positions.items()},
+                     _propagate_sources(region.ops, {region.params[param]: 1 << param for param in positions}))
 
 
-def _follow(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value, int]:
+def _propagate_sources(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value, int]:
     for op in ops:
-        if op.name in ("fused", "panels"):
+        if op.name in ("fused", "tiled"):
             (region,) = op.regions
-            inner = _follow(region.ops, dict(zip(region.params, (bits.get(value, 0) for value in op.operands), strict=True)))
+            inner = _propagate_sources(region.ops, dict(zip(region.params, (bits.get(value, 0) for value in op.operands), strict=True)))
             found = [inner.get(value, 0) for value in region.results]
         else:
-            places = range(len(op.operands)) if op.name in ALIASES else in_place_operands(op)
-            found = [reduce(or_, (bits.get(op.operands[place], 0) for place in places), 0)]
+            positions = range(len(op.operands)) if op.name in ALIASES else in_place_operands(op)
+            found = [reduce(or_, (bits.get(op.operands[position], 0) for position in positions), 0)]
         bits.update((value, sources) for value, sources in zip(op.results, found, strict=False) if sources)
     return bits
 

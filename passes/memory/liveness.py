@@ -12,16 +12,16 @@ from adjit.ir.graph import Graph
 from adjit.ir.memory_sizes import aligned
 from adjit.passes.memory.donation import Donations
 from adjit.passes.memory.packing import Block
-from adjit.passes.memory.share_memory import Sharing, share_memory
+from adjit.passes.memory.share_buffers import BufferSharing, share_buffers
 
 
 def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:
     """The working bytes in use during each op.
 
-    Where a donated buffer makes a copy necessary, that copy is an op more (see `share_memory`). `donations` are those of the graph in
+    Where a donated buffer makes a copy necessary, that copy is an op more (see `share_buffers`). `donations` are those of the graph in
     any order of its ops, where they are known already.
     """
-    sharing = share_memory(graph, donations)
+    sharing = share_buffers(graph, donations)
     changes = [0] * (len(sharing.graph.ops) + 1)
     for block in working_blocks(sharing):
         changes[block.first] += block.size
@@ -34,7 +34,7 @@ def peak_bytes(graph: Graph) -> int:
     return max(live_bytes(graph), default=0)
 
 
-def working_blocks(sharing: Sharing) -> list[Block]:
+def working_blocks(sharing: BufferSharing) -> list[Block]:
     """The buffers without a fixed place, then the scratch memory of ops, as blocks to be placed in the arena."""
     blocks = [Block(buffer.size, buffer.first, buffer.last) for buffer in sharing.buffers if buffer.slot is None]
     scratch = ((index, op.attrs.get("scratch_bytes", 0)) for index, op in enumerate(sharing.graph.ops))

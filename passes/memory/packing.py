@@ -64,16 +64,16 @@ def peak(blocks: Iterable[Block]) -> int:
 
 def _place_equal(blocks: Sequence[Block]) -> tuple[list[int], int]:
     """Place blocks of one size."""
-    places = [0] * len(blocks)
+    slots = [0] * len(blocks)
     taken: list[tuple[int, int]] = []       # places, by the last op that uses them
     free: list[int] = []
     for number in sorted(range(len(blocks)), key=lambda i: blocks[i].first):
         while taken and taken[0][0] < blocks[number].first:
             heappush(free, heappop(taken)[1])
-        places[number] = heappop(free) if free else len(taken)
-        heappush(taken, (blocks[number].last, places[number]))
+        slots[number] = heappop(free) if free else len(taken)
+        heappush(taken, (blocks[number].last, slots[number]))
     size = blocks[0].size
-    return [place * size for place in places], (max(places) + 1) * size
+    return [slot * size for slot in slots], (max(slots) + 1) * size
 
 
 def _place(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[list[int], int]:
@@ -86,15 +86,15 @@ def _place(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[
     floor = np.zeros(len(blocks) + 1, np.int64)
     for placed, number in enumerate(order):
         block = blocks[number]
-        together = ((first[:placed] <= block.last) & (last[:placed] >= block.first)).nonzero()[0]
-        count = len(together)
-        np.maximum.accumulate(end[together], out=floor[1:count + 1])
-        room = begin[together] - floor[:count]
-        fits = (room >= block.size).nonzero()[0]
-        gap = count if not len(fits) else fits[room[fits].argmin()] if tight else fits[0]
+        overlapping = ((first[:placed] <= block.last) & (last[:placed] >= block.first)).nonzero()[0]
+        count = len(overlapping)
+        np.maximum.accumulate(end[overlapping], out=floor[1:count + 1])
+        gaps = begin[overlapping] - floor[:count]
+        fits = (gaps >= block.size).nonzero()[0]
+        gap = count if not len(fits) else fits[gaps[fits].argmin()] if tight else fits[0]
         offset = int(floor[gap])
         offsets[number] = offset
-        place = int(begin[:placed].searchsorted(offset, "right"))
-        lowest_first[:, place + 1:placed + 1] = lowest_first[:, place:placed]
-        lowest_first[:, place] = block.first, block.last, offset, offset + block.size
+        slot = int(begin[:placed].searchsorted(offset, "right"))
+        lowest_first[:, slot + 1:placed + 1] = lowest_first[:, slot:placed]
+        lowest_first[:, slot] = block.first, block.last, offset, offset + block.size
     return offsets, int(end.max(initial=0))

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from adjit.ir import ops
+from adjit.ir.analysis.region_memory import scratch_bytes
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.ops.traits import CONTROL_FLOW
-from adjit.ir.region_memory import scratch_bytes
-from adjit.passes.memory.donation import Donations, place_results
+from adjit.passes.memory.donation import Donations, results_in_params
 from adjit.passes.memory.liveness import working_blocks
 from adjit.passes.memory.packing import pack
-from adjit.passes.memory.share_memory import share_memory
+from adjit.passes.memory.share_buffers import share_buffers
 from adjit.passes.options import Options
 
 
@@ -48,21 +48,22 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
 
 def _plan(graph: Graph, donations: Donations | None) -> Graph:
     graph = graph.with_ops([_with_planned_regions(op) if op.name in CONTROL_FLOW else op for op in graph.ops])
-    sharing = share_memory(graph, donations)
+    sharing = share_buffers(graph, donations)
     offsets, _ = pack(working_blocks(sharing))
-    places = iter(offsets)
+    offset_iterator = iter(offsets)
     slots: dict[Value, Slot] = {}
     ends: dict[int, list[Value]] = {}
     for buffer in sharing.buffers:
-        slot = buffer.slot or Slot("arena", next(places))
-        slots.update((value, slot.behind(content.start(value))) for content in buffer.contents for value in content.values)
+        slot = buffer.slot or Slot("arena", next(offset_iterator))
+        slots.update((value, slot.offset_by(allocation.offset_of(value)))
+                     for allocation in buffer.allocations for value in allocation.values)
         if buffer.slot is None:
-            ends.setdefault(buffer.last, []).extend(buffer.contents[-1].values)
+            ends.setdefault(buffer.last, []).extend(buffer.allocations[-1].values)
     planned: list[Op] = []
     for index, op in enumerate(sharing.graph.ops):
-        scratch = (Slot("arena", next(places)),) if op.attrs.get("scratch_bytes", 0) else ()
+        scratch = (Slot("arena", next(offset_iterator)),) if op.attrs.get("scratch_bytes", 0) else ()
         op = op.with_slots((*[slots[value] for value in op.results], *scratch))
-        planned.append(_with_planned_panel(op, slots) if op.name == "panels" else op)
+        planned.append(_with_planned_tile(op, slots) if op.name == "tiled" else op)
         if index in ends:
             planned.append(Op(ops.free, tuple(ends[index]), ()))
     return sharing.graph.with_ops(planned)
@@ -73,10 +74,10 @@ def _with_planned_regions(op: Op) -> Op:
     return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op)})
 
 
-def _with_planned_panel(op: Op, slots: Mapping[Value, Slot]) -> Op:
+def _with_planned_tile(op: Op, slots: Mapping[Value, Slot]) -> Op:
     """The op, its region planned: what lies in the memory of an operand outside does so inside."""
     (region,) = op.regions
-    place_of = {slots[value]: index for index, value in enumerate(op.operands)}
-    places = {place_of[slot]: index for index, slot in enumerate(op.slots) if slot in place_of}
-    roles = tuple("donated" if index in places else role for index, role in enumerate(region.param_roles))
-    return replace(op, regions=(_plan(replace(region, param_roles=roles), place_results(region, places)),))
+    operand_at = {slots[value]: index for index, value in enumerate(op.operands)}
+    offset_iterator = {operand_at[slot]: index for index, slot in enumerate(op.slots) if slot in operand_at}
+    roles = tuple("donated" if index in offset_iterator else role for index, role in enumerate(region.param_roles))
+    return replace(op, regions=(_plan(replace(region, param_roles=roles), results_in_params(region, offset_iterator)),))

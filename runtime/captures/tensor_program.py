@@ -19,7 +19,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
-from adjit.passes.derivatives.split_joint import Saved
+from adjit.passes.autodiff.partition.split_joint import SavedValue
 from adjit.passes.pipeline import HALF, PipelineResult
 from adjit.runtime.captures.compiled_operation import CompiledOperation
 from adjit.runtime.captures.snapshot import Snapshot, filled_later, numbers_filled_in, stateful_in
@@ -61,7 +61,7 @@ class TensorProgram:
         operands = [None if place is None else place.find(all_leaves) for place in self.operands]
         return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made))
 
-    def result_number(self, place: Saved) -> int | None:
+    def result_number(self, place: SavedValue) -> int | None:
         """Which result of the program is kept for the backward half there; None for a parameter."""
         if not place.is_result:
             return None

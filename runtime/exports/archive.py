@@ -26,7 +26,7 @@ from typing import Any
 from adjit.ir.errors import ExportError
 from adjit.runtime.exports.other_files import describe_file
 
-FORMAT = 3
+FORMAT = 4
 """Of the archive, and of what is written down in its manifest; a file of another one is refused."""
 
 MANIFEST = "manifest.json"

@@ -9,9 +9,9 @@ import numpy as np
 
 from adjit.codegen.native.artifact import Artifact, artifact_of_json
 from adjit.ir.dataclass import dataclass
+from adjit.ir.deserialize import deserialize
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import PARAM_ROLES
-from adjit.ir.plain_data import from_plain
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, read_archive
 from adjit.runtime.exports.interface_data import SOURCES, Interface
@@ -50,7 +50,7 @@ def read_program(place: Path, sha256: str | None = None) -> Contents:
     """The contents of a file; raises `ExportError` where it cannot be read, is damaged, or is not the one with this SHA-256."""
     manifest, parts = read_archive(place, sha256)
     try:
-        said = from_plain(Manifest, {name: value for name, value in manifest.items() if name not in ("format", "digests")})
+        said = deserialize(Manifest, {name: value for name, value in manifest.items() if name not in ("format", "digests")})
         codes = [CODE.format(level) for level in said.levels]
         missing = [name for name in (PROGRAM, TENSORS, *codes) if name not in parts]
         if missing or not codes:

@@ -25,7 +25,7 @@ from adjit.codegen.object_image import link_image
 from adjit.codegen.target import LEVELS, Target, is_installed
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import SHORT_NAMES, TensorType, in_native_order
 from adjit.runtime import settings
 from adjit.runtime.exports.archive import CODE, PROGRAM
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
     from adjit.ir import parser
 else:
-    native, parser = OnDemand("adjit.codegen.native.compile_program"), OnDemand("adjit.ir.parser")
+    native, parser = LazyModule("adjit.codegen.native.compile_program"), LazyModule("adjit.ir.parser")
 
 
 class LoadedFunction:

@@ -11,7 +11,7 @@ from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime import settings
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
 from adjit.runtime.native.threads import TEAM_CODE
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
     from adjit.codegen.native.early_code import EarlyCode
 else:
-    native = OnDemand("adjit.codegen.native.compile_program")
+    native = LazyModule("adjit.codegen.native.compile_program")
 
 LONG_NANOSECONDS = 15e6
 """Estimated work from which the first call of a program waits for the thread pool, which takes LLVM as long as a small program does."""

@@ -7,14 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from adjit.codegen.link import LoadedKernel
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.prepared_code import PreparedCode
 from adjit.tracer.content import machine
 
 if TYPE_CHECKING:
     from adjit.codegen.native import digest
 else:
-    digest = OnDemand("adjit.codegen.native.digest")
+    digest = LazyModule("adjit.codegen.native.digest")
 
 _CODE = PreparedCode(lambda: digest.digest_text(), lambda text: digest.compile_digest(text))
 

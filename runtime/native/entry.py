@@ -12,14 +12,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from adjit.codegen.native.entry import object_layout
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.entry_records import FunctionRecord
 from adjit.runtime.native.prepared_code import PreparedCode, keep_forever
 
 if TYPE_CHECKING:
     from adjit.codegen.native.entry import compile_entry as entry
 else:
-    entry = OnDemand("adjit.codegen.native.entry.compile_entry")
+    entry = LazyModule("adjit.codegen.native.entry.compile_entry")
 
 _VECTORCALL, _RECORD, _BOUND = "_adjit_entry", "_adjit_record", "_adjit_bound"
 _HAS_VECTORCALL, _BASE_TYPE = 1 << 11, 1 << 10

@@ -17,9 +17,9 @@ import numpy as np
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
 from adjit.codegen.native.program_code import NO_STACK, PARALLEL_NANOSECONDS, SHORT_NANOSECONDS, ProgramCode
 from adjit.codegen.target import TARGETS
+from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph, Op
-from adjit.ir.layout import Layout
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
@@ -78,15 +78,15 @@ class NativeExecutable:
         return self._team > 1 and pool_at_hand(self._team) is None
 
     @cached_property
-    def layout(self) -> Layout:
+    def assignment(self) -> BufferAssignment:
         """Where the values of the graph lie."""
-        return Layout(self._planned())
+        return BufferAssignment(self._planned())
 
     @cached_property
     def program(self) -> ProgramCode:
         """The program as text, made anew where it is asked for."""
         artifact = self.code.artifact
-        return native.lower_program(self.layout.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
+        return native.lower_program(self.assignment.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
@@ -108,8 +108,8 @@ class NativeExecutable:
         """As `run`; and when each op ran."""
         if self._timed is None:
             artifact = self.code.artifact
-            self._timed = obtain_program(self.layout.graph, TARGETS[artifact.target], True, self.threads, artifact.flush_subnormals)
-        ops = self.layout.ops
+            self._timed = obtain_program(self.assignment.graph, TARGETS[artifact.target], True, self.threads, artifact.flush_subnormals)
+        ops = self.assignment.ops
         frame, pool = self._take(), self.pool
         results = self._enter(frame, arrays, leaves)
         cycles = np.zeros((len(ops), 2), np.int64)
@@ -189,7 +189,7 @@ class NativeExecutable:
         length = (end - first[0]) / passed
         zero = last = int(cycles[0, 0])
         times: Times = []
-        for op, (start, stop) in zip(self.layout.ops, cycles.tolist(), strict=True):
+        for op, (start, stop) in zip(self.assignment.ops, cycles.tolist(), strict=True):
             if not start:       # it has no steps
                 start = stop = last
             last = stop

@@ -8,13 +8,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from adjit.codegen.native.artifact import Artifact
-from adjit.ir.on_demand import OnDemand
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.prepared_code import PreparedCode
 
 if TYPE_CHECKING:
     from adjit.codegen.native import own_stack
 else:
-    own_stack = OnDemand("adjit.codegen.native.own_stack")
+    own_stack = LazyModule("adjit.codegen.native.own_stack")
 
 LITTLE = 1 << 15
 """Bytes that any thread has left: Python and NumPy take as much."""

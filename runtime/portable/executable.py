@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.interpreter import interpret
-from adjit.ir.layout import Handing, Layout
 from adjit.ir.ops.control_flow import bind_control_flow
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
@@ -38,13 +38,13 @@ class Executable:
     """
 
     def __init__(self, graph: Graph, kernels: Mapping[Op, Code], threads: int = 1):
-        self.layout = Layout(graph)
+        self.assignment = BufferAssignment(graph)
         self.kernels = dict(kernels)
         self.threads = threads
-        self.native = frozenset(op for op in self.layout.ops if op in self.kernels or op.definition.alias)
+        self.native = frozenset(op for op in self.assignment.ops if op in self.kernels or op.definition.alias)
         self.regions = {op: [Executable(region, kernels, threads) for region in op.regions]
-                        for op in self.layout.ops if op.name in CONTROL_FLOW}
-        self._homes = self.layout.homes
+                        for op in self.assignment.ops if op.name in CONTROL_FLOW}
+        self._result_locations = self.assignment.result_locations
         self._frames: list[_Frame] = []
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
@@ -55,7 +55,7 @@ class Executable:
         """
         frame = self._take()
         frame.enter(arrays)
-        if len(self.native) == len(self.layout.ops):
+        if len(self.native) == len(self.assignment.ops):
             for step in frame.joined:
                 step()
         else:
@@ -70,7 +70,7 @@ class Executable:
         frame.enter(arrays)
         times: Times = []
         with np.errstate(all="ignore"):
-            for op, step in zip(self.layout.ops, frame.steps, strict=True):
+            for op, step in zip(self.assignment.ops, frame.steps, strict=True):
                 begin = time.perf_counter_ns()
                 step()
                 times.append((op, begin, time.perf_counter_ns()))
@@ -89,13 +89,13 @@ class Executable:
     def _finish(self, frame: _Frame, leaves: Sequence[Any]) -> list[Any]:
         registers = frame.registers
         results = []
-        for home in self._homes:
-            handing, array = home.handing, registers[home.register]
-            if handing is Handing.DONATED:
-                array = leaves[home.param]
-            elif handing is Handing.SCALAR:
+        for location in self._result_locations:
+            kind, array = location.kind, registers[location.register]
+            if kind is ResultKind.DONATED:
+                array = leaves[location.param]
+            elif kind is ResultKind.SCALAR:
                 array = array[()]
-            elif handing is not Handing.ARRAY:
+            elif kind is not ResultKind.ARRAY:
                 array = array.copy()
             results.append(array)
         frame.leave()
@@ -107,43 +107,44 @@ class _Frame:
     """The memory of one call, and the steps bound to it."""
 
     def __init__(self, executable: Executable):
-        layout = executable.layout
-        self.arena = allocate(layout.arena_bytes)
-        self.registers: Registers = [None] * len(layout.registers)
+        assignment = executable.assignment
+        self.arena = allocate(assignment.arena_bytes)
+        self.registers: Registers = [None] * len(assignment.registers)
         base = data_address(self.arena)
-        own = {place: new_array(type) for place, type in layout.buffers.items() if layout.is_fixed(place)}
-        cells = {place: ctypes.c_void_p(base + place.offset if place.space == "arena" else None) for place in layout.places.values()}
+        own = {place: new_array(type) for place, type in assignment.buffers.items() if assignment.is_fixed(place)}
+        cells = {place: ctypes.c_void_p(base + place.offset if place.space == "arena" else None) for place in assignment.slots.values()}
         cells.update({place: ctypes.c_void_p(data_address(array)) for place, array in own.items()})
-        for (place, type), register in layout.registers.items():
+        for (place, type), register in assignment.registers.items():
             if place.space == "arena":
                 self.registers[register] = view_as(self.arena, type, place.offset if type.size else 0)
             elif place in own:
                 self.registers[register] = view_as(own[place], type)
 
-        moving = {place: type for place, type in layout.buffers.items() if place not in own}
-        used = {layout.places[value] for op in layout.ops if op in executable.native for value in (*op.operands, *op.results)}
+        moving = {place: type for place, type in assignment.buffers.items() if place not in own}
+        used = {assignment.slots[value] for op in assignment.ops if op in executable.native for value in (*op.operands, *op.results)}
         for type in moving.values():
             check_size(type)
         self.params, self.results = (
-            [(place.offset, type, layout.registers[place, type], cells[place] if place in used else None)
+            [(place.offset, type, assignment.registers[place, type], cells[place] if place in used else None)
              for place, type in moving.items() if place.space == space] for space in ("param", "result"))
-        roles = layout.graph.param_roles        # updated arrays are those of the last call, nearly always: they stay entered
+        roles = assignment.graph.param_roles        # updated arrays are those of the last call, nearly always: they stay entered
         self.updated = [param for param in self.params if roles[param[0]] == "updated"]
         self.params = [param for param in self.params if roles[param[0]] != "updated"]
         self.views = [
-            (register, layout.registers[place.base, moving[place.base]], type, place.start)
-            for (place, type), register in layout.registers.items() if place.base in moving and (place.start or type != moving[place])]
-        self.parts = [(layout.registers[place.base, moving[place.base]], place.start, cells[place]) for place in used if place.start]
-        self.steps = [self._bind(executable, op, cells, base) for op in layout.ops]
+            (register, assignment.registers[place.base, moving[place.base]], type, place.start)
+            for (place, type), register in assignment.registers.items() if place.base in moving and (place.start or type != moving[place])]
+        self.parts = [(assignment.registers[place.base, moving[place.base]], place.start, cells[place]) for place in used if place.start]
+        self.steps = [self._bind(executable, op, cells, base) for op in assignment.ops]
         self.joined = join_steps(self.steps)
 
     def _bind(self, executable: Executable, op: Op, cells: Mapping[Slot, ctypes.c_void_p], base: int) -> Step:
-        layout = executable.layout
+        assignment = executable.assignment
         if op in executable.regions:
-            return _bind_control_flow(op, executable.regions[op], self.registers, layout)
+            return _bind_control_flow(op, executable.regions[op], self.registers, assignment)
         if op not in executable.native:
-            return bind_step(op, self.registers, [layout.register(v) for v in op.operands], [layout.register(v) for v in op.results])
-        operands, results = [cells[layout.places[v]] for v in op.operands], [cells[layout.places[v]] for v in op.results]
+            return bind_step(op, self.registers, [assignment.register(v) for v in op.operands],
+                             [assignment.register(v) for v in op.results])
+        operands, results = [cells[assignment.slots[v]] for v in op.operands], [cells[assignment.slots[v]] for v in op.results]
         if op.definition.alias:
             return CopyStep(operands[0], results[0], op.result.type.nbytes)
         kernel, owner = executable.kernels[op], (self.registers, self.arena)
@@ -184,9 +185,9 @@ class _Frame:
             registers[register] = None
 
 
-def _bind_control_flow(op: Op, regions: Sequence[Executable], registers: Registers, layout: Layout) -> Step:
+def _bind_control_flow(op: Op, regions: Sequence[Executable], registers: Registers, assignment: BufferAssignment) -> Step:
     run = bind_control_flow(op, [region.run_region for region in regions])
-    operands, results = [layout.register(value) for value in op.operands], [layout.register(value) for value in op.results]
+    operands, results = [assignment.register(value) for value in op.operands], [assignment.register(value) for value in op.results]
 
     def step() -> None:
         run([registers[i] for i in operands], [registers[i] for i in results])
@@ -200,16 +201,16 @@ class Interpretation:
     kernels: Mapping[Op, Code] = {}
 
     def __init__(self, optimized: Graph, planned: Graph):
-        self.layout = Layout(planned)
+        self.assignment = BufferAssignment(planned)
         self.graph = optimized
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any], on_op: Callable[[Op], None] | None = None) -> list[Any]:
         """As `Executable.run`; `on_op` is told each op that ran."""
         results: list[Any] = [np.array(array, copy=True) for array in interpret(self.graph, arrays, on_op)]
-        for index, home in enumerate(self.layout.homes):
-            if home.handing is Handing.DONATED:
-                np.copyto(leaves[home.param], results[index])
-                results[index] = leaves[home.param]
+        for index, location in enumerate(self.assignment.result_locations):
+            if location.kind is ResultKind.DONATED:
+                np.copyto(leaves[location.param], results[index])
+                results[index] = leaves[location.param]
             elif results[index].ndim == 0:
                 results[index] = results[index][()]
         return results

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from adjit.codegen.kernel_source import lower_fused
+from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op
-from adjit.ir.layout import Layout
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.runtime.kernel_cache import obtain_kernel
 from adjit.runtime.portable.kernel_step import Kernel
@@ -22,7 +22,7 @@ def compile_kernels(planned: Graph) -> dict[Op, Code]:
     """The loaded code of every fused op, and of the products that are not left to NumPy."""
     kernels: dict[Op, Code] = {}
     for graph in nested_graphs(planned):
-        places = Layout(graph).places
+        places = BufferAssignment(graph).slots
         for op in graph.ops:
             if op.name == "fused":
                 operands = [places[value] for value in op.operands]

@@ -29,7 +29,8 @@ def explain_program(program: Program, cache: tuple[int, int, int, int], programs
                 _code(program.executable)]
     backward = program.backward
     if backward is not None:
-        sections += [[f"backward half @{backward.planned.name}, {format_bytes(backward.executable.layout.arena_bytes)} of working memory"],
+        working = format_bytes(backward.executable.assignment.arena_bytes)
+        sections += [[f"backward half @{backward.planned.name}, {working} of working memory"],
                      _passes(backward.pipeline.records, program.verified), _code(backward.executable)]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
@@ -41,7 +42,7 @@ def _head(program: Program, cache: tuple[int, int, int, int]) -> list[str]:
         f"@{program.planned.name}, backend {program.backend}" + _threads(program),
         f"traced because: {program.reason}",
         f"compiled in {took.total:.1f} ms: trace {took.trace:.1f}, passes {took.passes:.1f}, kernels {took.kernels:.1f}",
-        f"this program: {program.calls} calls, {format_bytes(program.executable.layout.arena_bytes)} of working memory",
+        f"this program: {program.calls} calls, {format_bytes(program.executable.assignment.arena_bytes)} of working memory",
         f"all signatures: {hits} hits, {traces} traces, {size} programs kept of at most {limit}"]
 
 
@@ -94,7 +95,7 @@ def _threads(program: Program) -> str:
 def _code(executable: AnyExecutable) -> list[str]:
     if isinstance(executable, NativeExecutable):
         return describe_code(executable)
-    return _kernels(executable.layout.graph, executable.kernels)
+    return _kernels(executable.assignment.graph, executable.kernels)
 
 
 def _kernels(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:

@@ -16,4 +16,4 @@ def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:
     """The code of each kernel or step, by name, in the order of their first use; none where the graph is interpreted."""
     if isinstance(executable, NativeExecutable):
         return step_texts(executable)
-    return {use.name: use.kernel.source.text for use in kernel_uses(executable.layout.graph, executable.kernels)}
+    return {use.name: use.kernel.source.text for use in kernel_uses(executable.assignment.graph, executable.kernels)}

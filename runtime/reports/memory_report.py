@@ -7,16 +7,16 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
-from adjit.ir.aliases import moves_nothing
+from adjit.ir.analysis.aliases import is_elided
+from adjit.ir.analysis.buffer_assignment import arena_bytes
+from adjit.ir.analysis.region_memory import stack_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Slot, Value, positions
-from adjit.ir.layout import arena_bytes
-from adjit.ir.ops.control_flow import title
+from adjit.ir.ops.control_flow import display_name
 from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW
-from adjit.ir.region_memory import stack_bytes
-from adjit.passes.derivatives.choose_saved_values import saved_values
+from adjit.passes.autodiff.partition.choose_saved_values import saved_values
 from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
 from adjit.runtime.reports.memory_plot import draw_timeline
 
@@ -34,7 +34,7 @@ class MemoryReport:
     naive_bytes   what it would take to keep every intermediate value, each op for itself
     live_bytes    the bytes in use during each op
     blocks        every block, in the order in which they are made
-    stack_bytes   what panels take of the stack of each thread besides (of a small one, of another thread's)
+    stack_bytes   what tiles take of the stack of each thread besides (of a small one, of another thread's)
 
     `print` it for a table, `.plot(path)` it for a picture.
     """
@@ -100,7 +100,8 @@ def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, sec
             value = first.results[number]
             maker = makers.get(value)
             saved.append(MemoryBlock(
-                value.name or (title(maker) if maker else "result"), value.type.nbytes, made.get(value, 0), count + last.get(param, 0),
+                value.name or (display_name(maker) if maker else "result"), value.type.nbytes, made.get(value, 0),
+                count + last.get(param, 0),
                 Role.PRIMAL, maker.loc if maker else None, offset))
             offset += value.type.nbytes
     later = tuple(replace(block, first_use=block.first_use + count, last_use=block.last_use + count,
@@ -119,11 +120,12 @@ def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:
             if slot.space != "arena":
                 continue
             if position == len(op.results):
-                blocks.append(MemoryBlock(f"scratch of {title(op)}", op.attrs["scratch_bytes"], index, index, op.role, op.loc, slot.offset))
+                blocks.append(MemoryBlock(
+                    f"scratch of {display_name(op)}", op.attrs["scratch_bytes"], index, index, op.role, op.loc, slot.offset))
                 continue
             value, maker = op.results[position], _maker(op, position)
             if value not in aliases and value.type.nbytes:
-                blocks.append(MemoryBlock(value.name or title(op), value.type.nbytes, index, last.get(value, index), maker.role,
+                blocks.append(MemoryBlock(value.name or display_name(op), value.type.nbytes, index, last.get(value, index), maker.role,
                                           maker.loc or op.loc, slot.offset))
     return tuple(blocks)
 
@@ -137,7 +139,7 @@ def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
         slots.update(zip(op.results, op.slots, strict=False))
         for value in op.operands:
             last[root.get(value, value)] = index
-        if op.definition.kind is not Kind.MEMORY and moves_nothing(op, slots):
+        if op.definition.kind is not Kind.MEMORY and is_elided(op, slots):
             root[op.result] = root.get(op.operands[0], op.operands[0])
     return last, set(root)
 

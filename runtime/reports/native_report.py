@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjit.codegen.native.program_code import Call
-from adjit.ir.cost import cost_of
+from adjit.ir.analysis.cost import cost_of
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.reports.memory_blocks import format_bytes
 
@@ -39,7 +39,7 @@ def describe_code(executable: NativeExecutable) -> list[str]:
     for call in executable.program.calls:
         calls.setdefault(call.function, []).append(call)
     width = max((len(name) for name in names.values()), default=5)
-    cost = cost_of(executable.layout.graph)
+    cost = cost_of(executable.assignment.graph)
     lines = [
         f"machine code for {artifact.target}: {format_bytes(code.loaded.nbytes)}, {code.origin}",
         f"{artifact.calls} calls of {artifact.functions} functions, estimated {artifact.work / 1e3:.1f} us on one thread",

@@ -9,7 +9,7 @@ from pathlib import Path
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location
 from adjit.ir.graph import Op
-from adjit.ir.ops.control_flow import title
+from adjit.ir.ops.control_flow import display_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +71,5 @@ def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]]) -> Pr
     for index, (op, begin, end) in enumerate(last):
         mean = sum(run[index][2] - run[index][1] for run in runs) / len(runs)
         entries.append(ProfileEntry(
-            title(op), mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3))
+            display_name(op), mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3))
     return Profile(name, len(runs), tuple(entries))

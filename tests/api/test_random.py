@@ -13,7 +13,7 @@ from support.backends import BACKENDS
 import adjit as aj
 from adjit import random
 from adjit.ir import ops
-from adjit.ir.ops.random import BLOCK
+from adjit.ir.ops.random import BLOCK_ELEMENTS
 
 COUNT = 40000
 DRAWS: dict[str, Callable[[Any], Any]] = {
@@ -116,11 +116,11 @@ def test_permutation() -> None:
 
 
 def test_words_are_the_same_in_blocks_and_alone() -> None:
-    counters = np.arange(2 * BLOCK + 5, dtype=np.uint64) + np.uint64(2 ** 63)
+    counters = np.arange(2 * BLOCK_ELEMENTS + 5, dtype=np.uint64) + np.uint64(2 ** 63)
     one_key, keys = np.broadcast_to(np.uint64(2 ** 64 - 5), counters.shape), counters[::-1]
     for key in (one_key, keys):
         together = ops.philox.evaluate(counters, key)
-        for place in (0, BLOCK - 1, BLOCK, 2 * BLOCK, 2 * BLOCK + 4):
+        for place in (0, BLOCK_ELEMENTS - 1, BLOCK_ELEMENTS, 2 * BLOCK_ELEMENTS, 2 * BLOCK_ELEMENTS + 4):
             assert together[place] == ops.philox.evaluate(np.asarray(counters[place]), np.asarray(key[place]))
 
 

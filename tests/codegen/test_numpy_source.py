@@ -24,7 +24,7 @@ from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
 from adjit.ir.graph import Graph, Value
 from adjit.ir.interpreter import interpret
 from adjit.ir.types import F32, F64, I64, TensorType
-from adjit.passes.derivatives.differentiate import differentiate
+from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 
 RANDOM = st.integers(0, 1 << 64).map(Random)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.ir.cost import Cost, cost_of
+from adjit.ir.analysis.cost import Cost, cost_of
 from adjit.ir.parser import parse
 
 

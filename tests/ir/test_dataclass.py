@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from adjit.ir.dataclass import FEW, dataclass
+from adjit.ir.dataclass import MAX_INTERPRETED_INITS, dataclass
 
 CHOICES = [{}, {"frozen": True}, {"slots": True}, {"frozen": True, "slots": True}, {"frozen": True, "slots": True, "eq": False},
            {"slots": True, "eq": False, "repr": False}, {"frozen": True, "slots": True, "weakref_slot": True}]
@@ -27,7 +27,7 @@ def _class(decorate, **choices):
     return Point
 
 
-@pytest.mark.parametrize("made", [0, FEW])
+@pytest.mark.parametrize("made", [0, MAX_INTERPRETED_INITS])
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_it_behaves_as_the_standard_one(choices, made):
     """The first instance, and those whose class has had its `__init__` compiled."""

@@ -75,11 +75,11 @@ def test_a_region_lifts_outer_values_once() -> None:
     with emitting(inner):
         result = ops.add(ops.multiply(z, y), ops.multiply(y, x))
     region = inner.build([result, x])
-    assert list(inner.lifted) == [y, x]
+    assert list(inner.captures) == [y, x]
     assert [value.name for value in region.params] == ["z", "y", "x"]
-    assert region.results[1] is inner.lifted[x]
+    assert region.results[1] is inner.captures[x]
     with emitting(outer):
-        results = ops.checkpoint.emit(x, *inner.lifted, regions=(region,))
+        results = ops.checkpoint.emit(x, *inner.captures, regions=(region,))
     arrays = np.array([1.0, 2, 3]), np.array([4.0, 5, 6])
     found = interpret(outer.build(results), arrays)
     np.testing.assert_array_equal(found[0], arrays[0] * arrays[1] + arrays[1] * arrays[0])
@@ -94,7 +94,7 @@ def test_lifting_goes_through_every_level() -> None:
     with emitting(inner):
         region = inner.build([ops.sin(x)])
     assert len(region.params) == 1
-    assert list(middle.lifted) == [x]
+    assert list(middle.captures) == [x]
     stranger = GraphBuilder("stranger").param(VECTOR)
     with pytest.raises(TraceError, match="outside of the trace that made it"), emitting(inner):
         ops.sin(stranger)

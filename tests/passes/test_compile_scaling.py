@@ -23,19 +23,19 @@ from support.project import ROOT
 import adjit as aj
 from adjit.codegen.native import program
 from adjit.codegen.target import TARGETS
-from adjit.ir.graph import Graph, Op, meaning, walk
+from adjit.ir.graph import Graph, Op, structural_key, walk
 from adjit.ir.ops.region import fused
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.parser import parse
-from adjit.passes import fusion_groups, unit_order
-from adjit.passes.derivatives.differentiate import differentiate
-from adjit.passes.fuse_kernels import fuse_kernels
-from adjit.passes.fusion_groups import MAX_OPS
+from adjit.passes.autodiff.differentiate import differentiate
+from adjit.passes.fusion import fusion_groups, topological_order
+from adjit.passes.fusion.fuse_kernels import fuse_kernels
+from adjit.passes.fusion.fusion_groups import MAX_OPS
+from adjit.passes.fusion.topological_order import TopologicalOrder
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, run_pipeline
-from adjit.passes.simplifications.rewrite import Rewriter, Rule, RuleTable, rewrite
-from adjit.passes.simplifications.simplify import RULES
-from adjit.passes.unit_order import UnitOrder
+from adjit.passes.simplify.rewrite import Rewriter, Rule, RuleTable, rewrite
+from adjit.passes.simplify.simplify import RULES
 from adjit.tracer.trace import trace_function
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -193,7 +193,7 @@ def test_an_unrolled_program_of_numbers_is_few_kernels() -> None:
 def test_a_question_about_paths_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """With few looks a merge is given up where a path cannot be excluded; what comes out is another program that means the same."""
     graph = stages("ring", 12)["optimized"]
-    monkeypatch.setattr(unit_order, "MAX_VISITS", 1)
+    monkeypatch.setattr(topological_order, "MAX_VISITS", 1)
     few = fuse_kernels(graph, Options())
     monkeypatch.undo()
     assert computing(few) == computing(graph)
@@ -203,17 +203,17 @@ def test_a_question_about_paths_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_growing_group_knows_of_itself_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group made of parts is legal over the same rows and columns as one whose ops are all looked at."""
     made = []
-    choose = fusion_groups.choose_space
+    choose = fusion_groups.choose_iteration_space
 
-    def both(group: fusion_groups.Group, parts: Any = ()) -> bool:
-        anew = fusion_groups.Group(group.size, group.ops, group.maps, group.loads, group.origin)
+    def both(group: fusion_groups.FusionGroup, parts: Any = ()) -> bool:
+        anew = fusion_groups.FusionGroup(group.size, group.ops, group.maps, group.loads, group.origin)
         legal, found = choose(group, parts), choose(anew)
         made.append(legal)
         assert legal == found
-        assert not legal or (group.rows, group.columns, group.lengths, group.late) == (anew.rows, anew.columns, anew.lengths, anew.late)
+        assert not legal or (group.rows, group.columns, group.lengths, group.post) == (anew.rows, anew.columns, anew.lengths, anew.post)
         return legal
 
-    monkeypatch.setattr(fusion_groups, "choose_space", both)
+    monkeypatch.setattr(fusion_groups, "choose_iteration_space", both)
     for graph in (*(stages(name, 4)["optimized"] for name in PROGRAMS), *(parse(text) for text, _ in CASES.values())):
         fuse_kernels(graph, Options())
     assert set(made) == {True, False}
@@ -221,28 +221,28 @@ def test_what_a_growing_group_knows_of_itself_is_right(monkeypatch: pytest.Monke
 
 def test_a_path_through_others_is_found() -> None:
     """0 -> 1 -> 2, 0 -> 2, and 3 on its own."""
-    units = UnitOrder([[], [0], [0, 1], []])
+    nodes = TopologicalOrder([[], [0], [0, 1], []])
     for unit, reads in enumerate([[], [0], [0, 1], []]):
-        units.add(unit, reads)
-    assert units.dependants(0, 2) is None
-    assert units.dependants(0, 2, without=1) == set()
-    assert units.dependants(0, 3) == {1, 2}
-    assert units.dependants(1, 3) == {2}
+        nodes.add(unit, reads)
+    assert nodes.dependents(0, 2) is None
+    assert nodes.dependents(0, 2, excluding=1) == set()
+    assert nodes.dependents(0, 3) == {1, 2}
+    assert nodes.dependents(1, 3) == {2}
 
 
 def test_what_needs_the_earlier_unit_moves_behind_the_later() -> None:
     """1 and 2 read 0; 3 is on its own, then made one with 0."""
     reads: list[list[int]] = [[], [0], [1], []]
-    units = UnitOrder(reads)
+    nodes = TopologicalOrder(reads)
     for unit, read in enumerate(reads):
-        units.add(unit, read)
-    between = units.dependants(0, 3)
+        nodes.add(unit, read)
+    between = nodes.dependents(0, 3)
     assert between == {1, 2}
-    units.merge(0, 3, between, [])
-    assert list(units) == [3, 1, 2]
-    assert units.members[3] == [0, 3]
-    assert units.producers(1) == [3]
-    assert units.dependants(3, 2) is None
+    nodes.merge(0, 3, between, [])
+    assert list(nodes) == [3, 1, 2]
+    assert nodes.members[3] == [0, 3]
+    assert nodes.producers(1) == [3]
+    assert nodes.dependents(3, 2) is None
 
 
 def test_what_many_read_is_asked_about_without_a_look_at_all_of_them() -> None:
@@ -256,12 +256,12 @@ def test_what_many_read_is_asked_about_without_a_look_at_all_of_them() -> None:
 
     count = 1000
     reads = [[], *([0, op] for op in range(count))]
-    units = UnitOrder(reads)
+    nodes = TopologicalOrder(reads)
     for unit, read in enumerate(reads):
-        units.add(unit, read)
-    units.owner = owners = Owners(units.owner)
+        nodes.add(unit, read)
+    nodes.owner = owners = Owners(nodes.owner)
     for unit in range(2, count + 1):
-        assert units.dependants(0, unit) is None
+        assert nodes.dependents(0, unit) is None
     assert owners.looks < 10 * count
 
 
@@ -271,28 +271,28 @@ def test_the_order_survives_any_merges() -> None:
         dice = Random(seed)
         count = 14
         reads = [sorted({dice.randrange(op) for _ in range(dice.randrange(3))}) if op else [] for op in range(count)]
-        units = UnitOrder(reads)
+        nodes = TopologicalOrder(reads)
         for unit, read in enumerate(reads):
-            units.add(unit, read)
-        while len(order := list(units)) > 3 and dice.random() < 0.98:
+            nodes.add(unit, read)
+        while len(order := list(nodes)) > 3 and dice.random() < 0.98:
             first, second = dice.sample(order, 2)
-            if units.comes_before(second, first):
+            if nodes.comes_before(second, first):
                 first, second = second, first
-            between = units.dependants(first, second)
-            assert (between is None) == leads_through_others(reads, units, first, second)
+            between = nodes.dependents(first, second)
+            assert (between is None) == leads_through_others(reads, nodes, first, second)
             if between is not None:
-                merged = {units.owner[op] for unit in (first, second) for op in units.members[unit]}
-                read = {source for unit in (first, second) for source in units.reads[unit] if units.owner[source] not in merged}
-                units.merge(first, second, between, sorted(read))
-            order = list(units)
+                merged = {nodes.owner[op] for unit in (first, second) for op in nodes.members[unit]}
+                read = {source for unit in (first, second) for source in nodes.reads[unit] if nodes.owner[source] not in merged}
+                nodes.merge(first, second, between, sorted(read))
+            order = list(nodes)
             for unit in order:
-                assert all(order.index(units.owner[source]) < order.index(unit) for source in units.reads[unit])
+                assert all(order.index(nodes.owner[source]) < order.index(unit) for source in nodes.reads[unit])
 
 
-def leads_through_others(reads: list[list[int]], units: UnitOrder, first: int, second: int) -> bool:
+def leads_through_others(reads: list[list[int]], nodes: TopologicalOrder, first: int, second: int) -> bool:
     """Whether a way from unit `first` to `second` passes another unit."""
     def needs(unit: int) -> set[int]:
-        return {units.owner[source] for op in units.members[unit] for source in reads[op]} - {unit}
+        return {nodes.owner[source] for op in nodes.members[unit] for source in reads[op]} - {unit}
 
     reached: set[int] = set()
     waiting = [unit for unit in needs(second) if unit != first]
@@ -341,10 +341,10 @@ graph @g(%x: f32[4], %y: f32[4]) {
   return %a, %b, %c, %d, %e, %h, %t, %u, %s
 }""")
     a, b, c, d, _, e, h, *_ = graph.ops
-    assert meaning(a) == meaning(b)
-    assert len({meaning(op) for op in (a, c, d, e, h)}) == 5
+    assert structural_key(a) == structural_key(b)
+    assert len({structural_key(op) for op in (a, c, d, e, h)}) == 5
     kernels = [parse(f"graph @k(%p: f32[4], %q: f32[4]) {{\n  %{name}: f32[4] = {op} %p, %q\n  return %{name}\n}}")
                for name, op in (("z", "add"), ("w", "add"), ("z", "subtract"))]
     attrs = {"rows": 4, "columns": 1, "in_place": (), "scratch_bytes": 0}
-    first, second, third = (meaning(Op(fused, graph.params, (graph.results[0],), attrs, (kernel,))) for kernel in kernels)
+    first, second, third = (structural_key(Op(fused, graph.params, (graph.results[0],), attrs, (kernel,))) for kernel in kernels)
     assert first == second != third

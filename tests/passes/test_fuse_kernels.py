@@ -16,7 +16,7 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.fuse_kernels import MAX_WAITING, fuse_kernels
+from adjit.passes.fusion.fuse_kernels import MAX_LIVE_INPUTS, fuse_kernels
 from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options
 
@@ -196,7 +196,7 @@ def test_a_sum_of_many_matmuls_does_not_wait_for_all_of_them() -> None:
     body = "\n  ".join(lines)
     _, result = fused(f"graph @g({params}, %y: f32[64,64]) {{\n  {body}\n  return {total}\n}}")
     assert any(op.name == "fused" for op in result.ops)
-    assert peak_bytes(result) <= (MAX_WAITING + 1) * 64 * 64 * 4
+    assert peak_bytes(result) <= (MAX_LIVE_INPUTS + 1) * 64 * 64 * 4
 
 
 def test_single_ops_are_kernels_where_there_is_nothing_else() -> None:

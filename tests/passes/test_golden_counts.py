@@ -15,10 +15,10 @@ import pytest
 from support.project import ROOT
 
 from adjit.codegen.kernel_source import KernelSource, lower_fused
+from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.graph import Graph, Op, Slot
-from adjit.ir.layout import arena_bytes
 from adjit.ir.ops.traits import ALIASES
-from adjit.passes.derivatives.choose_saved_values import saved_bytes, saved_values
+from adjit.passes.autodiff.partition.choose_saved_values import saved_bytes, saved_values
 from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
@@ -144,7 +144,7 @@ def test_every_donated_parameter_is_updated_in_place() -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_fusion_moves_less_and_needs_little_more_memory(name: str) -> None:
     """Compared with the same program without fusion. A kernel waits for its last operand while the others lie in memory, but only for so
-    many (`fuse_kernels.MAX_WAITING`).
+    many (`fuse_kernels.MAX_LIVE_INPUTS`).
     """
     found = program(name)
     graph = found.pipeline.graphs["optimized"]

@@ -17,8 +17,8 @@ from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.pipeline import PIPELINE, Pass
-from adjit.passes.simplifications.rewrite import Entry, Rewriter, Rule, RuleTable, rewrite
-from adjit.passes.simplifications.simplify import RULES
+from adjit.passes.simplify.rewrite import Rewriter, Rule, RuleEntry, RuleTable, rewrite
+from adjit.passes.simplify.simplify import RULES
 
 CASES = all_cases()
 GRAPH_CASES = [case for case in CASES if STAGES[case.passes[-1]] is Stage.OPTIMIZED]
@@ -77,7 +77,7 @@ def test_rules_do_nothing_where_they_are_not_tried() -> None:
     """What a rule says about the makers of operands leaves out no op that it has something to do with."""
     always = RuleTable()
     for name, entries in RULES.entries.items():
-        always.entries[name] = [Entry(entry.rule) for entry in entries]
+        always.entries[name] = [RuleEntry(entry.rule) for entry in entries]
     graphs = [parse(case.before) for case in CASES if "simplify" in case.passes]
     graphs += [random_program(Random(seed), 60).graph for seed in range(20)]
     for graph in graphs:

@@ -12,7 +12,7 @@ from adjit.ir.parser import parse
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, run_pipeline
-from adjit.passes.simplifications.dead_code import eliminate_dead_code
+from adjit.passes.simplify.dead_code import eliminate_dead_code
 
 TEXT = """\
 graph @gradient(%x: f32[4], %ct: f32[4]) {

@@ -14,9 +14,9 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.types import F32, TensorType
 from adjit.passes.options import Options
-from adjit.passes.simplifications.dead_code import eliminate_dead_code
-from adjit.passes.simplifications.rewrite import Rewriter, RuleTable, rewrite
-from adjit.passes.simplifications.simplify import simplify
+from adjit.passes.simplify.dead_code import eliminate_dead_code
+from adjit.passes.simplify.rewrite import Rewriter, RuleTable, rewrite
+from adjit.passes.simplify.simplify import simplify
 
 
 @pytest.mark.parametrize(("exponent", "ulps"), [(1, 0.0), (2, 0.5), (3, 1.5), (4, 2.0)])

@@ -138,7 +138,7 @@ def test_nests_of_three(seed: int) -> None:
 
 
 def test_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("FEWEST_CHECKPOINTS", 2), ("MOST_CHECKPOINTS", 2), ("MOST_RUNS", 8)):
-        monkeypatch.setattr(f"adjit.passes.derivatives.reverse_control_flow.{name}", value)
+    for name, value in (("MIN_CHECKPOINTS", 2), ("MAX_CHECKPOINTS", 2), ("MAX_ITERATIONS", 8)):
+        monkeypatch.setattr(f"adjit.passes.autodiff.reverse_control_flow.{name}", value)
     for seed in range(200, 203):
         compare(seed, 1, "native")

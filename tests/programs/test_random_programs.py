@@ -24,15 +24,15 @@ from support.random_programs import Program, random_program
 
 from adjit.codegen.native import program_code
 from adjit.codegen.target import Target, host_targets
-from adjit.ir import kernel_schedule
+from adjit.ir.analysis import kernel_schedule
+from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
-from adjit.ir.layout import arena_bytes
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import verify
-from adjit.passes.derivatives.choose_saved_values import saved_bytes
-from adjit.passes.derivatives.differentiate import differentiate
+from adjit.passes.autodiff.differentiate import differentiate
+from adjit.passes.autodiff.partition.choose_saved_values import saved_bytes
 from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE

@@ -27,14 +27,14 @@ FILES = sorted([*modules().values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "
 
 
 def lazy_modules(tree: ast.Module) -> dict[str, str]:
-    """Dotted name by the variable that `OnDemand` objects are assigned to at the top of a module."""
+    """Dotted name by the variable that `LazyModule` objects are assigned to at the top of a module."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             targets = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
             values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
             for target, value in zip(targets, values, strict=False):
-                if isinstance(target, ast.Name) and isinstance(value, ast.Call) and getattr(value.func, "id", "") == "OnDemand":
+                if isinstance(target, ast.Name) and isinstance(value, ast.Call) and getattr(value.func, "id", "") == "LazyModule":
                     found[target.id] = ast.literal_eval(value.args[0])
     return found
 
@@ -84,15 +84,15 @@ def resolves(name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("path", [path for path in modules().values() if "OnDemand(" in path.read_text()],
+@pytest.mark.parametrize("path", [path for path in modules().values() if "LazyModule(" in path.read_text()],
                          ids=lambda path: str(path.relative_to(ROOT)))
 def test_lazily_imported_modules_have_what_is_read_of_them(path: Path) -> None:
     assert not problems_of_lazy_modules(path.read_text())
 
 
 @pytest.mark.parametrize(("source", "problem"), [
-    ("m = OnDemand('adjit.ir.no_such')", "no module adjit.ir.no_such"),
-    ("a, m = 1, OnDemand('adjit.ir.graph')\nm.no_such()", "line 2: adjit.ir.graph has no no_such")])
+    ("m = LazyModule('adjit.ir.no_such')", "no module adjit.ir.no_such"),
+    ("a, m = 1, LazyModule('adjit.ir.graph')\nm.no_such()", "line 2: adjit.ir.graph has no no_such")])
 def test_wrong_lazy_names_are_noticed(source: str, problem: str) -> None:
     assert problems_of_lazy_modules(source) == [problem]
 

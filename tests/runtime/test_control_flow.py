@@ -143,9 +143,9 @@ def test_while_loop_and_its_gradient(backend: str, trips: int) -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_checkpoints_that_do_not_hold_every_run(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adjit.passes.derivatives.reverse_control_flow.FEWEST_CHECKPOINTS", 8)
-    monkeypatch.setattr("adjit.passes.derivatives.reverse_control_flow.MOST_CHECKPOINTS", 8)
-    monkeypatch.setattr("adjit.passes.derivatives.reverse_control_flow.MOST_RUNS", 8 ** (4 - order))
+    monkeypatch.setattr("adjit.passes.autodiff.reverse_control_flow.MIN_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.autodiff.reverse_control_flow.MAX_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.autodiff.reverse_control_flow.MAX_ITERATIONS", 8 ** (4 - order))
 
     def loop(x: Any, n: Any) -> Any:
         return aj.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.sin(s[1] * 1.3) + 0.01 * s[0]), (0, x))[1]
@@ -161,9 +161,9 @@ def test_checkpoints_that_do_not_hold_every_run(order: int, monkeypatch: pytest.
 def test_no_run_is_repeated_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 8 checkpoints 1000 runs are made forward, three times for stretches within stretches, and once for the derivative; loops over
     stretches count too."""
-    monkeypatch.setattr("adjit.passes.derivatives.reverse_control_flow.FEWEST_CHECKPOINTS", 8)
-    monkeypatch.setattr("adjit.passes.derivatives.reverse_control_flow.MOST_CHECKPOINTS", 8)
-    monkeypatch.setattr("adjit.passes.derivatives.reverse_control_flow.MOST_RUNS", 1 << 12)
+    monkeypatch.setattr("adjit.passes.autodiff.reverse_control_flow.MIN_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.autodiff.reverse_control_flow.MAX_CHECKPOINTS", 8)
+    monkeypatch.setattr("adjit.passes.autodiff.reverse_control_flow.MAX_ITERATIONS", 1 << 12)
     runs: list[int] = []
 
     def counted(*args: Any) -> Any:

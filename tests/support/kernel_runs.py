@@ -13,13 +13,13 @@ from support.op_cases import op_cases, sample_graph
 from adjit.codegen.kernel_source import KernelSource, lower_fused
 from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.numba_compiler import compile_source, python_kernel
+from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.definition import Kind, OpDefinition, Sample
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.ir.ops.region import fused
 from adjit.ir.types import SHORT_NAMES
-from adjit.passes.fuse_kernels import group_of
+from adjit.passes.fusion.fuse_kernels import group_of
 
 CASES: dict[str, list[tuple[str, OpDefinition, Sample]]] = {}
 """The samples that are not empty, by the name of an elementwise op or reduction: case, definition, sample."""

@@ -21,11 +21,11 @@ from adjit.ir.parser import parse
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
-from adjit.passes.simplifications.move_out_of_loops import move_out_of_loops
-from adjit.passes.simplifications.prune_loops import prune_loops
+from adjit.passes.simplify.eliminate_dead_carries import eliminate_dead_carries
+from adjit.passes.simplify.hoist_loop_invariants import hoist_loop_invariants
 
 FOLDER = Path(__file__).parent.parent / "passes" / "text"
-PARTS = (prune_loops, move_out_of_loops)        # of a pass
+PARTS = (eliminate_dead_carries, hoist_loop_invariants)        # of a pass
 PASSES: dict[str, Callable[[Graph, Options], Graph]] = {run.__name__: run for run in (*(step.run for step in PIPELINE), *PARTS)}
 STAGES = {step.run.__name__: step.ensures for step in PIPELINE} | {run.__name__: Stage.OPTIMIZED for run in PARTS}
 _BLOCK = re.compile(r"^(?P<indent> *)(?P<kind>Before|After):[^\n]*\n(?P<text>(?:(?P=indent) +[^\n]*\n|\s*\n)+)", re.MULTILINE)

@@ -14,7 +14,7 @@ import pytest
 
 import adjit as aj
 from adjit.ir.printer import print_graph
-from adjit.ir.surroundings import here, outside
+from adjit.ir.thread_context import run_detached, thread
 from adjit.tracer.trace import trace_function
 
 NUMBER = signal.SIGUSR1
@@ -149,7 +149,7 @@ def test_what_a_handler_raises_comes_out(handled: Any) -> None:
     with pytest.raises(Timeout):
         aj.compile(plain_function)(X)
     assert signal.getsignal(NUMBER) is handler
-    assert here.now.scopes == here.now.emitters == here.now.captures == []
+    assert thread.context.scopes == thread.context.emitters == thread.context.captures == []
     handled(lambda: None)
     np.testing.assert_allclose(aj.compile(plain_function)(X), np.sum(np.tanh(X) * X))
 
@@ -272,10 +272,10 @@ def test_at_any_moment_of_a_function_of_ours(handled: Any) -> None:
 
 
 def test_outside_gives_back_what_was_under_way() -> None:
-    before = here.now
+    before = thread.context
     with pytest.raises(ValueError, match="within"):
-        outside(lambda: int("within"))
-    assert here.now is before
+        run_detached(lambda: int("within"))
+    assert thread.context is before
 
 
 class Ending:

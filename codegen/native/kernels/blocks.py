@@ -10,8 +10,8 @@ from adjit.codegen.native.kernels.plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_
 from adjit.codegen.native.kernels.text import Index
 from adjit.codegen.native.kernels.writer import Accumulators, Position
 from adjit.codegen.target import Target
+from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.graph import Value
-from adjit.ir.kernel_schedule import KernelSchedule
 
 NANOSECONDS_AN_INSTRUCTION, NANOSECONDS_A_ROW, NANOSECONDS_A_BYTE = 0.2, 5.0, 0.015
 
@@ -47,7 +47,7 @@ class BlockWriter(LoopWriter):
                 + NANOSECONDS_A_BYTE * sum(value.type.nbytes for value in (*s.region.params, *s.region.results)))
 
     def is_loaded(self, value: Value) -> bool:
-        return not self.written_out and self.s.loaded_again(value, self.stage)
+        return not self.written_out and self.s.is_cached(value, self.stage)
 
     def write(self) -> None:
         self.define("kernel", -1)
@@ -99,7 +99,7 @@ class BlockWriter(LoopWriter):
     def write_flat(self) -> None:
         s, text = self.s, self.text
         reductions = [op for value, op in self.reductions.items() if s.scope[value] == "rows"]
-        stored = [value for value in dict.fromkeys(s.region.results) if s.place(value) == "row" and s.level[value] != "late"]
+        stored = [value for value in dict.fromkeys(s.region.results) if s.extent(value) == "row" and s.level[value] != "post"]
         plan = self.plan(stored, reductions)
         self.prepare(plan, s.rows)
         self.plans = [plan]
@@ -145,7 +145,7 @@ class BlockWriter(LoopWriter):
     def load_periodic(self, plan: LoopPlan, copies: int) -> None:
         """Load what is the same for every run of `period` positions, before the loop over them."""
         for value in plan.leaves:
-            parts = self.s.maps[value] if self.s.place(value) == "other" and value in self.pointers else ()
+            parts = self.s.maps[value] if self.s.extent(value) == "other" and value in self.pointers else ()
             if parts and all(self.period % (size * stride) == 0 for size, stride in parts) and self.s.rows >= 2 * self.period:
                 for copy in range(copies):
                     key = (value, "periodic", copy * self.lanes)
@@ -163,7 +163,7 @@ class BlockWriter(LoopWriter):
 
     def prefetch(self, value: Value, pointer: str, position: Position, write: bool) -> None:
         """In a single loop, ask for what is some lines ahead in something large, over the ends of pages."""
-        if self.s.stages == 1 and self.s.place(value) == ("row" if self.flat else "full"):
+        if self.s.stages == 1 and self.s.extent(value) == ("row" if self.flat else "full"):
             self.prefetch_ahead(value, pointer if self.flat else self.row_pointer(pointer, value.type.dtype), position,
                                 PREFETCHED_AHEAD, write)
 
@@ -177,7 +177,7 @@ class BlockWriter(LoopWriter):
         rows = []
         if self.plans[self.stage] is max(self.plans, key=lambda plan: plan.length):
             rows = [(value, self.pointers[value], s.columns * value.type.dtype.itemsize, False)
-                    for value in s.region.params if s.place(value) == "full"]
+                    for value in s.region.params if s.extent(value) == "full"]
         operands = {self.pointers[value] for value in s.region.params}
         return rows + [(value, self.results[value], 0, True) for value in s.stored_elements(self.stage + 1)
                        if value in self.results and self.results[value] not in operands]
@@ -202,7 +202,7 @@ class BlockWriter(LoopWriter):
         self.spread(numbers)
         self.column_scopes: list[dict[Hashable, str]] = [{} for _ in self.positions]
         if self.written_out:
-            columns = dict.fromkeys(v for plan in self.plans for v in plan.leaves if s.place(v) == "column" and v not in s.scope)
+            columns = dict.fromkeys(v for plan in self.plans for v in plan.leaves if s.extent(v) == "column" and v not in s.scope)
             for position, names in zip(self.positions, self.column_scopes, strict=True):
                 with self.scope(names):
                     for value in columns:
@@ -287,12 +287,12 @@ class BlockWriter(LoopWriter):
             if s.scope[value] == "rows" and s.stage.get(operand, 0) == self.stage:
                 accumulators[value][0] = text.apply(op, (accumulators[value][0], self.scalar(operand)), 1)
         for value in dict.fromkeys(s.region.results):
-            if s.level[value] == "late" or s.stage.get(value, 0) != self.stage:
+            if s.level[value] == "post" or s.stage.get(value, 0) != self.stage:
                 continue
-            if s.place(value) == "row" or (s.place(value) == "scalar" and s.level[value] == "row"):
+            if s.extent(value) == "row" or (s.extent(value) == "scalar" and s.level[value] == "row"):
                 dtype = value.type.dtype
                 text.store_element(self.scalar(value), text.at(self.results[value], text.cell(dtype),
-                                                               self.row if s.place(value) == "row" else 0), dtype)
+                                                               self.row if s.extent(value) == "row" else 0), dtype)
 
     def write_columns(self, plan: LoopPlan, accumulators: Accumulators) -> None:
         """The loop over the columns of a row for this stage."""
@@ -345,9 +345,9 @@ class BlockWriter(LoopWriter):
     def store_pointer(self, sink: Value) -> str | None:
         """What a vector of the sink is stored behind; None where it is not stored."""
         s = self.s
-        if s.is_stored(sink) and s.place(sink) == "full" and s.stage_of_use(sink) == self.stage:
+        if s.is_stored(sink) and s.extent(sink) == "full" and s.stage_of_use(sink) == self.stage:
             return self.row_pointer(self.results[sink], sink.type.dtype)
-        if sink in s.kept and s.stage[sink] == self.stage and not self.written_out:
+        if sink in s.cached and s.stage[sink] == self.stage and not self.written_out:
             return self.block_pointer(sink)
         return None
 
@@ -366,7 +366,7 @@ class BlockWriter(LoopWriter):
 
     def leaf_pointer(self, value: Value) -> str | None:
         if value in self.s.producer:        # kept by an earlier stage
-            stored = self.s.is_stored(value) and self.s.place(value) == "full"
+            stored = self.s.is_stored(value) and self.s.extent(value) == "full"
             return self.row_pointer(self.results[value], value.type.dtype) if stored else self.block_pointer(value)
         return super().leaf_pointer(value)
 

@@ -12,7 +12,7 @@ from adjit.codegen.native.kernels.finish import late_results
 from adjit.codegen.native.kernels.writer import Position
 from adjit.codegen.native.step_code import SIGNATURE
 from adjit.codegen.target import Target
-from adjit.ir.kernel_schedule import KernelSchedule
+from adjit.ir.analysis.kernel_schedule import KernelSchedule
 
 MASKED_BYTES = {64: 1, 32: 4}
 """By the bytes of a vector, the smallest elements that instructions load and store under a mask."""
@@ -24,7 +24,7 @@ def is_elementwise(schedule: KernelSchedule, target: Target, lanes: int) -> bool
     smallest = MASKED_BYTES.get(target.vector_bytes)
     return (schedule.columns == 1 and schedule.rows > lanes and not schedule.scope and smallest is not None
             and not late_results(schedule) and all(op.name != "iota" for op in schedule.region.ops)
-            and all(schedule.place(value) in ("row", "scalar") and value.type.dtype.itemsize >= smallest for value in values))
+            and all(schedule.extent(value) in ("row", "scalar") and value.type.dtype.itemsize >= smallest for value in values))
 
 
 class ElementsWriter(BlockWriter):

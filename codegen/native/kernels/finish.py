@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from adjit.codegen.native.kernels.blocks import BlockWriter, Body
 from adjit.codegen.native.kernels.writer import Accumulators, Position
+from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.graph import Value
-from adjit.ir.kernel_schedule import KernelSchedule
 
 
 def late_results(s: KernelSchedule) -> list[Value]:
     """The results that are complete only after all rows."""
-    return [v for v in dict.fromkeys(s.region.results) if s.level[v] in ("kernel", "late") and s.place(v) in ("scalar", "column")]
+    return [v for v in dict.fromkeys(s.region.results) if s.level[v] in ("kernel", "post") and s.extent(v) in ("scalar", "column")]
 
 
 class FinishWriter(BlockWriter):
@@ -18,7 +18,7 @@ class FinishWriter(BlockWriter):
 
     def is_vector(self, value: Value) -> bool:
         level = self.s.level[value]
-        return not self.flat and (level == "element" or (level == "late" and self.s.place(value) == "column"))
+        return not self.flat and (level == "element" or (level == "post" and self.s.extent(value) == "column"))
 
     def is_loaded(self, value: Value) -> bool:
         return self.s.scope.get(value) == "columns"
@@ -32,13 +32,13 @@ class FinishWriter(BlockWriter):
                     self.over(s.columns, 1, {}, self.adding_blocks(value, blocks))
             else:
                 self.scopes[-1][value, "scalar"] = self.sum_of_blocks(value, blocks)
-        stages = s.late_stages()
+        stages = s.post_stages()
         for stage in range(max(stages.values(), default=0) + 1):
             for op in s.region.ops:
-                if stages.get(op.result) == stage and s.place(op.result) == "scalar" and op.result not in s.scope:
+                if stages.get(op.result) == stage and s.extent(op.result) == "scalar" and op.result not in s.scope:
                     self.scalar(op.result)
             self.write_late_columns([value for value, number in stages.items() if number == stage])
-        numbers = [value for value in late_results(s) if s.place(value) == "scalar"]
+        numbers = [value for value in late_results(s) if s.extent(value) == "scalar"]
         for value, name in [(value, self.scalar(value)) for value in numbers]:
             text.store_element(name, self.results[value], value.type.dtype)
 
@@ -68,8 +68,8 @@ class FinishWriter(BlockWriter):
 
     def write_late_columns(self, values: list[Value]) -> None:
         s, text = self.s, self.text
-        reductions = [op for op in s.region.ops if s.scope.get(op.result) == "finish" and op.operands[0] in values]
-        outputs = [v for v in late_results(s) if v in values and s.place(v) == "column"]
+        reductions = [op for op in s.region.ops if s.scope.get(op.result) == "post" and op.operands[0] in values]
+        outputs = [v for v in late_results(s) if v in values and s.extent(v) == "column"]
         if not reductions and not outputs:
             return
         plan = self.plan(outputs, reductions)

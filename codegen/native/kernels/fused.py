@@ -14,8 +14,8 @@ from adjit.codegen.native.kernels.text import KernelBuilder
 from adjit.codegen.native.kernels.writer import KernelWriter
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.codegen.target import Target
+from adjit.ir.analysis.kernel_schedule import has_row_work, schedule_kernel
 from adjit.ir.graph import Op
-from adjit.ir.kernel_schedule import has_row_work, schedule_kernel
 
 
 def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:

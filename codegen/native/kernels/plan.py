@@ -11,9 +11,9 @@ import numpy as np
 
 from adjit.codegen.native.kernels.scalar_templates import SUMS_WITH, template_of
 from adjit.codegen.target import Target
+from adjit.ir.analysis.kernel_schedule import KernelSchedule, schedule_kernel
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
-from adjit.ir.kernel_schedule import KernelSchedule, schedule_kernel
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.types import is_float
 
@@ -103,7 +103,7 @@ def pattern_copies(schedule: KernelSchedule, lanes: int) -> int:
     """For a kernel of one column: how many vectors in a row see all that repeats; 0 where that is too many."""
     copies = 1
     for value in schedule.region.params:
-        for size, stride in schedule.maps[value] if schedule.place(value) == "other" else ():
+        for size, stride in schedule.maps[value] if schedule.extent(value) == "other" else ():
             period = stride if size * stride == schedule.rows else size * stride
             copies = math.lcm(copies, math.lcm(period, lanes) // lanes)
     return copies if copies <= MOST_PATTERN_COPIES else 0
@@ -114,8 +114,8 @@ def flattened(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
     rows, columns = schedule.rows, schedule.columns
     if columns == 1 or rows == 1 or columns > MOST_PATTERN_COPIES * lanes or (columns % lanes == 0 and columns > lanes):
         return schedule
-    if any(schedule.place(op.result) not in ("full", "scalar") for op in schedule.region.ops if op.name not in FREE_IN_KERNELS) or any(
-            schedule.place(value) not in ("full", "scalar") for value in schedule.region.results):
+    if any(schedule.extent(op.result) not in ("full", "scalar") for op in schedule.region.ops if op.name not in FREE_IN_KERNELS) or any(
+            schedule.extent(value) not in ("full", "scalar") for value in schedule.region.results):
         return schedule
     if any(scope != "all" for scope in schedule.scope.values()):
         return schedule

@@ -14,10 +14,10 @@ from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, sca
 from adjit.codegen.native.kernels.scalar_templates import LEAST_QUOTIENT, QUOTIENTS_BY_NUMBER, template
 from adjit.codegen.native.kernels.text import Index, KernelBuilder
 from adjit.codegen.target import Target
+from adjit.ir.analysis.iteration_space import split_at_rows, split_map
+from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
-from adjit.ir.iteration_space import split_at_rows, split_map
-from adjit.ir.kernel_schedule import KernelSchedule
 from adjit.ir.ops.traits import SAME_ELEMENTS
 from adjit.ir.types import U32, U64, short_name
 
@@ -70,7 +70,7 @@ class KernelWriter:
             scratch = place(count + len(s.region.results))
             for value, offset in s.scratch.items():
                 self.pointers[value] = text.at(scratch, 1, offset) if offset else scratch
-        for value in s.kept:
+        for value in s.cached:
             self.pointers.setdefault(value, self.results.get(value, ""))
 
     # -- what is a vector
@@ -127,7 +127,7 @@ class KernelWriter:
 
     def scalar_position(self, value: Value) -> Index:
         """The flat index of a parameter's element for the row."""
-        place = self.s.place(value)
+        place = self.s.extent(value)
         if place in ("scalar", "row"):
             return 0 if place == "scalar" else self.row
         return self.scalar_digits(weighted(split_at_rows(self.s.maps[value], self.s.columns) or self.s.maps[value]))
@@ -247,7 +247,7 @@ class KernelWriter:
 
     def leaf_pointer(self, value: Value) -> str | None:
         """What a vector of the value is counted from; None where it takes index arithmetic."""
-        place = self.s.place(value)
+        place = self.s.extent(value)
         if place == "column" or (self.flat and place == "row"):
             return self.pointers[value]
         return self.row_pointer(self.pointers[value], value.type.dtype) if place == "full" else None

@@ -79,30 +79,30 @@ class ConvolutionPlan:
         down, along = self.block.counts
         g = self.block.geometry
         groups = -(-g.images // self.images)
-        return groups * g.groups * g.sliding.counts[0] * down * along * (len(self.chunks) if self.splits else 1)
+        return groups * g.groups * g.window.counts[0] * down * along * (len(self.chunks) if self.splits else 1)
 
 
 def plan_convolution(geometry: Geometry, target: Target) -> ConvolutionPlan:
     """Decides by shapes and target only."""
     apart, spread = (1, 1), None
-    if any(geometry.sliding.interior[1:]) and geometry.sliding.stride[1:] == (1, 1):
+    if any(geometry.window.interior[1:]) and geometry.window.stride[1:] == (1, 1):
         geometry, apart, spread = spread_phases(geometry)
-    g, taps, depth = geometry, geometry.taps, geometry.sliding.sizes[0]
+    g, taps, depth = geometry, geometry.taps, geometry.window.sizes[0]
     element_bytes = 4 if g.dtype == "f32" else 8
     lanes = target.lanes(element_bytes)
     chunks = equal_parts(g.outputs, OUTPUTS)
     most = max(chunks)
-    row_bytes = (VECTORS_BYTES + g.sliding.sizes[2] * element_bytes) * g.sliding.sizes[1]     # for any target: parts decide bits
+    row_bytes = (VECTORS_BYTES + g.window.sizes[2] * element_bytes) * g.window.sizes[1]     # for any target: parts decide bits
     part = max(min(NEAR_BYTES // (row_bytes * depth), PART // (taps * depth)), 1)
     if part * 5 >= g.inputs * 4:
         part = g.inputs
     part = max(equal_parts(g.inputs, part))
-    splits = len(chunks) > 1 and g.images * g.groups * g.sliding.counts[0] < TASKS
+    splits = len(chunks) > 1 and g.images * g.groups * g.window.counts[0] < TASKS
     wanted = -(-TASKS // len(chunks)) if splits else TASKS
     block = choose_block(g, min(g.inputs, 8 * part) * depth, SUMS * max(1, OUTPUTS // (2 * most)) // prod(apart), wanted)
     stage, images = min(g.inputs, max(PANEL_BYTES // (block.channel * depth * element_bytes) // part, 1) * part), 1
     if block.counts == (1, 1) and most * g.channels * taps * element_bytes > WEIGHT_BYTES:
-        blocks = g.groups * g.sliding.counts[0] * (len(chunks) if splits else 1)
+        blocks = g.groups * g.window.counts[0] * (len(chunks) if splits else 1)
         images = max(min(g.images * blocks // TASKS, SUM_BYTES // (most * block.span * prod(apart) * element_bytes)), 1)
         if images > 1:
             stage = min(stage, max(WEIGHT_BYTES // (most * taps * depth * element_bytes) // part, 1) * part)
@@ -166,14 +166,14 @@ class _Writer:
         self.sums_row = -(-self.block.span // self.tile_span) * self.tile_span
         self.sums_phase = max(plan.chunks) * self.sums_row
         self.sums_image = len(plan.phases) * self.sums_phase
-        self.panel_size = plan.stage * self.geometry.sliding.sizes[0] * self.block.channel
+        self.panel_size = plan.stage * self.geometry.window.sizes[0] * self.block.channel
         self.slack = self.tile_span + text.lanes + self.block.channel
         self.elements = self.panel_size + self.slack + plan.images * self.sums_image + text.lanes
-        self.image = self.geometry.sliding.lengths[0] * self.geometry.plane
+        self.image = self.geometry.window.lengths[0] * self.geometry.plane
 
     def write(self) -> None:
         text, g, block, plan = self.text, self.geometry, self.block, self.plan
-        s = g.sliding
+        s = g.window
         emit_staging(text, block)
         down, along = block.counts
         with text.step(CALLER):
@@ -239,7 +239,7 @@ class _Writer:
     def parts(self, work: _Task, panel: str, weights: str, sums: str, first: str, channels: str, size: int) -> None:
         """The products with all channels of a panel, from channel `first` of the group on."""
         text, g, plan = self.text, self.geometry, self.plan
-        depth = g.sliding.sizes[0]
+        depth = g.window.sizes[0]
         with text.for_range(0, channels, plan.part) as part:
             count = text.linear((text.smaller(text.linear(channels, (part.counter, -1)), plan.part), depth))
             channel = text.linear(first, part.counter)

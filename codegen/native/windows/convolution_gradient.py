@@ -30,7 +30,7 @@ from adjit.codegen.native.windows.window_text import WindowBuilder, zeros
 from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
-from adjit.ir.ops.convolution import sum_parts
+from adjit.ir.ops.convolution import partial_sums
 
 NANOSECONDS_A_VECTOR = 0.18
 WINDOWS = 384
@@ -81,8 +81,8 @@ def plan_gradient(geometry: Geometry, parts: int, target: Target) -> GradientPla
     starts = [sum(taps[:index]) for index in range(len(taps))]
     channels = max(most // geometry.taps, 1)
     wanted = max(TASKS // (parts * geometry.groups * len(columns)), 1)
-    element_bytes, depth = target.vector_bytes // lanes, geometry.sliding.sizes[0]
-    least = Block(geometry, 1, min(LEAST_COLUMNS, geometry.sliding.counts[2])).channel * depth * element_bytes
+    element_bytes, depth = target.vector_bytes // lanes, geometry.window.sizes[0]
+    least = Block(geometry, 1, min(LEAST_COLUMNS, geometry.window.counts[2])).channel * depth * element_bytes
     inputs = equal_parts(geometry.inputs, max(min(-(-geometry.inputs // wanted), PANEL_BYTES // least), 1))
     windows = min(WINDOWS, max(TURNED_BYTES // (max(columns) * element_bytes), 32))
     block = choose_block(geometry, max(inputs) * depth, windows, 1)
@@ -105,7 +105,7 @@ def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> 
     text = WindowBuilder(target, geometry.dtype)
     if not ct.type.size:
         return (zeros(text, 2, op.result.type.size),)
-    parts, _ = sum_parts(x.type, ct.type, sizes, op.attrs["groups"])
+    parts, _ = partial_sums(x.type, ct.type, sizes, op.attrs["groups"])
     plan = plan_gradient(geometry, parts, target)
     writer = _Writer(text, plan)
     check_stack(op, writer.panel + writer.cotangent)
@@ -128,12 +128,12 @@ class _Writer:
         self.few = self.geometry.outputs * FEW <= text.lanes
         self.offsets = self.block.offsets
         self.names: dict[tuple[int, ...], str] = {}     # by how far apart kernel elements lie
-        self.panel = max(plan.inputs) * self.geometry.sliding.sizes[0] * self.block.channel + text.lanes
+        self.panel = max(plan.inputs) * self.geometry.window.sizes[0] * self.block.channel + text.lanes
         self.cotangent = 0 if self.few else (self.block.rows * self.block.columns + text.lanes) * max(plan.columns)
 
     def write(self) -> None:
         text, plan, g, block = self.text, self.plan, self.geometry, self.block
-        s = g.sliding
+        s = g.window
         emit_staging(text, block)
         with text.step(CALLER):
             x, ct, _, scratch = (text.place(number) for number in range(4))
@@ -166,7 +166,7 @@ class _Writer:
     def blocks(self, x: str, ct: str, panel: str, cotangent: str, sums: str, new: str, rest: str, columns: int, inputs: int) -> None:
         """Adds what one image gives, block by block."""
         text, g, block = self.text, self.geometry, self.block
-        s = g.sliding
+        s = g.window
         down, along = block.counts
         depth_count, high, wide = s.counts
         with text.for_range(0, depth_count * down * along) as loop:
@@ -199,7 +199,7 @@ class _Writer:
     def tiles(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, columns: int, inputs: int) -> None:
         """All kernel elements of these channels by all vectors of these outputs."""
         text, g, plan = self.text, self.geometry, self.plan
-        planes = inputs * g.sliding.sizes[0]
+        planes = inputs * g.window.sizes[0]
         for _, start, channels, times in runs(equal_parts(planes, plan.channels)):
             with text.for_range(0, times) as many:
                 plane = text.linear((many.counter, channels), start)
@@ -217,7 +217,7 @@ class _Writer:
     def dots(self, panel: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, inputs: int) -> None:
         """Where a vector of outputs would be nearly empty: products of the cotangent's rows with rows of the panel, as they lie."""
         text, g = self.text, self.geometry
-        with text.for_range(0, g.outputs) as output, text.for_range(0, inputs * g.sliding.sizes[0]) as plane:
+        with text.for_range(0, g.outputs) as output, text.for_range(0, inputs * g.window.sizes[0]) as plane:
             for start in range(0, g.taps, DOTS):
                 name = self.dot(start, min(start + DOTS, g.taps))
                 target = text.at(sums, text.scalar, (plane.counter, g.taps * self.row), start * self.row, output.counter)
@@ -240,7 +240,7 @@ class _Writer:
         with text.function(name, "ptr noalias %panel, ptr noalias %cotangent, ptr noalias %sums, i64 %rows, i64 %width, i1 %fresh"):
             with text.for_range(0, "%rows", 1, [(text.vector, "zeroinitializer")] * len(offsets)) as line:
                 source = text.at("%panel", text.scalar, (line.counter, self.block.width))
-                given = text.at("%cotangent", text.scalar, (line.counter, self.geometry.sliding.counts[2]))
+                given = text.at("%cotangent", text.scalar, (line.counter, self.geometry.window.counts[2]))
                 with text.for_range(0, "%width", text.lanes, [(text.vector, value) for value in line.values]) as loop:
                     mask = text.mask_below(text.linear("%width", (loop.counter, -1)))
                     factor = text.load_vector(text.at(given, text.scalar, loop.counter), mask)

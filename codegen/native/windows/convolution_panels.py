@@ -18,8 +18,8 @@ from math import prod
 from adjit.codegen.native.windows.window_text import NEAR, WindowBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Attributes
-from adjit.ir.ops.convolution import convolution_sliding
-from adjit.ir.ops.sliding import Sliding
+from adjit.ir.ops.convolution import convolution_windows
+from adjit.ir.ops.window_geometry import WindowGeometry
 from adjit.ir.types import Shape, TensorType, short_name
 
 LANES = 16
@@ -45,18 +45,18 @@ class Geometry:
     groups: int
     inputs: int
     outputs: int
-    sliding: Sliding
+    window: WindowGeometry
     taps: int
     results: tuple[int, int, int]
 
     @property
     def channels(self) -> int:
         """Planes that an element of the result is made of."""
-        return self.inputs * self.sliding.sizes[0]
+        return self.inputs * self.window.sizes[0]
 
     @property
     def plane(self) -> int:
-        return prod(self.sliding.lengths[1:])
+        return prod(self.window.lengths[1:])
 
     @property
     def places(self) -> int:
@@ -70,13 +70,13 @@ class Geometry:
 
 def geometry_of(x: TensorType, outputs: int, sizes: Shape, attrs: Attributes) -> Geometry:
     """Of a convolution of `x` with as many kernels of these sizes."""
-    plain, missing = convolution_sliding(x, sizes, attrs), 3 - len(sizes)
+    plain, missing = convolution_windows(x, sizes, attrs), 3 - len(sizes)
     ones, zeros = (1,) * missing, (0,) * missing
-    sliding = Sliding(ones + plain.lengths, ones + plain.sizes, ones + plain.stride, zeros + plain.low, zeros + plain.high,
+    window = WindowGeometry(ones + plain.lengths, ones + plain.sizes, ones + plain.stride, zeros + plain.low, zeros + plain.high,
                       zeros + plain.interior, ones + plain.dilation)
     groups = attrs["groups"]
-    results = sliding.counts
-    return Geometry(short_name(x.dtype), x.shape[0], groups, x.shape[1] // groups, outputs // groups, sliding, prod(sliding.sizes[1:]),
+    results = window.counts
+    return Geometry(short_name(x.dtype), x.shape[0], groups, x.shape[1] // groups, outputs // groups, window, prod(window.sizes[1:]),
                     (results[0], results[1], results[2]))
 
 
@@ -93,7 +93,7 @@ class Phase:
 def spread_phases(geometry: Geometry) -> tuple[Geometry, tuple[int, int], list[Phase]]:
     """A convolution over elements with zeros between, as one without for each phase of the result: those of its kernel's elements that meet
     no zeros. The windows of all of them, how many rows and columns apart the results of a phase are, and the phases."""
-    s = geometry.sliding
+    s = geometry.window
     sizes, apart = s.sizes, (s.interior[1] + 1, s.interior[2] + 1)
     found = [[[(k, (r + k * s.dilation[axis] - s.low[axis]) // apart[axis - 1]) for k in range(sizes[axis])
                if (r + k * s.dilation[axis] - s.low[axis]) % apart[axis - 1] == 0] for r in range(apart[axis - 1])] for axis in (1, 2)]
@@ -102,12 +102,12 @@ def spread_phases(geometry: Geometry) -> tuple[Geometry, tuple[int, int], list[P
     counts = [-(-geometry.results[axis] // apart[axis - 1]) for axis in (1, 2)]
     reach = [end - start + 1 for start, end in zip(first, last, strict=True)]
     high = [count + size - 1 - length + start for count, size, length, start in zip(counts, reach, s.lengths[1:], first, strict=True)]
-    sliding = Sliding(s.lengths, (sizes[0], *reach), (s.stride[0], 1, 1), (s.low[0], -first[0], -first[1]), (s.high[0], *high),
+    window = WindowGeometry(s.lengths, (sizes[0], *reach), (s.stride[0], 1, 1), (s.low[0], -first[0], -first[1]), (s.high[0], *high),
                       (s.interior[0], 0, 0), (s.dilation[0], 1, 1))
     phases = [Phase(row, column, tuple((i * sizes[2] + j, down - first[0], along - first[1])
                                        for i, down in found[0][row] for j, along in found[1][column]))
               for row in range(apart[0]) for column in range(apart[1])]
-    return replace(geometry, sliding=sliding), apart, phases
+    return replace(geometry, window=window), apart, phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +121,23 @@ class Block:
     @property
     def counts(self) -> tuple[int, int]:
         """Blocks along both axes."""
-        _, height, width = self.geometry.sliding.counts
+        _, height, width = self.geometry.window.counts
         return -(-height // self.rows), -(-width // self.columns)
 
     @property
     def phases(self) -> list[tuple[int, int]]:
         """The phases of rows and columns that kernels read."""
-        s = self.geometry.sliding
+        s = self.geometry.window
         rows, columns = (sorted({k * s.dilation[axis] % s.stride[axis] for k in range(s.sizes[axis])}) for axis in (1, 2))
         return [(row, column) for row in rows for column in columns]
 
     @property
     def height(self) -> int:
-        return self.rows + self._shift(1, self.geometry.sliding.sizes[1] - 1)
+        return self.rows + self._shift(1, self.geometry.window.sizes[1] - 1)
 
     @property
     def width(self) -> int:
-        return self.columns + self._shift(2, self.geometry.sliding.sizes[2] - 1)
+        return self.columns + self._shift(2, self.geometry.window.sizes[2] - 1)
 
     @property
     def plane(self) -> int:
@@ -157,13 +157,13 @@ class Block:
     @property
     def offsets(self) -> list[int]:
         """Where the elements of a kernel's plane lie for the first window."""
-        s, plane, width = self.geometry.sliding, self.plane, self.width
+        s, plane, width = self.geometry.window, self.plane, self.width
         number = {phase: index for index, phase in enumerate(self.phases)}
         return [number[i * s.dilation[1] % s.stride[1], j * s.dilation[2] % s.stride[2]] * plane
                 + self._shift(1, i) * width + self._shift(2, j) for i in range(s.sizes[1]) for j in range(s.sizes[2])]
 
     def _shift(self, axis: int, element: int) -> int:
-        return element * self.geometry.sliding.dilation[axis] // self.geometry.sliding.stride[axis]
+        return element * self.geometry.window.dilation[axis] // self.geometry.window.stride[axis]
 
 
 def choose_block(geometry: Geometry, channels: int, windows: int, tasks: int) -> Block:
@@ -172,7 +172,7 @@ def choose_block(geometry: Geometry, channels: int, windows: int, tasks: int) ->
     Whole rows where one fits, else a part of one.
     """
     element_bytes = 4 if geometry.dtype == "f32" else 8
-    depth, height, width = geometry.sliding.counts
+    depth, height, width = geometry.window.counts
     wanted = -(-tasks // (geometry.images * geometry.groups * depth))
 
     def fits(block: Block) -> bool:
@@ -193,7 +193,7 @@ STAGE = "step.stage"
 def emit_staging(text: WindowBuilder, block: Block) -> None:
     """Writes the function that fills a panel: with `channels` channels of an image, from `image` on, for the windows of plane `depth` from
     `row` and `column` on."""
-    s = block.geometry.sliding
+    s = block.geometry.window
     spread = tuple(gap + 1 for gap in s.interior)
     row_vectors = -(-block.width // text.lanes)
     with text.function(STAGE, "ptr noalias %image, ptr noalias %panel, i64 %channels, i64 %depth, i64 %row, i64 %column"), \

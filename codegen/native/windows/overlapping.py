@@ -15,7 +15,7 @@ from math import prod
 from adjit.codegen.native.windows.vectors import UNROLLED, Number, Place, WindowWriter
 from adjit.codegen.native.windows.window_text import NEAR
 from adjit.ir.dataclass import dataclass
-from adjit.ir.ops.sliding import Sliding
+from adjit.ir.ops.window_geometry import WindowGeometry
 
 MEMORY_BYTES = 192 << 10
 WIDEST = 32
@@ -30,29 +30,29 @@ class Block:
     padding. `margin` elements lie before the windows of a line in memory.
     """
 
-    sliding: Sliding
+    window: WindowGeometry
     rows: int
     margin: int
     pitch: int
 
     @property
     def first(self) -> int:
-        s = self.sliding
+        s = self.window
         return -((s.reach[1] - 1 - s.low[1]) // s.stride[1])
 
     @property
     def last(self) -> int:
-        s = self.sliding
+        s = self.window
         return (self.rows - 1 + s.low[1]) // s.stride[1] + 1
 
     @property
     def before(self) -> int:
         """Lines before that of the block's first row."""
-        return self.sliding.low[1] - self.first * self.sliding.stride[1]
+        return self.window.low[1] - self.first * self.window.stride[1]
 
     @property
     def lines(self) -> int:
-        s = self.sliding
+        s = self.window
         return max((self.last - self.first - 1) * s.stride[1] + s.reach[1], self.rows + self.before)
 
     @property
@@ -60,10 +60,10 @@ class Block:
         return self.lines * self.pitch
 
 
-def choose_block(sliding: Sliding, lanes: int, nbytes: int) -> Block | None:
+def choose_block(window: WindowGeometry, lanes: int, nbytes: int) -> Block | None:
     """Blocks of all rows, or of as many as there is memory for with `nbytes` bytes for an element; None where windows do not overlap in a
     way that is worth it."""
-    s = sliding
+    s = window
     (deep, high, wide), (_, down, along) = s.sizes, s.stride
     if deep > 1 or s.lengths[0] > 1 or any(s.interior) or not prod(s.counts) or wide > WIDEST or along > NEAR or high * wide < 2:
         return None
@@ -87,8 +87,8 @@ class OverlappingWindows:
     def __init__(self, writer: WindowWriter, block: Block, places: bool):
         text = writer.text
         self.writer, self.block, self.text = writer, block, text
-        s = block.sliding
-        self.row_writer = WindowWriter(text, Sliding(
+        s = block.window
+        self.row_writer = WindowWriter(text, WindowGeometry(
             s.lengths, (1, 1, s.sizes[2]), (1, 1, s.stride[2]), (0, 0, s.low[2]), (0, 0, s.high[2]), (0, 0, 0), (1, 1, s.dilation[2])))
         self.lowest = writer.filled(float("-inf"))
         self.best = text.array(block.elements)
@@ -115,7 +115,7 @@ class OverlappingWindows:
 
     def blocks(self) -> Iterator[str]:
         """Writes a loop over the blocks of a plane; where each begins."""
-        with self.text.for_range(0, self.block.sliding.lengths[1], self.block.rows) as loop:
+        with self.text.for_range(0, self.block.window.lengths[1], self.block.rows) as loop:
             yield loop.counter
 
     def along_rows(self, source: str, begin: str) -> None:
@@ -123,7 +123,7 @@ class OverlappingWindows:
         text, block = self.text, self.block
         with text.for_range(0, block.lines) as line:
             row = text.linear(line.counter, begin, -block.before)
-            for column in self.columns(block.sliding.counts[2]):
+            for column in self.columns(block.window.counts[2]):
                 at = Place("0", row, column)
                 state = [(text.vector, self.lowest), *([(self.writer.numbers, "zeroinitializer")] if self.place else [])]
                 found = self.row_writer.sweep(source, at, state, lambda state, number, element: self.chosen(
@@ -145,7 +145,7 @@ class OverlappingWindows:
 
     def across_rows(self, begin: str, use: Callable[[str, str, str, list[str]], None], numbers: bool) -> None:
         """What is largest, and the number of its row where `numbers` count, of each window that reaches into the block."""
-        text, block, s = self.text, self.block, self.block.sliding
+        text, block, s = self.text, self.block, self.block.window
         start = text.linear(text.let(f"udiv i64 {begin}, {s.stride[1]}"), block.first)
         low = text.larger(start, 0)
         high = text.smaller(text.linear(start, block.last - block.first), s.counts[1])
@@ -161,11 +161,11 @@ class OverlappingWindows:
                 use(row.counter, column, corner, self.over_lines(state, step))
 
     def down(self, number: Number) -> tuple[Number, int]:
-        return number, self.block.sliding.dilation[1] * self.block.pitch
+        return number, self.block.window.dilation[1] * self.block.pitch
 
     def over_lines(self, state: list[tuple[str, str]], step: Callable[[list[str], Number], list[str]]) -> list[str]:
         """The state after `step` for each line of a window."""
-        high = self.block.sliding.sizes[1]
+        high = self.block.window.sizes[1]
         if high <= UNROLLED:
             now = [value for _, value in state]
             for number in range(high):
@@ -195,7 +195,7 @@ class OverlappingWindows:
 
     def collect(self, result: str, begin: str) -> None:
         """The numbers that were handed to each element of a row, from the windows that it lies in."""
-        text, block, s = self.text, self.block, self.block.sliding
+        text, block, s = self.text, self.block, self.block.window
         along = s.stride[2]
         stop = text.smaller(text.linear(begin, block.rows), s.lengths[1])
         with text.for_range(begin, stop) as row:
@@ -210,7 +210,7 @@ class OverlappingWindows:
                                       text.inside(start, str(s.lengths[2])))
 
     def sum_at(self, phase: int, corner: str) -> str:
-        text, s = self.text, self.block.sliding
+        text, s = self.text, self.block.window
         total = "zeroinitializer"
         for element in range(s.sizes[2]):
             ahead, rest = divmod(phase + s.low[2] - element * s.dilation[2], s.stride[2])

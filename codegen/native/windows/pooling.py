@@ -15,7 +15,7 @@ from adjit.codegen.native.windows.window_text import NEAR, WindowBuilder
 from adjit.codegen.target import Target
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
-from adjit.ir.ops.sliding import ATTRIBUTES, Sliding
+from adjit.ir.ops.window_geometry import ATTRIBUTES, WindowGeometry
 from adjit.ir.types import short_name
 
 TASKS, NANOSECONDS_A_TASK = 64, 8000
@@ -34,14 +34,14 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     missing = 3 - rank
     given = {name: (0 if name in ("low", "high", "interior") else 1,) * missing + attrs[name] for name in ("sizes", *ATTRIBUTES)}
     given["dilation"] = tuple(1 if size == 1 else apart for size, apart in zip(given["sizes"], given["dilation"], strict=True))
-    sliding = Sliding((1,) * missing + x.shape[x.rank - rank:], **given)
+    window = WindowGeometry((1,) * missing + x.shape[x.rank - rank:], **given)
     text = WindowBuilder(target, short_name(x.dtype))
-    planes, elements, windows = prod(x.shape[:x.rank - rank]), prod(sliding.lengths), prod(sliding.counts)
+    planes, elements, windows = prod(x.shape[:x.rank - rank]), prod(window.lengths), prod(window.counts)
     sizes = {"window_sum": (elements, windows), "window_max": (elements, windows), "window_max_take": (elements, elements, windows),
              "window_max_scatter": (elements, windows, elements), "window_max_share": (elements, windows, elements)}[op.name]
     with text.step():
         places = [text.place(number) for number in range(len(sizes))]
-        write, steps = _write_of(op.name, WindowWriter(text, sliding))
+        write, steps = _write_of(op.name, WindowWriter(text, window))
         work = planes * (steps / text.lanes * 0.7 + elements * text.bytes / 8)
         tasks = max(min(planes, TASKS, int(work / NANOSECONDS_A_TASK) + 1), 1)
         low, high = (text.let(f"udiv i64 {text.linear((bound, planes))}, {tasks}") for bound in ("%low", "%high"))
@@ -52,7 +52,7 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
 
 def _write_of(name: str, writer: WindowWriter) -> tuple[Callable[[list[str]], None], int]:
     """What writes a step for one plane, from pointers to what it reads and writes; and how many elements of windows that takes."""
-    s = writer.sliding
+    s = writer.window
     (_, high, wide), (_, rows, columns) = s.sizes, s.counts
     each = prod(s.sizes) * prod(s.counts)
     if name in ("window_max", "window_max_scatter"):
@@ -68,7 +68,7 @@ def _write_of(name: str, writer: WindowWriter) -> tuple[Callable[[list[str]], No
 
 
 def _sum(w: WindowWriter, places: list[str]) -> None:
-    for at in w.windows(w.sliding.counts):
+    for at in w.windows(w.window.counts):
         (total,) = w.sweep(places[0], at, [(w.text.vector, "zeroinitializer")],
                            lambda state, number, element: [w.text.fadd(state[0], element.load("zeroinitializer"))], w.text.fadd)
         w.store(total, places[1], at)
@@ -81,13 +81,13 @@ def _max(w: WindowWriter, places: list[str]) -> None:
         value = element.load(lowest)
         return [w.select(w.better(value, state[0]), w.text.vector, value, state[0])]
 
-    for at in w.windows(w.sliding.counts):
+    for at in w.windows(w.window.counts):
         (most,) = w.sweep(places[0], at, [(w.text.vector, lowest)], step)
         w.store(most, places[1], at)
 
 
 def _take(w: WindowWriter, places: list[str]) -> None:
-    for at in w.windows(w.sliding.counts):
+    for at in w.windows(w.window.counts):
         winner = w.winner(places[0], at)
 
         def step(state: list[str], number: Number, element: Element, winner: str = winner) -> list[str]:
@@ -104,8 +104,8 @@ def _scatter(w: WindowWriter, places: list[str]) -> None:
         winner = w.winner(source, at)
         pointer, mask = w.of_windows(given, at)
         number = w.text.load_vector(pointer, mask)
-        if _lie_apart(w.sliding):
-            _write_parts(w, result, at, [w.share(winner, index, number) for index in range(prod(w.sliding.sizes))])
+        if _lie_apart(w.window):
+            _write_parts(w, result, at, [w.share(winner, index, number) for index in range(prod(w.window.sizes))])
             continue
 
         def step(state: list[str], index: Number, element: Element, winner: str = winner, number: str = number) -> list[str]:
@@ -140,7 +140,7 @@ def _share(w: WindowWriter, places: list[str]) -> None:
 
         def handed(state: list[str], number: Number, element: Element, largest: str = largest, amount: str = amount) -> list[str]:
             part = w.select(is_less(element, largest), vector, "zeroinitializer", amount)
-            if not _lie_apart(w.sliding):
+            if not _lie_apart(w.window):
                 element.in_place_of(source, result).add(part)
                 return []
             return [*state, part]
@@ -150,7 +150,7 @@ def _share(w: WindowWriter, places: list[str]) -> None:
             _write_parts(w, result, at, shares)
 
 
-def _lie_apart(s: Sliding) -> bool:
+def _lie_apart(s: WindowGeometry) -> bool:
     """Whether windows do not meet, and are small: then they write all rows and columns up to the next."""
     deep, high, wide = s.sizes
     return (deep == s.stride[0] == s.lengths[0] == 1 and s.low[0] == s.high[0] == 0 and high <= s.stride[1] <= UNROLLED
@@ -159,7 +159,7 @@ def _lie_apart(s: Sliding) -> bool:
 
 def _windows_to_write(w: WindowWriter, result: str) -> Iterator[Place]:
     """Writes loops over windows, and over what lies behind the last, where they write that too; else the result is zeros first."""
-    s = w.sliding
+    s = w.window
     if _lie_apart(s):
         return w.windows([-(-(length + low) // stride) for length, low, stride in zip(s.lengths, s.low, s.stride, strict=True)])
     w.text.clear(result, prod(s.lengths))
@@ -168,7 +168,7 @@ def _windows_to_write(w: WindowWriter, result: str) -> Iterator[Place]:
 
 def _write_parts(w: WindowWriter, result: str, at: Place, shares: Sequence[str]) -> None:
     """What each element of the windows gets, in C order, and zeros up to the next windows."""
-    text, s = w.text, w.sliding
+    text, s = w.text, w.window
     _, high, wide = s.sizes
     for down in range(s.stride[1]):
         row = w.row(result, at, 0, down)

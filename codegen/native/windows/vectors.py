@@ -11,7 +11,7 @@ from dataclasses import field
 
 from adjit.codegen.native.windows.window_text import NEAR, WindowBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.ops.sliding import Sliding
+from adjit.ir.ops.window_geometry import WindowGeometry
 
 UNROLLED = 16
 
@@ -34,7 +34,7 @@ class WindowWriter:
     """Writes what a step does to one plane."""
 
     text: WindowBuilder
-    sliding: Sliding
+    window: WindowGeometry
 
     @property
     def numbers(self) -> str:
@@ -42,7 +42,7 @@ class WindowWriter:
 
     @property
     def spread(self) -> tuple[int, ...]:
-        return tuple(gap + 1 for gap in self.sliding.interior)
+        return tuple(gap + 1 for gap in self.window.interior)
 
     # -- loops
 
@@ -55,7 +55,7 @@ class WindowWriter:
     def sweep(self, source: str, at: Place, state: Sequence[tuple[str, str]], step: Step, add: Add | None = None) -> list[str]:
         """The state after `step` for every element of the windows, in C order. With `add`, rows of large windows each begin anew, and
         are added up: sums round less often."""
-        text, (deep, high, wide) = self.text, self.sliding.sizes
+        text, (deep, high, wide) = self.text, self.window.sizes
         if deep * high * wide <= UNROLLED:
             now = [value for _, value in state]
             for line in range(deep * high):
@@ -74,7 +74,7 @@ class WindowWriter:
 
     def row(self, source: str, at: Place, deep: Number, down: Number) -> _Row:
         """The row that has this element of the windows."""
-        text, s = self.text, self.sliding
+        text, s = self.text, self.window
         plane, exists = self.element(0, at.depth, deep)
         line, inside = self.element(1, at.row, down)
         both = text.both(exists, inside)
@@ -83,7 +83,7 @@ class WindowWriter:
 
     def element(self, axis: int, window: str, element: Number) -> tuple[str, str]:
         """The number of an element along an axis, and whether it is one of the array."""
-        text, s, spread = self.text, self.sliding, self.spread[axis]
+        text, s, spread = self.text, self.window, self.spread[axis]
         position = text.linear((window, s.stride[axis]), (element, s.dilation[axis]), -s.low[axis])
         if spread == 1:
             return position, text.compare("ult", position, s.lengths[axis])
@@ -130,7 +130,7 @@ class WindowWriter:
 
     def of_windows(self, pointer: str, at: Place) -> tuple[str, str]:
         """Where the numbers of these windows lie, and which lanes have one."""
-        text, (_, rows, columns) = self.text, self.sliding.counts
+        text, (_, rows, columns) = self.text, self.window.counts
         inside = text.compare("slt", at.row, rows)
         left = text.select(inside, "i64", text.linear(columns, (at.column, -1)), 0)
         return text.at(pointer, text.scalar, text.linear((at.depth, rows * columns), (at.row, columns), at.column)), text.mask_below(left)
@@ -160,11 +160,11 @@ class Element:
 
     @property
     def near(self) -> bool:
-        return isinstance(self.along, int) and self.writer.spread[2] == 1 and self.writer.sliding.stride[2] <= NEAR
+        return isinstance(self.along, int) and self.writer.spread[2] == 1 and self.writer.window.stride[2] <= NEAR
 
     def load(self, filler: str) -> str:
         """The elements; `filler` outside of the array."""
-        text, s = self.writer.text, self.writer.sliding
+        text, s = self.writer.text, self.writer.window
         stride = s.stride[2]
         if not self.near:
             start = text.linear((self.at.column, stride), (self.along, s.dilation[2]), -s.low[2])
@@ -177,7 +177,7 @@ class Element:
         return self.writer.text.picked(self.row.loaded[ahead], first)
 
     def start(self, ahead: int, number: int) -> str:
-        s, text = self.writer.sliding, self.writer.text
+        s, text = self.writer.window, self.writer.text
         return text.linear((self.at.column, s.stride[2]), ahead * s.stride[2] + number * text.lanes - s.low[2])
 
     def in_place_of(self, array: str, other: str) -> Element:
@@ -189,7 +189,7 @@ class Element:
 
     def add(self, amount: str) -> None:
         """Add to the elements."""
-        text, s = self.writer.text, self.writer.sliding
+        text, s = self.writer.text, self.writer.window
         stride = s.stride[2]
         if not self.near:
             start = text.linear((self.at.column, stride), (self.along, s.dilation[2]), -s.low[2])

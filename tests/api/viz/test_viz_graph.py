@@ -173,7 +173,7 @@ def test_a_training_step_is_drawn_whole(pictures: aj.viz.GraphPictures) -> None:
         assert names == sorted([*(f"[0]['{name}']" for name in params), "[1]"])
     after = read_dot(pictures.after.source)
     tables = [node for node in after.nodes.values() if "<table" in node["label"]]
-    assert len(tables) == fused.count(" = fused ") + fused.count(" = product ") > 3
+    assert len(tables) == fused.count(" = fused ") + fused.count(" = matmul_epilogue ") > 3
     assert len(after.nodes) < len(read_dot(pictures.before.source).nodes)
     assert any("penwidth" in attributes for _, _, attributes in after.edges)
     assert "legend_kept" in after.nodes

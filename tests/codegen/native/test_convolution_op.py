@@ -24,7 +24,7 @@ from adjit.ir.errors import UnsupportedError
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op
 from adjit.ir.ops.convolution import kernel_gradient
-from adjit.ir.ops.sliding import Sliding
+from adjit.ir.ops.window_geometry import WindowGeometry
 from adjit.ir.types import F32, F64, TensorType
 
 F = aj.nn.functional
@@ -217,13 +217,13 @@ def check_pooling(cases: Iterable[str], definition: OpDefinition, target: Target
 def test_pooling_of_a_few_rows_at_a_time(case: str, definition: OpDefinition, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where an image is larger than the memory of a step."""
     shape, given = POOLS[case]
-    sliding = Sliding(*((1, *numbers) for numbers in (shape[-2:], (HALVES | given)["sizes"], (HALVES | given)["stride"])),
+    window = WindowGeometry(*((1, *numbers) for numbers in (shape[-2:], (HALVES | given)["sizes"], (HALVES | given)["stride"])),
                       *((0, *(HALVES | given)[name]) for name in ("low", "high", "interior")), (1, *(HALVES | given)["dilation"]))
     chosen = []
     for memory in (1 << 20, 1 << 10):
         while True:
             monkeypatch.setattr(overlapping_windows, "MEMORY_BYTES", memory)
-            block = overlapping_windows.choose_block(sliding, target.lanes(4), 12)
+            block = overlapping_windows.choose_block(window, target.lanes(4), 12)
             if block is not None:
                 break
             memory += 1 << 10

@@ -24,7 +24,7 @@ from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import TARGETS, Target, host_targets
-from adjit.ir import kernel_schedule
+from adjit.ir.analysis import kernel_schedule
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph
 from adjit.ir.types import SHORT_NAMES

@@ -172,7 +172,7 @@ def test_a_step_worth_several_modules_is_begun_in_several(monkeypatch: pytest.Mo
     arrays = np.ones((8, 128, 64), np.float32), np.ones((3, 64, 64), np.float32)
     function = aj.compile(aj.grad(attention, (0, 1)), backend="native")
     planned = function.program(function.fun, arrays, {}).planned
-    assert any(op.name == "panels" for op in planned.ops)
+    assert any(op.name == "tiled" for op in planned.ops)
     begun: list[str] = []
     add = Emission.add
     monkeypatch.setattr(Emission, "add", lambda emission, module: (begun.append(module.text), add(emission, module))[1])

@@ -13,14 +13,14 @@ from support.native_steps import BEST, TARGET_CASES, LoadedSteps, load_together,
 
 from adjit.codegen.native.kernels.fused import lower_fused
 from adjit.codegen.target import Target
-from adjit.ir import kernel_schedule
+from adjit.ir.analysis import kernel_schedule
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
-from adjit.passes.fuse_kernels import fuse_kernels
+from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.options import Options
 
 

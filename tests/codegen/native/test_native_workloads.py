@@ -19,8 +19,8 @@ from adjit.codegen.llvm.module import Definition
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.target import Target, host_targets
+from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.graph import Graph
-from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.native.code import NativeCode

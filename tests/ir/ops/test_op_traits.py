@@ -17,10 +17,10 @@ import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.codegen.native.kernels.scalar_templates import SUMS_WITH, template
 from adjit.codegen.numpy_ops import EXPRESSIONS
 from adjit.codegen.target import TARGETS
+from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.definition import DEFINITIONS, Kind, OpCost, OpDefinition, Rounding, Sample
 from adjit.ir.errors import DTypeError
 from adjit.ir.evaluator import evaluate
-from adjit.ir.kernel_schedule import schedule_kernel
 from adjit.ir.ops import traits
 from adjit.ir.parser import parse
 from adjit.ir.types import SHORT_NAMES, TensorType

@@ -21,8 +21,14 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.types import F32, TensorType
-from adjit.passes.derivatives.choose_saved_values import backward_ops, choose_saved_values, describe_saved_values, saved_bytes, saved_values
-from adjit.passes.derivatives.minimum_cut import INFINITE, Network
+from adjit.passes.autodiff.partition.choose_saved_values import (
+    backward_ops,
+    choose_saved_values,
+    describe_saved_values,
+    saved_bytes,
+    saved_values,
+)
+from adjit.passes.autodiff.partition.minimum_cut import INFINITE, Network
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, run_pipeline
 from adjit.runtime.transforms import grad

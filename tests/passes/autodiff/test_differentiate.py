@@ -20,7 +20,7 @@ from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.types import F32, F64, I64, TensorType
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.derivatives.differentiate import differentiate
+from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 
 SCALAR = TensorType(F64, ())

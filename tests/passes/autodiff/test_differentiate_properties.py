@@ -14,7 +14,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.ir.interpreter import interpret
 from adjit.ir.types import F64, TensorType
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.derivatives.differentiate import differentiate
+from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 
 VECTOR = TensorType(F64, (3,))

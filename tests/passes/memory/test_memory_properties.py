@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from support.memory_simulation import simulate
 
 from adjit.ir import ops
+from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.builder import GraphBuilder, trace_graph
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, use_counts
 from adjit.ir.interpreter import interpret
-from adjit.ir.layout import arena_bytes
 from adjit.ir.types import F32, F64, TensorType
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.memory.liveness import peak_bytes

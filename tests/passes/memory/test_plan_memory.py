@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from support.memory_simulation import simulate
 
+from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
-from adjit.ir.layout import arena_bytes
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
@@ -165,7 +165,7 @@ def test_two_results_of_one_op_take_different_operands() -> None:
 
 def test_result_of_another_size_is_not_written_over_an_operand() -> None:
     planned = plan(graph_of("""
-        graph @widen(%x: f32[8]) {
+        graph @add_captures(%x: f32[8]) {
           %a: f32[8] = exp %x
           %y: f64[8] = fused %a {columns=8, in_place=(0,), rows=1, scratch_bytes=0} [
             graph @kernel(%a: f32[8]) {

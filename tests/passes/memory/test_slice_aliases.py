@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjit as aj
-from adjit.ir.aliases import alias_start
+from adjit.ir.analysis.aliases import alias_offset
+from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import VerificationError
-from adjit.ir.layout import Layout
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
@@ -38,7 +38,7 @@ def slots(graph_text: str, name: str) -> list[str]:
     planned = plan_memory(parse(graph_text), Options())
     verify(planned, Stage.PLANNED)
     assert parse(print_graph(planned)) == planned
-    aliases = set(planned.ops) - set(Layout(planned).ops)
+    aliases = set(planned.ops) - set(BufferAssignment(planned).ops)
     return [f"{op.slots[0]}{'' if op in aliases else ' copy'}" for op in planned.ops if op.name == name]
 
 
@@ -52,7 +52,7 @@ def test_which_slices_are_parts(shape: tuple, start: tuple, stop: tuple, step: t
       %y: f64[{','.join(map(str, size))}] = slice %x {{start={start}, stop={stop}, step={step}}}
       return %y
     }}""")
-    assert alias_start(graph.ops[0]) == expected
+    assert alias_offset(graph.ops[0]) == expected
     if expected is not None:
         x = np.arange(np.prod(shape), dtype=np.float64)
         part = x.reshape(shape)[tuple(slice(a, b, c) for a, b, c in zip(start, stop, step, strict=True))]
@@ -112,7 +112,7 @@ def test_a_flat_vector_of_parameters(backend: str) -> None:
             np.testing.assert_allclose(value, other, rtol=1e-13)
             np.testing.assert_allclose(gradient, np.concatenate([part.ravel() for part in parts]), rtol=1e-12)
     planned = flat.program(flat.fun, (p, x), {}).planned
-    assert not [op for op in Layout(planned).ops if op.name == "slice"]
+    assert not [op for op in BufferAssignment(planned).ops if op.name == "slice"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -280,7 +280,7 @@ def test_gradients_are_computed_in_their_place(backend: str) -> None:
     for _ in range(2):
         _, gradient = function(p, x)
     graph = function.program(function.fun, (p, x), {}).planned
-    assert not [op for op in Layout(graph).ops if op.name in ("slice", "concatenate")]
+    assert not [op for op in BufferAssignment(graph).ops if op.name in ("slice", "concatenate")]
     for k in (0, 12, 15, 22):
         small = 1e-6 * np.eye(23)[k]
         np.testing.assert_allclose(gradient[k], (loss(p + small, x) - loss(p - small, x)) / 2e-6, rtol=1e-5, atol=1e-8)

@@ -28,7 +28,7 @@ NEVER = 1 << 46
 @pytest.mark.parametrize(("kib", "names"), [(128, "mlp"), (256, "gmm"), (512, "rnn"), (512, "transformer"), (128, "exports")])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Training steps in panels, from the first call on: traced, timed, loaded, called from C, and deep in recursion."""
+    """Training steps in tiles, from the first call on: traced, timed, loaded, called from C, and deep in recursion."""
     monkeypatch.setenv("ADJIT_THREADS", str(threads))
     script = str(TESTS / "support" / "small_stacks.py")
     done = subprocess.run([sys.executable, script, str(kib), names], capture_output=True, text=True, timeout=300)
@@ -38,7 +38,7 @@ def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, 
 
 @pytest.fixture
 def usual_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Panels are made for the same processor everywhere."""
+    """Tiles are made for the same processor everywhere."""
     monkeypatch.setattr(choices, "core_cache_bytes", lambda: 1 << 21)
 
 
@@ -100,11 +100,11 @@ def test_programs_say_what_they_need() -> None:
     memory = function.memory()
     assert 0 < memory.stack_bytes < executable.code.artifact.stack_bytes
     assert "on the stack of each thread: up to" in str(memory)
-    panels = [call.code for call in executable.program.calls if call.code.regions_stack]
-    assert panels
-    assert executable.code.artifact.stack_bytes >= max(code.stack_bytes + code.regions_stack for code in panels) + STEP_BYTES
-    regions = [part for code in panels for name, part in code.shared.items() if name.startswith("region")]
-    assert max(code.regions_stack for code in panels) >= max(part.stack_bytes for part in regions)
+    tiles = [call.code for call in executable.program.calls if call.code.regions_stack]
+    assert tiles
+    assert executable.code.artifact.stack_bytes >= max(code.stack_bytes + code.regions_stack for code in tiles) + STEP_BYTES
+    regions = [part for code in tiles for name, part in code.shared.items() if name.startswith("region")]
+    assert max(code.regions_stack for code in tiles) >= max(part.stack_bytes for part in regions)
 
 
 def test_shared_functions_ask_for_little() -> None:

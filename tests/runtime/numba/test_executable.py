@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.graph import Graph
-from adjit.ir.layout import Handing, Layout
 from adjit.ir.memory_sizes import ALIGNMENT
 from adjit.ir.parser import parse
 from adjit.runtime.arena import allocate, data_address, new_array, view_as
@@ -160,9 +160,10 @@ def test_nothing_to_run() -> None:
 
 
 def test_homes() -> None:
-    layout = Layout(parse(STEP))
-    assert [(home.handing, home.param) for home in layout.homes] == [(Handing.DONATED, 0), (Handing.DONATED, 2)]
-    assert [home.handing for home in Layout(parse(DENSE)).homes] == [Handing.ARRAY, Handing.SCALAR]
+    assignment = BufferAssignment(parse(STEP))
+    locations = [(location.kind, location.param) for location in assignment.result_locations]
+    assert locations == [(ResultKind.DONATED, 0), (ResultKind.DONATED, 2)]
+    assert [location.kind for location in BufferAssignment(parse(DENSE)).result_locations] == [ResultKind.ARRAY, ResultKind.SCALAR]
 
 
 def test_the_callers_arrays_are_let_go() -> None:

@@ -1,0 +1,144 @@
+"""Expands transforms: `vjp`, `custom_call` and `checkpoint` ops become ordinary ops of one joint graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import Role
+from adjit.ir.graph import Graph, Op, Value, number_of, walk
+from adjit.ir.ops.traits import CALLS, CONTROL_FLOW, EXPANDED
+from adjit.passes.autodiff.forward_ad import run_tangents
+from adjit.passes.autodiff.reverse_ad import append_copy, run_backward, run_forward, zeros_like
+from adjit.passes.options import Options
+
+
+def differentiate(graph: Graph, options: Options) -> Graph:
+    """Expand the transforms of `graph`, innermost first, also within regions.
+
+    A `vjp` op becomes the forward half of its region and, role adjoint, the cotangents in reverse order, only for what lies
+    between `wrt` and the results that have a cotangent. A `custom_call` on that way brings its own rule. A `checkpoint` is run
+    again, role recompute, by the backward half, which then uses nothing of the first run.
+
+    Before:
+        graph @gradient(%x: f32[2], %y: f32[2], %ct: f32[2]) {
+          %out: f32[2], %dx: f32[2] = vjp %x, %y, %ct {cotangents=(0,), wrt=(0,)} [
+            graph @f(%x: f32[2], %y: f32[2]) {
+              %a: f32[2] = multiply %x, %y
+              %b: f32[2] = checkpoint %a [
+                graph @inner(%a: f32[2]) {
+                  %s: f32[2] = sin %a
+                  %t: f32[2] = sin %s
+                  return %t
+                }
+              ]
+              return %b
+            }
+          ]
+          return %out, %dx
+        }
+
+    After:
+        graph @gradient(%x: f32[2], %y: f32[2], %ct: f32[2]) {
+          %a: f32[2] = multiply %x, %y
+          %s: f32[2] = sin %a
+          %t: f32[2] = sin %s
+          %again: f32[2] = sin %a  # recompute
+          %0: f32[2] = cos %again  # adjoint
+          %ds: f32[2] = strong_multiply %ct, %0  # adjoint
+          %1: f32[2] = cos %a  # adjoint
+          %da: f32[2] = strong_multiply %ds, %1  # adjoint
+          %dx: f32[2] = strong_multiply %da, %y  # adjoint
+          return %t, %dx
+        }
+    """
+    if not _contains(graph, EXPANDED):
+        return graph
+    return _inline_calls(expand_vjps(graph))
+
+
+def _contains(graph: Graph, names: frozenset[str]) -> bool:
+    return any(op.name in names for op in walk(graph))
+
+
+def expand_vjps(graph: Graph) -> Graph:
+    """Expand every `vjp`, also within regions. Calls off the path stay, for the derivatives around them."""
+    if not _contains(graph, frozenset({"vjp"})):
+        return graph
+    builder = GraphBuilder(graph.name)
+    values = _params(builder, graph)
+    with emitting(builder):
+        for op in graph.ops:
+            operands = tuple(values[value] for value in op.operands)
+            pushed = _push_forward(builder, op, operands)
+            if pushed is not None:
+                values.update(zip(op.results, pushed, strict=True))
+                continue
+            regions = tuple(expand_vjps(region) for region in op.regions)
+            results = _expand_vjp(builder, op, operands, regions[0]) if op.name == "vjp" else append_copy(builder, op, operands, regions)
+            values.update(zip(op.results, results, strict=True))
+    return builder.build([values[value] for value in graph.results])
+
+
+def _expand_vjp(builder: GraphBuilder, op: Op, operands: Sequence[Value], region: Graph) -> tuple[Value, ...]:
+    """Append the forward and the backward half of one `vjp` op, whose region holds no other; its results."""
+    wrt: tuple[int, ...] = op.attrs["wrt"]
+    arguments, given = operands[:len(region.params)], operands[len(region.params):]
+    seeds = dict(zip(op.attrs["cotangents"], given, strict=True))
+    with builder.at(loc=op.loc, role=Role.ADJOINT):
+        forward = run_forward(builder, region, arguments, wrt, seeds)
+        cotangents = run_backward(builder, forward, seeds)
+        pulled = [value if (value := cotangents[index]) is not None else zeros_like(arguments[index]) for index in wrt]
+    return (*forward.results, *pulled)
+
+
+def _push_forward(builder: GraphBuilder, op: Op, operands: Sequence[Value]) -> tuple[Value, ...] | None:
+    """What a pullback that is pulled back for tangents gives, where its function has loops or branches: they run forward. Its own
+    cotangents are zeros then, and so is what it pulls back. None for all other ops."""
+    if op.name != "vjp" or [inner.name for inner in op.regions[0].ops] != ["vjp"]:
+        return None
+    outer, (pullback,) = op.regions[0], op.regions[0].ops
+    function = pullback.regions[0]
+    count, inputs = len(function.results), len(function.params)
+    wrt, seeded = pullback.attrs["wrt"], pullback.attrs["cotangents"]
+    producers = {value: made for made in builder.ops for value in made.results}
+    zeros = operands[inputs:inputs + len(seeded)]
+    is_push = (pullback.operands == outer.params and outer.results == pullback.results
+               and op.attrs["wrt"] == tuple(range(inputs, inputs + len(seeded)))
+               and op.attrs["cotangents"] == tuple(range(count, count + len(wrt)))
+               and all(number_of(producers.get(value)) == 0 for value in zeros))
+    if not is_push or not _contains(function, CONTROL_FLOW):
+        return None
+    with builder.at(loc=op.loc, role=Role.ADJOINT):
+        tangents = dict(zip(wrt, operands[inputs + len(seeded):], strict=True))
+        results, pushed = run_tangents(builder, expand_vjps(function), operands[:inputs], tangents)
+        pulled = [zeros_like(operands[index]) for index in wrt]
+        return (*results, *pulled, *(zeros_like(results[index]) if (known := pushed[index]) is None else known for index in seeded))
+
+
+def _inline_calls(graph: Graph) -> Graph:
+    """Inline the calls that no derivative took apart: they mean their first region."""
+    if not _contains(graph, CALLS):
+        return graph
+    builder = GraphBuilder(graph.name)
+    params = _params(builder, graph)
+    return builder.build(_inline_into(builder, graph, [params[value] for value in graph.params], None))
+
+
+def _inline_into(builder: GraphBuilder, graph: Graph, arguments: Sequence[Value], role: Role | None) -> tuple[Value, ...]:
+    values = dict(zip(graph.params, arguments, strict=True))
+    for op in graph.ops:
+        operands = tuple(map(values.__getitem__, op.operands))
+        if op.name in CALLS:
+            within = op.role if op.role is not Role.PRIMAL else role
+            results = _inline_into(builder, op.regions[0], operands, within)
+        else:
+            results = append_copy(builder, op, operands, tuple(map(_inline_calls, op.regions)), role)
+        values.update(zip(op.results, results, strict=True))
+    return tuple(values[value] for value in graph.results)
+
+
+def _params(builder: GraphBuilder, graph: Graph) -> dict[Value, Value]:
+    """Parameters like those of `graph`."""
+    return {value: builder.param(value.type, value.name, role) for value, role in zip(graph.params, graph.param_roles, strict=True)}

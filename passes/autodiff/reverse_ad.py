@@ -1,0 +1,187 @@
+"""Reverse mode on one region: its ops appended to a builder, then their adjoints, last op first.
+
+There is no list of what to save: an adjoint op uses the forward values it needs, and what crosses over is what is saved.
+Both halves are linear in the number of ops; recursion follows the nesting of checkpoints only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
+from adjit.ir.graph import Graph, Op, Value, needed_ops
+from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.traits import CONTROL_FLOW
+from adjit.passes.autodiff.activity import active_values
+from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values
+from adjit.passes.autodiff.partition.split_joint import Partition, split_joint
+from adjit.passes.options import Options
+from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.simplify.dead_code import eliminate_dead_code
+from adjit.passes.simplify.simplify import simplify
+
+if TYPE_CHECKING:
+    from adjit.passes.autodiff import reverse_control_flow
+else:
+    reverse_control_flow = LazyModule("adjit.passes.autodiff.reverse_control_flow")
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A region whose forward half stands in a builder.
+
+    `active` holds the values of the region that take part in the derivative, `values` says where each value of the region is in
+    the builder, `residuals` what the forward rule of a custom call keeps for its backward rule, `pull_back` the backward halves of
+    loops and branches.
+    """
+
+    region: Graph
+    active: frozenset[Value]
+    values: dict[Value, Value] = field(default_factory=dict)
+    residuals: dict[Op, tuple[Value, ...]] = field(default_factory=dict)
+    pull_back: dict[Op, reverse_control_flow.PullBack] = field(default_factory=dict)
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The region's results, in the builder."""
+        return tuple(self.values[value] for value in self.region.results)
+
+
+def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value], wrt: Iterable[int], seeded: Iterable[int],
+                role: Role | None = None) -> Forward:
+    """Append the forward half of `region`: its ops, with the calls on the path opened.
+
+    Locations and roles are kept; `role` replaces the roles. A call off the path stays a call, so that a derivative taken
+    around this one still meets its rule.
+    """
+    forward = Forward(region, active_values(region, wrt, seeded))
+    values = forward.values
+    values.update(zip(region.params, arguments, strict=True))
+    for op in region.ops:
+        operands = tuple(map(values.__getitem__, op.operands))
+        is_active = not forward.active.isdisjoint(op.results)
+        if is_active and op.name == "checkpoint":
+            results = builder.inline(op.regions[0], operands, role)
+        elif is_active and op.name == "custom_call":
+            outs = builder.inline(op.regions[1], operands, role)
+            results, forward.residuals[op] = outs[:len(op.results)], outs[len(op.results):]
+        elif is_active and op.name in CONTROL_FLOW:
+            forward_half = reverse_control_flow.append_forward_half(builder, op, operands, forward.active, partition_region, role)
+            results, forward.pull_back[op] = forward_half.results, forward_half.pull_back
+        else:
+            results = append_copy(builder, op, operands, op.regions, role)
+        values.update(zip(op.results, results, strict=True))
+    return forward
+
+
+def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int]) -> Partition:
+    """A region that is run many times, differentiated as a graph of its own: its forward half, and its backward half, which takes the
+    cotangents of the results `seeded` and gives those of the parameters `wrt`, zeros too."""
+    builder = GraphBuilder(region.name)
+    params = [builder.param(value.type, value.name) for value in region.params]
+    seeds = {index: builder.param(region.results[index].type, "cotangent") for index in seeded}
+    with emitting(builder), builder.at(role=Role.ADJOINT):
+        forward = run_forward(builder, region, params, wrt, seeds)
+        cotangents = run_backward(builder, forward, seeds)
+        gradients = [value if (value := cotangents[index]) is not None else zeros_like(params[index]) for index in wrt]
+    joint = builder.build((*forward.results, *gradients))
+    for clean in _CLEANUP:
+        joint = clean(joint, _OPTIONS)
+    return split_joint(joint, len(params), len(region.results))
+
+
+_OPTIONS = Options()
+_CLEANUP = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code, choose_saved_values)
+
+
+def append_copy(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], regions: tuple[Graph, ...],
+                role: Role | None = None) -> tuple[Value, ...]:
+    """Append `op` with other operands and regions, at its own location; its results."""
+    results = tuple([Value(value.type, value.name) for value in op.results])
+    builder.append(Op(op.definition, operands, results, op.attrs, regions, op.loc, role or op.role))
+    return results
+
+
+def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Value]) -> list[Value | None]:
+    """Append the backward half; the cotangent of each parameter of the region, None where it is zero.
+
+    `seeds` holds the cotangents of results, by index. Cotangents are kept by the values of the region, not of the builder:
+    the same value may be given for two parameters, whose derivatives stay apart. Only ops on the path are visited, and what
+    a rule emits for other operands is dropped again.
+    """
+    region, active = forward.region, forward.active
+    cotangents: dict[Value, Value] = {}
+    for index, seed in seeds.items():
+        _accumulate(cotangents, region.results[index], seed, active)
+    for op in reversed(region.ops):
+        given = tuple([cotangents.pop(value, None) for value in op.results])
+        wanted = [index for index, value in enumerate(op.operands) if value in active]
+        if not wanted or given.count(None) == len(given):
+            continue
+        with builder.at(loc=op.loc, role=Role.ADJOINT):
+            start = len(builder.ops)
+            pulled = _pull_back(builder, forward, op, given, wanted)
+            builder.ops[start:] = needed_ops(builder.ops[start:], (value for index in wanted if (value := pulled[index]) is not None))
+            for index in wanted:
+                contribution = pulled[index]
+                if contribution is None:
+                    continue
+                if contribution.type != op.operands[index].type:
+                    raise VerificationError(f"the derivative of {op.name} gives {contribution.type} for operand {index + 1} of type "
+                                            f"{op.operands[index].type}", op.loc, hint="the op's record is wrong")
+                _accumulate(cotangents, op.operands[index], contribution, active)
+    return [cotangents.get(value) for value in region.params]
+
+
+def _accumulate(cotangents: dict[Value, Value], value: Value, contribution: Value, active: Collection[Value]) -> None:
+    if value not in active:
+        return
+    known = cotangents.get(value)
+    cotangents[value] = contribution if known is None else ops.add(known, contribution)
+
+
+def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Value | None, ...],
+               wanted: Sequence[int]) -> Sequence[Value | None]:
+    """The cotangents of the operands of one op, from those of its results."""
+    operands = tuple(map(forward.values.__getitem__, op.operands))
+    if op.name == "checkpoint":
+        seeds = {index: cotangent for index, cotangent in enumerate(given) if cotangent is not None}
+        recomputed = run_forward(builder, op.regions[0], operands, wanted, seeds, Role.RECOMPUTE)
+        return run_backward(builder, recomputed, seeds)
+    results = tuple(map(forward.values.__getitem__, op.results))
+    if op.name == "custom_call":
+        return _apply_custom_rule(builder, forward, op, results, given, wanted)
+    if op.name in CONTROL_FLOW:
+        known = forward.pull_back[op](given)
+        return [known.get(index) for index in range(len(operands))]
+    if op.definition.vjp is None:
+        raise NonDifferentiableError(f"{op.name} has no derivative, and lies on the way of a gradient", op.loc,
+                                     hint="wrap its argument in adjit.stop_gradient if it is to count as a constant")
+    pulled = op.definition.vjp(given if len(given) > 1 else given[0], operands, results, op.attrs)
+    if len(pulled) != len(operands):
+        raise VerificationError(f"the derivative of {op.name} gives {len(pulled)} cotangents for {len(operands)} operands", op.loc,
+                                hint="the op's record is wrong")
+    return pulled
+
+
+def _apply_custom_rule(builder: GraphBuilder, forward: Forward, op: Op, results: Sequence[Value], given: Sequence[Value | None],
+                       wanted: Sequence[int]) -> Sequence[Value | None]:
+    rule = op.regions[2]
+    if wanted[-1] >= len(rule.results):
+        raise NonDifferentiableError(
+            f"@{op.regions[0].name} has a derivative rule of its own, for its arguments only, but is differentiated with respect to "
+            f"a value it closes over ({op.operands[wanted[-1]].type})", op.loc, hint="pass the value as an argument")
+    filled = [zeros_like(result) if cotangent is None else cotangent for result, cotangent in zip(results, given, strict=True)]
+    pulled = builder.inline(rule, (*forward.residuals[op], *filled), Role.ADJOINT)
+    return [*pulled, *[None] * (len(op.operands) - len(pulled))]
+
+
+def zeros_like(value: Value) -> Value:
+    """The cotangent of a value that nothing depends on."""
+    return ops.full_like(value, value.type.dtype.type(0).item())

@@ -1,1 +1,0 @@
-"""Derivatives of graphs: forward and reverse mode, and which values backward keeps."""

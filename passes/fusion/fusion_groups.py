@@ -1,0 +1,233 @@
+"""Which ops may share one kernel, and over which rows and columns it then runs.
+
+A group is legal when
+- every reduction runs along the rows, down the columns, or over everything (`reduction_scope`), all with the same row length;
+- what its ops compute is full, one a row, or one in all; one a column only after a reduction down the columns;
+- nothing that is computed for each element or row needs a result that is complete only after all rows ("post").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+
+from adjit.ir.analysis.iteration_space import IndexMap, full_map, map_extent, reduction_scope, scale_map, split_at_rows
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
+from adjit.ir.errors import Role
+from adjit.ir.graph import Op, Value
+from adjit.ir.ops.traits import FREE_IN_KERNELS
+
+MAX_OPS = 200
+"""Ops a kernel may hold: beyond it registers spill and compile time grows faster than what is saved."""
+
+MAX_SINGLE_ROW = 1 << 16
+"""Elements of a row program that has only one row; a longer one could not be split over threads."""
+
+MAX_COLUMN_SUMS = 1 << 14
+"""Columns of which a kernel keeps sums, one set for each block of rows."""
+
+
+@dataclass(slots=True)
+class FusionGroup:
+    """Ops that will be one kernel over `size` positions.
+
+    `maps` has the index map of every value that they compute, `loads` of those that they read. `choose_iteration_space` finds the rest:
+    `lengths` are the row lengths that reductions and smaller values ask for, `post` the values that are complete only after all rows.
+    """
+
+    size: int
+    ops: list[Op] = field(default_factory=list)
+    maps: dict[Value, IndexMap] = field(default_factory=dict)
+    loads: dict[Value, IndexMap] = field(default_factory=dict)
+    origin: dict[Value, Value] = field(default_factory=dict)    # stand-ins for values that are read at a second place too
+    rows: int = 0
+    columns: int = 0
+    lengths: set[int] | None = None
+    post: set[Value] = field(default_factory=set)
+
+    def sources(self) -> list[Value]:
+        """The values that are read."""
+        return [self.origin.get(value, value) for value in self.loads] if self.origin else list(self.loads)
+
+    def map_of(self, value: Value) -> IndexMap:
+        found = self.maps.get(value)
+        return self.loads[value] if found is None else found
+
+
+def is_fusible(op: Op) -> bool:
+    """Whether an op can be computed in a kernel: elementwise ops and reductions, of something."""
+    return (op.definition.kind in (Kind.ELEMENTWISE, Kind.REDUCTION)
+            and op.operands[0].type.size > 0 and op.result.type.size > 0)
+
+
+def embedding_stride(consumer: FusionGroup, producer: FusionGroup) -> int | None:
+    """How many positions of the larger of two spaces one position of the smaller is, where the two can be one; else None.
+
+    The consumer reads something that the producer computes, or both read the same.
+    """
+    if len(consumer.ops) + len(producer.ops) > MAX_OPS:
+        return None
+    shared = _shared_value(consumer, producer)
+    if shared is None:
+        return None
+    large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
+    outer, inner = (group.maps.get(shared, group.loads.get(shared, ())) for group in (large, small))
+    stride = _find_stride(inner, outer, small.size, large.size)
+    if stride is None or (small is producer and small.size < large.size and small.size * stride != large.size):
+        return None       # a smaller producer has to be computed once a row, so that no work is done twice
+    if small is producer and small.size == 1 < large.size:
+        return None       # one number for many kernels: computed once, on its own
+    return stride
+
+
+def _shared_value(consumer: FusionGroup, producer: FusionGroup) -> Value | None:
+    """Something that the consumer reads and the producer computes, else something that both read at each position."""
+    for value in consumer.loads:
+        if value in producer.maps:
+            return value
+    full = full_map(consumer.size)
+    for value, index_map in consumer.loads.items():
+        if index_map == full and producer.loads.get(value) == full:
+            return value
+    return None
+
+
+def merge_groups(consumer: FusionGroup, producer: FusionGroup, stride: int) -> FusionGroup | None:
+    """Both as one group, where that is legal; `stride` is that of `embedding_stride`."""
+    if consumer.origin and not producer.maps.keys().isdisjoint(consumer.origin.values()):
+        return None
+    large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
+    if small.size < large.size:
+        first, second = (_scaled(group, stride, large.size) if group is small else group for group in (producer, consumer))
+    else:
+        first, second = producer, consumer
+    taken, shared = second.loads.keys() & first.maps.keys(), second.loads.keys() & first.loads.keys()
+    if any(first.maps[value] != second.loads[value] for value in taken) or any(first.loads[v] != second.loads[v] for v in shared):
+        return None
+    loads = first.loads | second.loads if large is producer else second.loads | first.loads
+    for value in taken:
+        del loads[value]
+    group = FusionGroup(large.size, first.ops + second.ops, first.maps | second.maps, loads, first.origin | second.origin)
+    return group if choose_iteration_space(group, (first, second)) else None
+
+
+def _scaled(group: FusionGroup, stride: int, size: int) -> FusionGroup:
+    """`group` in a space of `size` positions, of which every `stride` consecutive ones are one position of its own."""
+    maps, loads = ({value: scale_map(index_map, stride) for value, index_map in old.items()} for old in (group.maps, group.loads))
+    return FusionGroup(size, group.ops, maps, loads, group.origin)
+
+
+def _find_stride(inner: IndexMap, outer: IndexMap, inner_size: int, outer_size: int) -> int | None:
+    """The stride at which a space of `inner_size` positions lies in one of `outer_size`, when a value has these maps in the two."""
+    stride = 1
+    if inner_size not in (1, outer_size):
+        stride = outer[0][1] // inner[0][1] if inner and outer else 0
+    fits = stride > 0 and outer_size % (inner_size * stride) == 0 and scale_map(inner, stride) == outer
+    return stride if fits else None
+
+
+def choose_iteration_space(group: FusionGroup, groups: Sequence[FusionGroup] = ()) -> bool:
+    """Set what is left to find of a group made of `groups`, in this order; False where no choice makes it legal.
+
+    What is known of the parts is not found again, so that a growing kernel is not looked at as often as it grows.
+    """
+    lengths: set[int] = set()
+    for member in groups or (group,):
+        found = _row_lengths(member.ops, group) if member.lengths is None else member.lengths
+        if found is None:
+            return False
+        lengths |= found
+    if len(lengths) > 1:
+        return False
+    candidates = [*lengths] or [_best_columns(group)]
+    if not lengths and 1 < group.size <= MAX_SINGLE_ROW:
+        candidates.append(group.size)
+    for columns in candidates:
+        rows = group.size // columns
+        if rows * columns != group.size:
+            continue
+        post = _post_values(group, groups or (group,), rows, columns)
+        if post is not None:
+            group.rows, group.columns, group.lengths, group.post = rows, columns, lengths, post
+            return True
+    return False
+
+
+def _row_lengths(ops: Iterable[Op], group: FusionGroup) -> set[int] | None:
+    """The row lengths that reductions and smaller values among `ops` of a group ask for; None where one kernel cannot be."""
+    full = full_map(group.size)
+    lengths: set[int] = set()
+    for op in ops:
+        if op.name in FREE_IN_KERNELS:
+            continue
+        for value in (op.result, op.operands[0]):
+            index_map = group.map_of(value)
+            if index_map in (full, ()):
+                continue
+            if len(index_map) != 1:
+                return None
+            ((size, stride),) = index_map
+            if size * stride == group.size:
+                lengths.add(stride)
+            elif stride == 1:
+                lengths.add(size)
+            else:
+                return None
+    return lengths
+
+
+def _best_columns(group: FusionGroup) -> int:
+    """The row length of a group that leaves it open: 1 (flat) where all is full, else the longest with the fewest divisions."""
+    full = full_map(group.size)
+    others = [index_map for index_map in group.loads.values() if index_map and index_map != full]
+    if not others:
+        return 1
+    bounds = {bound for index_map in others for size, stride in index_map for bound in (stride, size * stride)}
+    fitting = [columns for columns in bounds if columns < group.size and group.size % columns == 0]
+    return max(fitting, key=lambda columns: (-sum(_divides(m, columns) for m in others), columns), default=1)
+
+
+def _divides(index_map: IndexMap, columns: int) -> bool:
+    """Whether reading with this map takes a division at each element."""
+    groups = split_at_rows(index_map, columns)
+    inner = None if groups is None else [member for member in groups if member[1] % columns]
+    return columns == 1 or inner is None or inner not in ([], [(columns, 1)])
+
+
+def _post_values(group: FusionGroup, groups: Iterable[FusionGroup], rows: int, columns: int) -> set[Value] | None:
+    """What is complete only after all rows; None where the group is not legal with these rows and columns."""
+    post: set[Value] = set()
+    for member in groups:
+        if (member.rows, member.columns) == (rows, columns) and post.isdisjoint(member.loads):
+            post |= member.post
+        elif not _is_legal(member.ops, group, rows, columns, post):
+            return None
+    return post
+
+
+def _is_legal(ops: Iterable[Op], group: FusionGroup, rows: int, columns: int, post: set[Value]) -> bool:
+    """Whether `ops` of a group can follow those that made `post`, which takes in theirs."""
+    for op in ops:
+        is_post = not post.isdisjoint(op.operands)
+        if op.name in FREE_IN_KERNELS:
+            if is_post:
+                if map_extent(group.maps[op.result], rows, columns) not in ("scalar", "column"):
+                    return False
+                post.add(op.result)
+            continue
+        if op.definition.kind is Kind.REDUCTION:
+            scope = reduction_scope(group.map_of(op.operands[0]), group.maps[op.result], rows, columns)
+            if scope is None or (scope == "post") != is_post or (scope == "columns" and columns > MAX_COLUMN_SUMS):
+                return False
+            if scope != "inner":
+                post.add(op.result)
+            continue
+        extent = map_extent(group.maps[op.result], rows, columns)
+        if is_post:
+            if extent not in ("scalar", "column") or op.role is Role.UPDATE:
+                return False
+            post.add(op.result)
+        elif extent in ("column", "other"):
+            return False
+    return True

@@ -1,0 +1,287 @@
+"""Which values of a graph lie in the same memory: aliases, in-place results, results in their final buffers.
+
+What one op writes, with every reshape of it and contiguous slices, is one `Allocation`. Contents that follow each other in the same
+memory, each written over the one before, are one `Buffer`. A buffer either has a fixed place (a parameter, a fresh result of the graph)
+or a place in the arena that the memory plan chooses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import field
+
+from adjit.ir import ops
+from adjit.ir.analysis.aliases import alias_offset, concatenation_offsets
+from adjit.ir.dataclass import dataclass
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
+from adjit.ir.memory_sizes import aligned
+from adjit.ir.verifier import in_place_operands
+from adjit.passes.memory.donation import Donations, match_donations, may_fail
+from adjit.passes.memory.slices import slices_to_copy
+
+
+@dataclass(slots=True, eq=False)
+class Allocation:
+    """What one op writes, alive from op `first` (-1: a parameter) to op `last` (number of ops: it outlives the program). `slices` has the
+    values that are slices of it, and the bytes where they begin."""
+
+    values: list[Value]
+    first: int
+    last: int
+    destination: Slot | None = None             # the parameter or result buffer it should lie in
+    param: int | None = None             # set where it is what the caller passed in
+    overwrites: Allocation | None = None          # the content it is written over
+    is_overwritten: bool = False               # another content is written over it
+    slices: dict[Value, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return aligned(self.values[0].type.nbytes)
+
+    def offset_of(self, value: Value) -> int:
+        """Where a value begins, in bytes."""
+        return self.slices.get(value, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """Contents that lie in the same memory one after the other; `slot` is None where the arena is to hold it."""
+
+    allocations: list[Allocation]
+    slot: Slot | None
+    size: int
+
+    @property
+    def first(self) -> int:
+        return self.allocations[0].first
+
+    @property
+    def last(self) -> int:
+        return self.allocations[-1].last
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSharing:
+    """The graph, with copies where a donated buffer is still needed when its new content is made, and its buffers."""
+
+    graph: Graph
+    buffers: tuple[Buffer, ...]
+
+
+def share_buffers(graph: Graph, donations: Donations | None = None) -> BufferSharing:
+    """Decide what shares memory. Parameters that are not donated are never written.
+
+    `donations` are those of the graph in any order of its ops, where they are known already.
+    """
+    donations = donations or match_donations(graph)
+    matches, sources = dict(donations.matches), donations.sources
+    unaliased: set[Value] = set()
+    while True:
+        destinations = _destinations(graph, matches)
+        allocations, allocation_of = _allocations(graph, destinations, unaliased)
+        base = _place_concatenations(graph, allocation_of, unaliased)
+        if base is not graph:
+            graph = base
+            continue
+        _write_in_place(graph, allocation_of, sources)
+        failing = max(may_fail(graph), default=-1) if matches and "carried" not in graph.param_roles else -1
+        deferred = _resolve_destinations(allocations, len(graph.ops), failing)
+        if not deferred:
+            return BufferSharing(graph, _buffers(allocations))
+        graph = _insert_copies(graph, deferred, allocation_of, matches, unaliased, failing)
+
+
+def _destinations(graph: Graph, matches: dict[int, Value]) -> dict[Value, Slot]:
+    """The final buffer of each result that an op makes; a value returned twice has the place of its first mention."""
+    destinations = {value: Slot("param", index) for index, value in matches.items()}
+    params = set(graph.params)
+    for index, value in enumerate(graph.results):
+        if value not in params:
+            destinations.setdefault(value, Slot("result", index))
+    return destinations
+
+
+def _allocations(graph: Graph, destinations: dict[Value, Slot], unaliased: set[Value]) -> tuple[list[Allocation], dict[Value, Allocation]]:
+    """All contents in the order in which they are made, and that of each value."""
+    allocations = [Allocation([value], -1, -1, Slot("param", index), index) for index, value in enumerate(graph.params)]
+    allocation_of = {allocation.values[0]: allocation for allocation in allocations}
+    copied = unaliased | slices_to_copy(graph)
+    for index, op in enumerate(graph.ops):
+        for value in op.operands:
+            allocation_of[value].last = index
+        for value in op.results:
+            destination = destinations.get(value)
+            offset_of = alias_offset(op)
+            if offset_of is not None and value not in copied and _may_alias(allocation_of[op.operands[0]], value, destination, graph):
+                base = allocation_of[op.operands[0]]
+                base.values.append(value)
+                if value.type.nbytes != base.values[0].type.nbytes:
+                    base.slices[value] = base.offset_of(op.operands[0]) + offset_of
+                base.destination = destination or base.destination
+                allocation_of[value] = base
+            else:
+                allocation_of[value] = Allocation([value], index, index, destination)
+                allocations.append(allocation_of[value])
+    for value in graph.results:
+        allocation_of[value].last = len(graph.ops)
+    return allocations, allocation_of
+
+
+def _may_alias(allocation: Allocation, value: Value, destination: Slot | None, graph: Graph) -> bool:
+    """A result of the graph owns its memory: it is no alias of a parameter (but of the donated one it replaces) or of another result, and
+    no part of something."""
+    if destination is None:
+        return True
+    if value.type.nbytes != allocation.values[0].type.nbytes:
+        return False
+    if allocation.param is not None:
+        return destination == allocation.destination and graph.param_roles[allocation.param] in WRITABLE_ROLES
+    return allocation.destination is None
+
+
+def _place_concatenations(graph: Graph, allocation_of: dict[Value, Allocation], unaliased: set[Value]) -> Graph:
+    """Have what is concatenated to a result of the graph made there, part by part. Parts that are needed elsewhere too are copied there:
+    gives the graph with these copies, which are entered in `unaliased`.
+    """
+    sequence: list[Op] = []
+    for index, op in enumerate(graph.ops):
+        starts = concatenation_offsets(op)
+        destination = None if starts is None else allocation_of[op.result].destination
+        placed: set[Value] = set()
+        if destination is not None and destination.space == "result":
+            counts = Counter(allocation_of[value] for value in op.operands)
+            placed = {value for value in op.operands if counts[allocation_of[value]] == 1 and _dies_at(allocation_of[value], value, index)}
+        if starts is None or destination is None or not placed or 2 * sum(value.type.nbytes for value in placed) < op.result.type.nbytes:
+            sequence.append(op)
+            continue
+        operands = list(op.operands)
+        for position, (value, offset_of) in enumerate(zip(op.operands, starts, strict=True)):
+            if value in placed:
+                allocation_of[value].destination = destination.offset_by(offset_of)
+            elif value.type.size:
+                operands[position] = copy = Value(value.type)
+                unaliased.add(copy)
+                sequence.append(Op(ops.reshape, (value,), (copy,), {"shape": value.type.shape}, loc=op.loc, role=op.role))
+        sequence.append(op.with_operands(operands))
+    return graph.with_ops(sequence) if len(sequence) > len(graph.ops) else graph
+
+
+def _dies_at(allocation: Allocation, value: Value, index: int) -> bool:
+    """Whether a value is all of its content, read for the last time by op `index`, and may lie anywhere."""
+    return (allocation.param is None and allocation.destination is None and allocation.last == index
+            and value not in allocation.slices and value.type.size > 0)
+
+
+def _write_in_place(graph: Graph, allocation_of: dict[Value, Allocation], sources: dict[Value, int]) -> None:
+    """Choose the operand that each op writes over. From the last op to the first, so that what leads to a buffer with a fixed
+    place goes there from the start.
+    """
+    for index in range(len(graph.ops) - 1, -1, -1):
+        op = graph.ops[index]
+        dying_operands = _dying_operands(op, index, allocation_of)
+        for value in sorted(op.results, key=lambda value: allocation_of[value].destination is None) if dying_operands else ():
+            allocation = allocation_of[value]
+            if allocation.first != index or allocation.values[0] is not value or not value.type.nbytes:
+                continue
+            destination = allocation.destination
+            donor = destination.offset if destination is not None and destination.space == "param" else None
+            fitting = [other for other, nbytes in dying_operands.items() if nbytes == value.type.nbytes and not other.is_overwritten
+                       and (other.param is None or (other.param == donor and graph.param_roles[other.param] in WRITABLE_ROLES))]
+            if not fitting:
+                continue
+
+            def derived(other: Allocation, donor: int | None = donor) -> bool:
+                return donor is not None and bool(sources.get(other.values[0], 0) >> donor & 1)
+
+            chosen = min(fitting, key=lambda other: (other.param is None, not derived(other)))
+            allocation.overwrites, chosen.is_overwritten = chosen, True
+            if destination is not None:
+                chosen.destination = destination
+
+
+def _dying_operands(op: Op, index: int, allocation_of: dict[Value, Allocation]) -> dict[Allocation, int]:
+    """Contents that a result may be written over, with their bytes: read for the last time by this op, and only at the element that is
+    written.
+    """
+    allowed = in_place_operands(op)
+    if not allowed:
+        return {}
+    elsewhere = {allocation_of[operand] for position, operand in enumerate(op.operands)
+                 if position not in allowed or operand in allocation_of[operand].slices}
+    if op.name == "tiled":     # its parameters are memory of their own, but for those that results lie in
+        counts = Counter(allocation_of[operand] for operand in op.operands)
+        elsewhere.update(allocation for allocation, count in counts.items() if count > 1)
+    read = {allocation_of[op.operands[position]]: op.operands[position].type.nbytes for position in sorted(allowed)}
+    return {allocation: nbytes for allocation, nbytes in read.items() if allocation.last == index and allocation not in elsewhere}
+
+
+def _resolve_destinations(allocations: list[Allocation], count: int, failing: int) -> list[Allocation]:
+    """Give up the goals that would destroy what a donated buffer still has to give, or would have to keep as the program may still fail,
+    up to op `failing`; the final contents among them."""
+    params = {allocation.param: allocation for allocation in allocations if allocation.param is not None}
+    deferred: list[Allocation] = []
+    for allocation in allocations:
+        if allocation.param is not None or allocation.destination is None or allocation.destination.space != "param":
+            continue
+        if allocation.first > failing:
+            if allocation.overwrites is not None and allocation.overwrites.destination == allocation.destination:
+                continue
+            if params[allocation.destination.offset].last < allocation.first:
+                _stop_overwriting(allocation)
+                continue
+        elif allocation.overwrites is not None and allocation.overwrites.param is not None:
+            _stop_overwriting(allocation)
+        allocation.destination = None
+        if allocation.last == count:
+            deferred.append(allocation)
+    return deferred
+
+
+def _stop_overwriting(allocation: Allocation) -> None:
+    """`allocation` goes to a fixed place, what it was to be written over stays in the arena."""
+    if allocation.overwrites is not None:
+        allocation.overwrites.is_overwritten = False
+        allocation.overwrites = None
+
+
+def _buffers(allocations: list[Allocation]) -> tuple[Buffer, ...]:
+    buffer_of: dict[Allocation, Buffer] = {}
+    for allocation in allocations:
+        if allocation.overwrites is None:
+            buffer_of[allocation] = Buffer([allocation], allocation.destination, allocation.size)
+        else:
+            buffer_of[allocation] = buffer_of[allocation.overwrites]
+            buffer_of[allocation].allocations.append(allocation)
+    return tuple(dict.fromkeys(buffer_of.values()))
+
+
+def _insert_copies(graph: Graph, deferred: list[Allocation], allocation_of: dict[Value, Allocation], matches: dict[int, Value],
+                     unaliased: set[Value], failing: int) -> Graph:
+    """Copy what was made too early for its donated buffer, as soon as that is free and nothing fails any more; what comes later uses
+    the copy.
+
+    The copy is a `reshape` to the same shape. It is entered in `matches` in place of what it copies, and in `unaliased`, with a
+    result that was a copy already: nothing listed there is an alias.
+    """
+    producers = {value: (index, op) for index, op in enumerate(graph.ops) for value in op.results}
+    copies: dict[int, list[Op]] = {}
+    for param, value in list(matches.items()):
+        allocation = allocation_of[value]
+        if allocation not in deferred:
+            continue
+        index, producer = producers[value]
+        copy = Value(value.type, value.name)
+        copies.setdefault(max(index, allocation_of[graph.params[param]].last, failing), []).append(
+            Op(ops.reshape, (value,), (copy,), {"shape": value.type.shape}, loc=producer.loc, role=producer.role))
+        matches[param] = copy
+        unaliased.add(copy)
+        if allocation.values[0] is value:
+            unaliased.add(value)
+    renamed: dict[Value, Value] = {}
+    sequence: list[Op] = []
+    for index, op in enumerate(graph.ops):
+        sequence.append(op.with_operands([renamed.get(value, value) for value in op.operands]))
+        for copy_op in copies.get(index, ()):
+            sequence.append(copy_op)
+            renamed[copy_op.operands[0]] = copy_op.result
+    return graph.with_ops(sequence, [renamed.get(value, value) for value in graph.results])

@@ -1,1 +1,0 @@
-"""Passes that leave a graph with the same meaning and less to do."""

@@ -1,0 +1,1 @@
+"""Rewrites that make graphs smaller, and passes that take work out of loops."""

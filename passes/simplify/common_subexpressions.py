@@ -1,0 +1,59 @@
+"""Computes equal things once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from adjit.ir.errors import Role
+from adjit.ir.graph import Graph, Op, Value, attributes_key
+from adjit.ir.ops.traits import COMMUTATIVE
+from adjit.passes.options import Options
+
+
+def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
+    """Use the first of several ops that do the same to the same values; its location and role stay.
+
+    An op that runs a forward op again (role recompute) is there to be run again: it merges only with its like.
+
+    Before:
+        graph @f(%x: f32[3], %y: f32[3]) {
+          %a: f32[3] = add %x, %y  # model.py:1 in f
+          %b: f32[3] = add %y, %x  # model.py:2 in f
+          %c: f32[3] = add %x, %y  # recompute
+          %d: f32[3] = multiply %a, %b
+          %e: f32[3] = multiply %d, %c
+          return %e
+        }
+
+    After:
+        graph @f(%x: f32[3], %y: f32[3]) {
+          %a: f32[3] = add %x, %y  # model.py:1 in f
+          %c: f32[3] = add %x, %y  # recompute
+          %d: f32[3] = multiply %a, %a
+          %e: f32[3] = multiply %d, %c
+          return %e
+        }
+    """
+    numbers: dict[Value, int] = {value: index for index, value in enumerate(graph.params)}
+    first: dict[Hashable, Op] = {}
+    same: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in graph.ops:
+        if not same.keys().isdisjoint(op.operands):
+            op = op.with_operands([same.get(value, value) for value in op.operands])
+        known = first.setdefault(_key(op, [numbers[value] for value in op.operands]), op)
+        if known is not op:
+            same.update(zip(op.results, known.results, strict=True))
+            continue
+        ops.append(op)
+        for value in op.results:
+            numbers[value] = len(numbers)
+    if not same:
+        return graph
+    return graph.with_ops(ops, [same.get(value, value) for value in graph.results])
+
+
+def _key(op: Op, operands: list[int]) -> Hashable:
+    """What an op does, and to which values."""
+    operand_numbers = tuple(sorted(operands) if op.name in COMMUTATIVE else operands)
+    return op.name, operand_numbers, attributes_key(op.attrs), op.regions, op.role is Role.RECOMPUTE

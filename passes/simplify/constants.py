@@ -1,0 +1,127 @@
+"""Computes at once what depends on no data: ops whose operands are filled with one number, and give one number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Op, Value
+from adjit.ir.ops import traits
+from adjit.ir.types import is_float
+from adjit.passes.simplify.rewrite import Number, Rewriter, RuleTable
+
+CONSTANTS = RuleTable()
+ELEMENTWISE = tuple(name for name in traits.ELEMENTWISE if name not in traits.TRANSFORMS)
+
+
+def fill_like(type_of: Value, number: Number) -> Value:
+    """A constant of the type of a value."""
+    return ops.constant(value=number, dtype=type_of.type.dtype, shape=type_of.type.shape)
+
+
+@CONSTANTS.rule("constant")
+def number_of_the_dtype(op: Op, graph: Rewriter) -> Value | None:
+    """The number of a constant is written in one way, so that equal constants are equal text."""
+    value, number = op.attrs["value"], shortest_number(op.attrs["value"], op.result.type.dtype)
+    return None if type(value) is type(number) and repr(value) == repr(number) else fill_like(op.result, number)
+
+
+def shortest_number(number: Number, dtype: np.dtype) -> Number:
+    """The shortest Python number that `dtype` rounds to the same as `number`.
+
+    >>> written(np.float32(0.1).item(), np.dtype('float32')), written(3, np.dtype('float64')), written(1, np.dtype('bool'))
+    (0.1, 3.0, True)
+    """
+    with np.errstate(over="ignore"):
+        rounded = dtype.type(number)
+    exact: Number = rounded.item()
+    if not is_float(dtype):
+        return exact
+    shortest = float(str(rounded))
+    return shortest if dtype.type(shortest) == rounded else exact
+
+
+@CONSTANTS.rule(*ELEMENTWISE, all_operands=("constant",))
+def evaluate_elementwise(op: Op, graph: Rewriter) -> Value | None:
+    """An elementwise op of constants is the constant that NumPy gives for one element."""
+    numbers = [graph.number(value) for value in op.operands]
+    if any(number is None for number in numbers):
+        return None
+    arrays = [np.full(1, number, value.type.dtype) for number, value in zip(numbers, op.operands, strict=True)]
+    (out,) = evaluate(op.definition, arrays, op.attrs)
+    return fill_like(op.result, out.item())
+
+
+@CONSTANTS.rule("reshape", "transpose", "broadcast", "slice", "flip", "take", "take_along_axis", any_operand=("constant",))
+def move_constant(op: Op, graph: Rewriter) -> Value | None:
+    """Moving the elements of a constant gives a constant."""
+    number = graph.number(op.operands[0])
+    return None if number is None else fill_like(op.result, number)
+
+
+@CONSTANTS.rule("concatenate", "update_slice", all_operands=("constant",))
+def join_constants(op: Op, graph: Rewriter) -> Value | None:
+    """Joining constants of the same number gives a constant."""
+    return _same_constant(op, [graph.number(value) for value in op.operands])
+
+
+@CONSTANTS.rule("pad", any_operand=("constant",))
+def pad_constant(op: Op, graph: Rewriter) -> Value | None:
+    """Padding a constant with its own number gives a constant."""
+    padding = op.result.type.dtype.type(op.attrs["value"]).item()
+    return _same_constant(op, [graph.number(op.operands[0]), padding])
+
+
+def _same_constant(op: Op, numbers: list[Number | None]) -> Value | None:
+    first = numbers[0]
+    return fill_like(op.result, first) if first is not None and len({repr(number) for number in numbers}) == 1 else None
+
+
+@CONSTANTS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or", any_operand=("constant",))
+def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
+    """The largest, or smallest, of equal numbers is that number."""
+    number = graph.number(op.operands[0])
+    if number is None or op.operands[0].type.size == 0 or op.operands[0].type.dtype != op.result.type.dtype:
+        return None
+    return fill_like(op.result, number)
+
+
+@CONSTANTS.rule("reduce_sum", any_operand=("constant",))
+def sum_constant(op: Op, graph: Rewriter) -> Value | None:
+    """n times c, where every partial sum is exact in whatever order: c is some units, and n times as many fit the mantissa."""
+    number = graph.number(op.operands[0])
+    if number is None or op.operands[0].type.dtype != op.result.type.dtype:
+        return None
+    count = math.prod(op.operands[0].type.shape[axis] for axis in op.attrs["axes"])
+    dtype = op.result.type.dtype
+    if not is_float(dtype):
+        with np.errstate(all="ignore"):
+            total = np.multiply(dtype.type(number), np.array(count).astype(dtype), dtype=dtype)
+        return fill_like(op.result, total.item())
+    if not math.isfinite(number):
+        return None
+    numerator, _ = number.as_integer_ratio() if isinstance(number, float) else (number, 1)
+    odd = abs(numerator) // (numerator & -numerator) if numerator else 0
+    total = float(count * number)
+    limits = np.finfo(dtype)
+    if odd * count > 2 ** (limits.nmant + 1) or abs(total) > limits.max:
+        return None
+    return fill_like(op.result, total + 0.0)
+
+
+@CONSTANTS.rule("broadcast", any_operand=("iota",))
+def broadcast_iota(op: Op, graph: Rewriter) -> Value | None:
+    """broadcast(iota) -> iota: a kernel has one place for each value, and rows beside columns take two."""
+    iota = graph.producer(op.operands[0], "iota")
+    if iota is None or iota.result.type.shape[iota.attrs["axis"]] == 1:
+        return None
+    return ops.iota(dtype=iota.attrs["dtype"], shape=op.result.type.shape, axis=op.attrs["axes"][iota.attrs["axis"]])
+
+
+@CONSTANTS.rule("iota")
+def iota_of_one(op: Op, graph: Rewriter) -> Value | None:
+    """Counting along an axis of size 1 gives zeros."""
+    return fill_like(op.result, 0) if op.result.type.shape[op.attrs["axis"]] == 1 else None

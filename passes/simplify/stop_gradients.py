@@ -1,0 +1,33 @@
+"""Drops the marks that only differentiation reads."""
+
+from __future__ import annotations
+
+from adjit.ir.graph import Graph, Op, Value
+from adjit.passes.options import Options
+from adjit.passes.simplify.rewrite import Rewriter, RuleTable, rewrite
+
+RULES = RuleTable()
+
+
+@RULES.rule("stop_gradient")
+def use_the_operand(op: Op, graph: Rewriter) -> Value | None:
+    return op.operands[0]
+
+
+def remove_stop_gradients(graph: Graph, options: Options) -> Graph:
+    """Replace `stop_gradient(x)` by `x`.
+
+    Before:
+        graph @f(%x: f32[3]) {
+          %a: f32[3] = stop_gradient %x
+          %b: f32[3] = multiply %a, %x
+          return %b
+        }
+
+    After:
+        graph @f(%x: f32[3]) {
+          %b: f32[3] = multiply %x, %x
+          return %b
+        }
+    """
+    return rewrite(graph, RULES)

@@ -1,0 +1,79 @@
+"""Which results of tiles are not written, but made again outside: those that one kernel makes of parameters and of little else.
+
+A normalised input of a layer is as large as the input, which is there anyway. Where the backward half needs it, after all tiles are
+done, mean and deviation of each row are enough to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import field
+
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
+from adjit.ir.errors import Role
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.ops.traits import FREE_IN_PANELS
+
+MIN_SIZE_RATIO = 8
+"""How many times smaller than a result a value has to be to be kept in its place."""
+
+MAX_REMAT_OPS = 16
+"""How many ops may run again for one result."""
+
+MIN_REMAT_BYTES = 1 << 18
+"""Smaller results are kept: they do not make the difference."""
+
+
+@dataclass(slots=True)
+class Rematerialized:
+    """The results that are made again, by `ops`, and the `kept` values that are kept for that."""
+
+    values: set[Value] = field(default_factory=set)
+    kept: list[Value] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+
+
+def rematerialize(graph: Graph, results: Iterable[Value], producer: Mapping[Value, Op], group: Collection[Op]) -> Rematerialized:
+    """What to do for the `results` of the ops of a group."""
+    rematerialized = Rematerialized()
+    for result in results:
+        if result.type.nbytes >= MIN_REMAT_BYTES and result not in graph.results:
+            recomputation = _Recomputation(graph, producer, group, result)
+            if recomputation.reach(result):
+                rematerialized.values.add(result)
+                rematerialized.kept += recomputation.kept
+                rematerialized.ops += recomputation.copies()
+    return rematerialized
+
+
+class _Recomputation:
+    """The elementwise ops that make a result of parameters and small values."""
+
+    def __init__(self, graph: Graph, producer: Mapping[Value, Op], group: Collection[Op], result: Value) -> None:
+        self.params, self.producer, self.group, self.result = set(graph.params), producer, group, result
+        self.found: dict[Value, Op] = {}        # in the order in which they run
+        self.kept: list[Value] = []
+        self.visited = 0
+
+    def reach(self, value: Value) -> bool:
+        """Whether the value can be made; adds the ops for it."""
+        if value in self.params or value in self.found or value in self.kept:
+            return True
+        op = self.producer[value]
+        if op in self.group and value.type.nbytes * MIN_SIZE_RATIO <= self.result.type.nbytes and op.definition.kind is not Kind.CREATION:
+            self.kept.append(value)
+            return True
+        self.visited += 1
+        if not (op.definition.kind is Kind.ELEMENTWISE or op.name in FREE_IN_PANELS) or self.visited > MAX_REMAT_OPS:
+            return False
+        if not all(self.reach(operand) for operand in op.operands):
+            return False
+        self.found[value] = op
+        return True
+
+    def copies(self) -> list[Op]:
+        """The ops once more, the last one with the result itself."""
+        mapping = {value: value if value is self.result else Value(value.type, value.name) for value in self.found}
+        return [op.with_operands([mapping.get(value, value) for value in op.operands], (mapping[value],), Role.RECOMPUTE)
+                for value, op in self.found.items()]
