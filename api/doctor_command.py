@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 from adjit.runtime import settings
 from adjit.runtime.compiled import compile
 from adjit.runtime.kernel_cache import DiskCache

@@ -8,9 +8,9 @@ import os
 import platform
 from pathlib import Path
 
-from adjit.codegen.target import host_targets, is_installed
+from adjit.codegen.llvm.target import host_targets, is_installed
+from adjit.codegen.process.cores import bounds
 from adjit.runtime import settings
-from adjit.runtime.cores import bounds
 from adjit.runtime.exports.library import SYSTEMS
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.reports.memory_blocks import format_bytes

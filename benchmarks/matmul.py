@@ -145,7 +145,7 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
       %c: {types[2]} = matmul %a, %b {{transpose_a={str(turn_a).lower()}, transpose_b={str(turn_b).lower()}}}
       return %c
     }}""")
-    step = native_program(graph, (a, b), c, threads) if threads > 1 else chained(graph, (a, b, c))
+    step = native_program(graph, (a, b), c, threads) if threads > 1 else accumulates_in_c(graph, (a, b, c))
     left, right = a.swapaxes(-1, -2) if turn_a else a, b.swapaxes(-1, -2) if turn_b else b
     product = np.matmul if batch else np.dot
 
@@ -159,7 +159,7 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
     return step, numpy, (a, b, c)
 
 
-def chained(graph: Graph, arrays: tuple[np.ndarray, ...]) -> Callable[[], object]:
+def accumulates_in_c(graph: Graph, arrays: tuple[np.ndarray, ...]) -> Callable[[], object]:
     """The kernel of a product as C calls it from Python, with nothing around it."""
     from adjit.runtime.portable.chain import join_steps
     from adjit.runtime.portable.product_step import ProductStep, obtain_product

@@ -13,8 +13,8 @@ import ctypes
 import time
 from statistics import median
 
-from adjit.codegen.link import CompiledObject, LoadedKernel, load
-from adjit.codegen.target import TARGETS, machine
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel, load
+from adjit.codegen.llvm.target import TARGETS, machine
 from adjit.runtime.native.threads import pool_for
 
 TASKS = 16

@@ -21,7 +21,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import scipy.special
 
-from adjit.codegen.scalar_functions import processor_has_fma
+from adjit.codegen.numba.scalar_functions import processor_has_fma
 from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.numpy_source import NumpyFunction, compile_graph
+from adjit.codegen.numpy.graph_function import NumpyFunction, compile_graph
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting

@@ -93,7 +93,7 @@ class OpDefinition:
                zero. With several results, `cotangent` is a tuple that may hold None. `vjp=None` is for ops without a
                differentiable result (integers, bools) or that are never differentiated (planned stage).
     scalar     ELEMENTWISE: an expression with `{0}`, `{1}`, ... for the operands; function names in it are those of
-               `codegen/scalar_functions.py`. REDUCTION: the expression that combines `{0}` (accumulator) and `{1}`.
+               `codegen/numba/scalar_functions.py`. REDUCTION: the expression that combines `{0}` (accumulator) and `{1}`.
     identity   REDUCTION: `identity(dtype)`, the neutral element.
     samples    `samples()` yields `Sample`s: domain, edges and singular points are the author's to choose.
     numpy      the NumPy function that means the same, for the type-rule tests and the reference page; None where there is none.

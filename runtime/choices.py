@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from adjit.codegen.target import is_installed
+from adjit.codegen.llvm.target import is_installed
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.passes.options import Options

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from adjit.codegen.aside import aside, go_on
+from adjit.codegen.process.gc_pause import gc_paused
+from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thread
 from adjit.ir.analysis.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
@@ -18,7 +19,6 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
-from adjit.runtime.collector import no_collection
 from adjit.runtime.native.code import native_target
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.threads import TEAM_CODE
@@ -26,10 +26,10 @@ from adjit.runtime.preparation import PREPARATION
 from adjit.runtime.warm_start import find_program, keep_program, program_key
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import early_code
+    from adjit.codegen.native import overlapped_codegen
     from adjit.runtime.backends import AnyExecutable
 else:
-    early_code = LazyModule("adjit.codegen.native.early_code")
+    overlapped_codegen = LazyModule("adjit.codegen.native.overlapped_codegen")
 
 LARGE = 1_000_000_000
 """Operations of a graph whose first call is certain to wait for the thread pool, which is made while the passes run."""
@@ -71,7 +71,7 @@ class CompiledGraph:
     backend_milliseconds: float
 
 
-@aside
+@off_main_thread
 def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
                   on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = PIPELINE,
                   stage: Stage = Stage.TRACED) -> CompiledGraph:
@@ -79,7 +79,7 @@ def compile_graph(graph: Graph, backend: str, options: Options, threads: int, ve
 
     A native program is looked for on disk by its graph, unless passes are to be checked or shown.
     """
-    with no_collection():
+    with gc_paused():
         return _compile(graph, backend, options, threads, verify, on_pass, passes, stage)
 
 
@@ -102,19 +102,20 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
         if threads > 1 and cost_of(graph).operations >= LARGE:
             TEAM_CODE.start()
-    with early_code.EarlyCode(target, threads) if key and threads > 1 else nullcontext() as early:
-        result = run_passes(partial(_after_pass, early, on_pass))
+    with overlapped_codegen.OverlappedCodegen(target, threads) if key and threads > 1 else nullcontext() as overlapped:
+        result = run_passes(partial(_after_pass, overlapped, on_pass))
         passed = time.perf_counter()
-        go_on()
-        made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, early)
+        check_cancelled()
+        made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, overlapped)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)
 
 
-def _after_pass(early: early_code.EarlyCode | None, on_pass: Callable[[str, Graph], None] | None, step: str, graph: Graph) -> None:
-    go_on()
+def _after_pass(overlapped: overlapped_codegen.OverlappedCodegen | None, on_pass: Callable[[str, Graph], None] | None, step: str,
+                graph: Graph) -> None:
+    check_cancelled()
     if on_pass is not None:
         on_pass(step, graph)
-    if early is not None and step == tile_batch.__name__:      # from here on, products are what they will be
-        early.start_products(graph)
+    if overlapped is not None and step == tile_batch.__name__:      # from here on, products are what they will be
+        overlapped.start_products(graph)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 import numpy as np
 
-from adjit.codegen.forks import no_fork, own_in_children
+from adjit.codegen.process.cores import usable_cores
+from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
 from adjit.ir.lazy_module import LazyModule
@@ -22,7 +23,6 @@ from adjit.ir.thread_context import run_detached
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.choices import Choices, Names, function_name, make_choices
-from adjit.runtime.cores import usable_cores
 from adjit.runtime.native.entry import activate, callable_type, entry_is_ready
 from adjit.runtime.pickled_functions import has_name, make_anew, restore
 from adjit.runtime.preparation import PREPARATION
@@ -81,7 +81,7 @@ class CompiledFunction(Generic[P, R]):
         self.choices = choices
         self._cache = ProgramCache(settings.SIGNATURES.get(), _call_in_python)
         self._is_native = False                 # whether calls go to the native entry
-        self._compiling = own_in_children(self, "_compiling", threading.RLock)        # one compilation at a time
+        self._compiling = renewed_after_fork(self, "_compiling", threading.RLock)        # one compilation at a time
         self.fun = fun
         if isinstance(fun, FunctionType):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adjit import codegen
-from adjit.codegen.aside import aside
-from adjit.codegen.link import CompiledObject, LoadedKernel, load
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel, load
+from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.dataclass import dataclass
 from adjit.ir.deserialize import deserialize
 from adjit.ir.lazy_module import LazyModule
@@ -33,12 +33,12 @@ from adjit.ir.version import VERSION
 from adjit.runtime import cache_tally, settings
 
 if TYPE_CHECKING:
-    from adjit.codegen import numba_compiler, python_kernels
-    from adjit.codegen.kernel_source import KernelSource
+    from adjit.codegen.numba import compile_kernel, python_kernels
+    from adjit.codegen.numba.kernel_source import KernelSource
     from adjit.runtime.portable import kernel_step
 else:
-    numba_compiler = LazyModule("adjit.codegen.numba_compiler")
-    python_kernels = LazyModule("adjit.codegen.python_kernels")
+    compile_kernel = LazyModule("adjit.codegen.numba.compile_kernel")
+    python_kernels = LazyModule("adjit.codegen.numba.python_kernels")
     kernel_step = LazyModule("adjit.runtime.portable.kernel_step")
 
 _MAGIC = b"adjit kernel 3\n"
@@ -48,7 +48,7 @@ _COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO"
 
 
 @cache
-@aside
+@off_main_thread
 def environment() -> str:
     """Everything besides its source that the machine code of a kernel depends on."""
     from importlib.metadata import version  # as slow to import as all of adjit
@@ -64,7 +64,7 @@ def environment() -> str:
 
 
 @cache
-@aside
+@off_main_thread
 def compiler() -> tuple[str, ...]:
     """What the object code of a text depends on besides it, and its target."""
     import llvmlite
@@ -211,7 +211,7 @@ def _read_private(path: Path) -> tuple[bytes, str]:
 
 
 def _encode(compiled: CompiledObject, key: str) -> bytes:
-    objects = (compiled.object_code, *compiled.more)
+    objects = (compiled.object_code, *compiled.extra_objects)
     header = json.dumps({"key": key, "symbol": compiled.symbol, "data": compiled.data, "sizes": [len(code) for code in objects]})
     body = b"".join([header.encode(), b"\n", *objects])
     return _MAGIC + sha256(body).encode() + b"\n" + body
@@ -230,8 +230,8 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
     ends = list(accumulate(fields.sizes))
     if fields.key != key or not ends or min(fields.sizes) < 0 or ends[-1] != len(rest):
         return None
-    first, *more = (rest[start:end] for start, end in zip([0, *ends], ends, strict=False))
-    return CompiledObject(first, fields.symbol, fields.data, tuple(more))
+    first, *extra_objects = (rest[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    return CompiledObject(first, fields.symbol, fields.data, tuple(extra_objects))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
     """
     if settings.DISABLE_JIT.get():
         return kernel_step.Kernel(source, python_kernels.load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
-    return kernel_step.Kernel(source, *obtain_code(kernel_key(source), lambda: numba_compiler.compile_source(source)))
+    return kernel_step.Kernel(source, *obtain_code(kernel_key(source), lambda: compile_kernel.compile_source(source)))
 
 
 def disk_cache() -> DiskCache:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 
-from adjit.codegen.aside import NAME, start
-from adjit.codegen.forks import no_fork, others_inside
-from adjit.codegen.object_code import warm_up
+from adjit.codegen.llvm.object_code import warm_up
+from adjit.codegen.process.fork_safety import no_fork, others_active
+from adjit.codegen.process.off_main_thread import THREAD_NAME_PREFIX, start_thread
 from adjit.runtime.native.code import native_target
 from adjit.runtime.native.threads import TEAM_CODE
 from adjit.runtime.warm_start import compiler_source
@@ -24,9 +24,10 @@ MOMENT = 0.001
 """Seconds between two looks whether a first call is under way."""
 
 COMPILER = tuple(f"adjit.codegen.{name}" for name in (
-    "native.forms", "native.compile_program", "native.early_code", "native.kernels.scalar_templates", "native.kernels.writer",
-    "native.kernels.fused", "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.products", "native.product_kernels",
-    "native.finished_products", "vector_math.hyperbolic"))
+    "native.merge_similar", "native.compile_program", "native.overlapped_codegen", "native.kernels.scalar_templates",
+    "native.kernels.writer", "native.kernels.fused", "vector_math.exponential", "vector_math.logarithmic", "gemm.lower",
+    "native.matmul", "native.gemm_objects",
+    "native.matmul_epilogue", "vector_math.hyperbolic"))
 """Modules that only compiling needs, and most programs do; each imports what is its own part of a millisecond or two."""
 
 
@@ -41,7 +42,7 @@ class Preparation:
         """Have a thread begin, unless one has."""
         if self.thread is None:
             with suppress(RuntimeError):        # no thread to be had
-                self.thread = start(self._prepare, f"{NAME} preparation")
+                self.thread = start_thread(self._prepare, f"{THREAD_NAME_PREFIX} preparation")
 
     def tell(self, wanted: bool) -> None:
         """Whether a program has to be compiled: else it was on disk, and others will be, as it seems."""
@@ -61,7 +62,7 @@ class Preparation:
 
     def _may_go_on(self) -> bool:
         """Whether there will be something to compile, as far as is known; waits while a first call finds that out."""
-        while self._wanted is None and others_inside() and threading.main_thread().is_alive():
+        while self._wanted is None and others_active() and threading.main_thread().is_alive():
             time.sleep(MOMENT)
         return self._wanted is not False and threading.main_thread().is_alive()     # the process ends
 

@@ -95,7 +95,7 @@ class Program:
     @property
     def last_used(self) -> int:
         """When it was last called after another program, by the clock of its function."""
-        return self.used if self.record is None else max(self.used, self.record.stamp)
+        return self.used if self.record is None else max(self.used, self.record.last_use)
 
     def recorded(self) -> ProgramRecord | None:
         """The record for the native entry, made when it is first asked for and all is there; None where calls go through Python."""

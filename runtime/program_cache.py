@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjit.codegen.forks import own_in_children
+from adjit.codegen.process.fork_safety import renewed_after_fork
 from adjit.runtime.native.entry_records import FunctionRecord
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature, describe_difference
@@ -46,7 +46,7 @@ class ProgramCache:
         self._last: Program | None = None
         self._programs: dict[Any, tuple[Program, ...]] = {}       # of each signature, the one used last is the first
         self._ended: deque[tuple[Any, Program]] = deque()       # whose module or optimiser is gone, not yet taken out
-        self._lock = own_in_children(self, "_lock", threading.Lock)       # held for moments
+        self._lock = renewed_after_fork(self, "_lock", threading.Lock)       # held for moments
 
     @property
     def last(self) -> Program | None:

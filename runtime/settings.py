@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from adjit.codegen.process.cores import usable_cores
 from adjit.ir.dataclass import dataclass
-from adjit.runtime.cores import usable_cores
 
 T = TypeVar("T")
 

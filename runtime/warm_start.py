@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from adjit import codegen, ir, passes
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.artifact import Artifact, artifact_of_json
-from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 from adjit.ir.deserialize import deserialize
 from adjit.ir.graph import Graph

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from adjit.codegen.c_library.description import CArray, CProgram, bytes_text
 from adjit.codegen.c_library.processor import level_function
 from adjit.codegen.c_library.status import STATUS
-from adjit.codegen.target import Target
+from adjit.codegen.llvm.target import Target
 from adjit.ir.types import SHORT_NAMES
 
 _NUMBER = {name: number for number, (name, _) in enumerate(STATUS)}

@@ -9,12 +9,12 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from adjit.codegen.aside import aside
 from adjit.codegen.c_library.description import CProgram
 from adjit.codegen.c_library.interface import interface_text
 from adjit.codegen.llvm.module import Function
+from adjit.codegen.llvm.target import Target, machine
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import Target, machine
+from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.graph import Graph
 
 _PAGE = 4096
@@ -58,7 +58,7 @@ def _with_prefix(text: str, shared: Collection[str], prefix: str) -> str:
     return _NAME.sub(lambda match: f"@{prefix if match[1] in shared else ''}{match[1]}", text)
 
 
-@aside
+@off_main_thread
 def compile_library(text: str, target: Target) -> bytes:
     """The object file, position-independent; `target` is the lowest level, which all that belongs to no level is for."""
     import llvmlite.binding as llvm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjit.codegen.target import Target
+from adjit.codegen.llvm.target import Target
 
 _BITS = {
     "sse2": ("one.d", 26), "sse3": ("one.c", 0), "ssse3": ("one.c", 9), "fma": ("one.c", 12), "sse4.1": ("one.c", 19),
@@ -10,7 +10,7 @@ _BITS = {
     "avx512vl": ("seven.b", 31)}
 """Register of CPUID, of leaf 1 or 7, and bit, by feature."""
 
-RUNS = "adjit_runs"
+RUNS_SYMBOL = "adjit_runs"
 
 _OSXSAVE = 1 << 27
 _CPUID = 'asm sideeffect "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags}"'
@@ -52,4 +52,4 @@ def level_function(targets: list[Target]) -> str:
 
 def runs_text(target: Target) -> str:
     """`i64 @adjit_runs()`: whether the processor runs code for a target, 1 or 0."""
-    return f"{level_function([target])}\ndefine i64 @{RUNS}() nounwind {{\n  %all = call i64 @level.mask()\n  ret i64 %all\n}}"
+    return f"{level_function([target])}\ndefine i64 @{RUNS_SYMBOL}() nounwind {{\n  %all = call i64 @level.mask()\n  ret i64 %all\n}}"

@@ -8,16 +8,16 @@ from functools import cache
 
 from adjit.codegen.gemm.kernels import TILE, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
+from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS, add_block, compensated_total
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import VectorBuilder
-from adjit.codegen.long_sums import STRETCH, add_part, settled
-from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class DotKind:
     """What the code of dot products depends on: rows of A and of B; the vectors that a step of k takes of each, one a chain; what is left
-    of k behind whole steps, and whether there are such; whether k goes in stretches (`codegen/long_sums.py`); and whether it goes from
+    of k behind whole steps, and whether there are such; whether k goes in blocks (`llvm/compensated_sums.py`); and whether it goes from
     tile to tile down C, or `along` C, where A and B have changed places in its parameters.
     """
 
@@ -26,32 +26,32 @@ class DotKind:
     chains: int
     rest: int
     whole: bool
-    stretched: bool
+    blocked: bool
     along: bool
 
     @classmethod
     def of(cls, rows: int, columns: int, inner: int, lanes: int, along: bool) -> DotKind:
         """That for a known k."""
         cells = rows * columns
-        stretch = _stretch(cells)
-        chains = max(CHAINS // cells, 1) if inner > stretch * lanes else 1
+        block_steps = _block_steps(cells)
+        chains = max(MIN_PARALLEL_SUMS // cells, 1) if inner > block_steps * lanes else 1
         group = chains * lanes
-        return cls(rows, columns, chains, inner % group, inner >= group, inner > stretch * group, along)
+        return cls(rows, columns, chains, inner % group, inner >= group, inner > block_steps * group, along)
 
     @property
     def name(self) -> str:
         marks = "" if self.whole else "_short"
         marks += f"_chains{self.chains}" * (self.chains > 1) + f"_rest{self.rest}" * (self.rest > 0)
-        return f"dots_{self.rows}x{self.columns}{marks}{'_stretched' * self.stretched}{'_along' * self.along}"
+        return f"dots_{self.rows}x{self.columns}{marks}{'_stretched' * self.blocked}{'_along' * self.along}"
 
 
-CHAINS = 4
+MIN_PARALLEL_SUMS = 4
 """Sums under way at once for a long k: fewer would wait for each other."""
 
 
-def _stretch(cells: int) -> int:
-    """Steps of a stretch: more where there is more to do at its end, of which 4 is as much as one step."""
-    return STRETCH * max(cells // 2, 1)
+def _block_steps(cells: int) -> int:
+    """Steps of a block: more where there is more to do at its end, of which 4 is as much as one step."""
+    return BLOCK_ADDITIONS * max(cells // 2, 1)
 
 
 @cache
@@ -63,16 +63,16 @@ def dot_kernel(target: Target, dtype: str, rows: int, columns: int, inner: int, 
 
 def _write(text: VectorBuilder, kind: DotKind) -> None:
     lanes, rows, columns, cells, chains = text.lanes, kind.rows, kind.columns, kind.rows * kind.columns, kind.chains
-    names = ("inner_b", "row_a", "column_c") if kind.along else ("row_a", "inner_b", "row_c")
-    row_a, row_b, row_c = (text.strides(number(text, name), count) for name, count in zip(names, (rows, columns, rows), strict=True))
+    names = ("inner_b", "lda", "column_c") if kind.along else ("lda", "inner_b", "ldc")
+    lda, ldb, ldc = (text.strides(number(text, name), count) for name, count in zip(names, (rows, columns, rows), strict=True))
     left = text.sub(kind.rest, "%length")
-    places = lanes // rows      # columns of a full tile: lane i * places + j gets the sum of row i and column j
+    tile_columns = lanes // rows      # columns of a full tile: lane i * places + j gets the sum of row i and column j
     group = chains * lanes
 
     def step(sums: Sequence[str], a: str, b: str, count: int) -> list[str]:
-        from_a, from_b = row_a.bases(a, rows), row_b.bases(b, columns)
-        xs = [text.load_vector(row_a.row(from_a, i), count) for i in range(rows)]
-        ys = [text.load_vector(row_b.row(from_b, j), count) for j in range(columns)]
+        from_a, from_b = lda.bases(a, rows), ldb.bases(b, columns)
+        xs = [text.load_vector(lda.row(from_a, i), count) for i in range(rows)]
+        ys = [text.load_vector(ldb.row(from_b, j), count) for j in range(columns)]
         return [text.multiply_add(x, y, c) for (x, y), c in zip(itertools.product(xs, ys), sums, strict=True)]
 
     def steps(start: str, stop: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
@@ -88,32 +88,32 @@ def _write(text: VectorBuilder, kind: DotKind) -> None:
             now = [text.fadd(x, y) for x, y in zip(now[:len(now) // 2], now[len(now) // 2:], strict=True)]
         return [a, b, *now]
 
-    def stretches(a: str, b: str) -> list[str]:
-        zeros, length = [(text.vector, "zeroinitializer")] * (2 * cells), _stretch(cells) * group
+    def blocked_steps(a: str, b: str) -> list[str]:
+        zeros, length = [(text.vector, "zeroinitializer")] * (2 * cells), _block_steps(cells) * group
         with text.for_range(left, 0, length, [("ptr", a), ("ptr", b), *zeros]) as loop:
             a, b, *before = loop.values
             stop = text.smaller(text.add(loop.counter, length), 0)
             a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (cells * chains))
             loop.following = [a, b]
             for cell, part in enumerate(parts):
-                loop.following += add_part(text, text.vector, *before[2 * cell:2 * cell + 2], part)
+                loop.following += add_block(text, text.vector, *before[2 * cell:2 * cell + 2], part)
         a, b, *last = loop.following
-        return [a, b, *(settled(text, text.vector, *last[2 * cell:2 * cell + 2]) for cell in range(cells))]
+        return [a, b, *(compensated_total(text, text.vector, *last[2 * cell:2 * cell + 2]) for cell in range(cells))]
 
     with text.for_range(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c")]) as tile:
         moving, c = tile.values
         a, b = ("%b", moving) if kind.along else (moving, "%b")
         sums = ["zeroinitializer"] * cells
         if kind.whole:
-            a, b, *sums = stretches(a, b) if kind.stretched else steps(left, 0, a, b, sums * chains)
+            a, b, *sums = blocked_steps(a, b) if kind.blocked else steps(left, 0, a, b, sums * chains)
         for first in range(0, kind.rest, lanes):
             sums = step(sums, text.at(a, text.scalar, first), text.at(b, text.scalar, first), min(kind.rest - first, lanes))
-        padded = [sums[i * columns + j] if j < columns else "zeroinitializer" for i in range(rows) for j in range(places)]
+        padded = [sums[i * columns + j] if j < columns else "zeroinitializer" for i in range(rows) for j in range(tile_columns)]
         total = _sum_lanes(text, padded)
         for i in range(rows):
-            part = text.shuffle(text.vector, total, "poison", range(i * places, (i + 1) * places))
-            text.store_vector(part, row_c.row([c], i), columns, lanes=places)
-        below = text.at(c, text.scalar, columns) if kind.along else row_c.next(c, rows)
+            part = text.shuffle(text.vector, total, "poison", range(i * tile_columns, (i + 1) * tile_columns))
+            text.store_vector(part, ldc.row([c], i), columns, lanes=tile_columns)
+        below = text.at(c, text.scalar, columns) if kind.along else ldc.next(c, rows)
         tile.following = [text.at(moving, 1, "%apart"), below]
 
 

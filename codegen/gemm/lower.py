@@ -5,7 +5,7 @@
 
 The entry is `void adjit_product(A, B, C, int64 low, int64 high)`; tasks are numbered from 0 to `plan.tasks`. Each writes elements of C of
 its own, so that any division among threads gives the same bits. It hands the plan, as a table, to the one driver of all products, or,
-where C is a column of equal tiles, to the kernel of a tile; a small product is written out, with all strides known, since the driver would
+where C is a column of equal tiles, to the kernel of a tile; a small product is specialised, with all strides known, since the driver would
 take a part of its time.
 """
 
@@ -14,20 +14,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from adjit.codegen.aside import aside
 from adjit.codegen.gemm.dot_products import dot_kernel
 from adjit.codegen.gemm.driver import DRIVER, driver
 from adjit.codegen.gemm.kernels import FIRST, LAST, Kernel
-from adjit.codegen.gemm.panels import copy_kernel, rows_kernel, strips_kernel, turn_kernel
-from adjit.codegen.gemm.plan import UNROLLED, Plan, Size, plan_product, runs
+from adjit.codegen.gemm.packing import pack_a_kernel, pack_a_transposed_kernel, pack_b_kernel, pack_b_transposed_kernel
+from adjit.codegen.gemm.plan import MAX_UNROLLED_FMAS, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, plan_table
-from adjit.codegen.gemm.tile import TILE_STRETCH, Epilogue, Prologue, Tile, TileKind, call_finish, sum_products, tile_kernel
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.gemm.tile import TILE_BLOCK_STEPS, Epilogue, Prologue, Tile, TileKind, call_tile_epilogue, sum_products, tile_kernel
 from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.target import Target, machine
 from adjit.codegen.llvm.vectors import VectorBuilder
-from adjit.codegen.target import Target, machine
+from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.dataclass import dataclass
 
 SYMBOL = "adjit_product"
@@ -65,7 +65,7 @@ def lower_product(product: Product, target: Target, prologue: Prologue | None = 
     return ProductCode(written.plan, target, text)
 
 
-@aside
+@off_main_thread
 def compile_product(code: ProductCode) -> CompiledObject:
     """Object code; takes 5 to 30 ms."""
     import llvmlite.binding as llvm
@@ -76,52 +76,53 @@ def compile_product(code: ProductCode) -> CompiledObject:
 
 
 def write_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store,
-                  finish: Kernel | None = None, more: str = "null") -> ProductText:
-    """As `lower_product`, in parts that can join those of other products. `finish` (parameters `FINISH`) is
-    called for each tile once that is in C, with `more`."""
-    plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store or finish is not None)
+                  tile_epilogue: Kernel | None = None, epilogue_args: str = "null") -> ProductText:
+    """As `lower_product`, in parts that can join those of other products. `tile_epilogue` (parameters `TILE_EPILOGUE`) is
+    called for each tile once that is in C, with `epilogue_args`."""
+    plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store or tile_epilogue is not None)
     text = VectorBuilder(target, product.dtype)
     kernels = _kernels(plan_of_kernels(plan), target, prologue, epilogue) if plan.tasks else {}
-    if finish is not None and plan.tasks:
-        kernels["finish"] = finish
+    if tile_epilogue is not None and plan.tasks:
+        kernels["tile_epilogue"] = tile_epilogue
     own: dict[str, Definition] = {}
     if kernels:
         own[TABLE] = plan_table(TABLE, plan_of_kernels(plan), {entry: kernel.name for entry, kernel in kernels.items()})
     with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", linkage=""):
         if plan.tasks:
             a, b = ("%B", "%A") if plan.swapped != (plan.dots == "along") else ("%A", "%B")
-            strips = panel = "null"
+            packed_a = panel = "null"
             if plan.a != "in place":
-                strips = text.alloca(text.scalar, plan.strip_elements * plan.together, 64)
+                packed_a = text.alloca(text.scalar, plan.packed_tile_elements * plan.mc_tiles, 64)
             if plan.b != "in place":
-                panel = text.alloca(text.scalar, plan.panel_elements * plan.beside, 64)
-            if plan.written_out:
-                _write_out(text, plan, a, b, panel, kernels, prologue, epilogue, more)
-            elif finish is None and _is_column(plan_of_kernels(plan)):
+                panel = text.alloca(text.scalar, plan.panel_elements * plan.nc_panels, 64)
+            if plan.specialised:
+                _write_specialised(text, plan, a, b, panel, kernels, prologue, epilogue, epilogue_args)
+            elif tile_epilogue is None and _is_column(plan_of_kernels(plan)):
                 _call_kernel(text, plan_of_kernels(plan), a, b, *kernels.values())
             else:
                 kernels["driver"] = driver()
-                text.call("void", f"@{DRIVER}", ("ptr", text.use(f"@{TABLE}")), ("ptr", a), ("ptr", b), ("ptr", "%C"), ("ptr", strips),
-                          ("ptr", panel), ("ptr", more), ("i64", "%low"), ("i64", "%high"))
+                text.call("void", f"@{DRIVER}", ("ptr", text.use(f"@{TABLE}")), ("ptr", a), ("ptr", b), ("ptr", "%C"), ("ptr", packed_a),
+                          ("ptr", panel), ("ptr", epilogue_args), ("i64", "%low"), ("i64", "%high"))
     own[SYMBOL] = text.functions[SYMBOL]
     declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
-    return ProductText(plan, own, {kernel.name: kernel.function for kernel in kernels.values()}, declarations, not plan.written_out)
+    return ProductText(plan, own, {kernel.name: kernel.function for kernel in kernels.values()}, declarations, not plan.specialised)
 
 
 def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:
-    """The kernels of a plan by the names of their entries in its table; one that is written out has none for tiles."""
+    """The kernels of a plan by the names of their entries in its table; one that is specialised has none for tiles."""
     p, kinds, kernels = plan.product, kinds_of(plan), {}
     if plan.a == "copied":
-        kernels["strips"] = strips_kernel(target, p.dtype, plan.tiles[0], kinds.tiles[1]) if p.transpose_a else rows_kernel(target, p.dtype)
+        kernels["packed_a"] = pack_a_transposed_kernel(target, p.dtype, plan.tiles[0], kinds.tiles[1]) if p.transpose_a else \
+            pack_a_kernel(target, p.dtype)
     for kind, counts in enumerate(kinds.panels):
         if counts is None:
             continue
         if plan.b == "copied":
-            kernels[f"pack_{kind}"] = copy_kernel(target, p.dtype, counts, prologue)
+            kernels[f"pack_{kind}"] = pack_b_kernel(target, p.dtype, counts, prologue)
         elif plan.b == "transposed":
-            kernels[f"pack_{kind}"] = turn_kernel(target, p.dtype, p.inner, sum(counts), prologue)
+            kernels[f"pack_{kind}"] = pack_b_transposed_kernel(target, p.dtype, p.inner, sum(counts), prologue)
         for size, rows in enumerate(kinds.tiles):
-            if rows is None or plan.written_out:
+            if rows is None or plan.specialised:
                 continue
             if plan.dots:
                 along = plan.dots == "along"
@@ -134,19 +135,19 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
 
 
 def _tile_kind(plan: Plan, target: Target, rows: int, counts: tuple[int, ...]) -> TileKind:
-    added = len(plan.parts) > 1 and not plan.chained
+    added = len(plan.k_blocks) > 1 and not plan.accumulates_in_c
     chains = 1 if _unrolled(plan, rows, counts) else plan.chains
-    stretched = plan.few_cells and max(plan.parts) > TILE_STRETCH * chains and not _unrolled(plan, rows, counts)
-    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 and target.registers == 16 else None, stretched)
+    blocked = plan.has_small_tiles and max(plan.k_blocks) > TILE_BLOCK_STEPS * chains and not _unrolled(plan, rows, counts)
+    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 and target.registers == 16 else None, blocked)
 
 
 def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
-    return len(plan.parts) == 1 and plan.product.inner * rows * len(counts) <= UNROLLED
+    return len(plan.k_blocks) == 1 and plan.product.inner * rows * len(counts) <= MAX_UNROLLED_FMAS
 
 
 def _is_column(plan: Plan) -> bool:
     """Whether C is equal tiles below each other, each of them a task or all of them one, which need no driver."""
-    in_place, tiled = plan.a == plan.b == "in place", len({*plan.tiles}) == len(plan.panels) == len(plan.parts) == 1
+    in_place, tiled = plan.a == plan.b == "in place", len({*plan.tiles}) == len(plan.panels) == len(plan.k_blocks) == 1
     return plan.product.batch == 1 and in_place and tiled and (plan.axis != "rows" or plan.tasks == len(plan.tiles))
 
 
@@ -154,39 +155,39 @@ def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel
     """The tiles of a column, which the kernel of one goes through by itself. `plan` is as `plan_of_kernels` has it."""
     p, rows = plan.product, plan.tiles[0]
     first, count = ("%low", text.sub("%high", "%low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
-    row, row_a, row_c = text.mul(first, rows), 1 if p.transpose_a else p.row_a, 1 if plan.dots == "along" else p.row_c
-    here, goal, apart = text.at(a, text.scalar, (row, row_a)), text.at("%C", text.scalar, (row, row_c)), rows * row_a * p.element_bytes
-    text.call("void", f"@{kernel.name}", ("ptr", here), ("ptr", b), ("ptr", goal), ("i64", plan.parts[0]), ("i64", FIRST | LAST),
+    row, lda, ldc = text.mul(first, rows), 1 if p.transpose_a else p.lda, 1 if plan.dots == "along" else p.ldc
+    here, goal, apart = text.at(a, text.scalar, (row, lda)), text.at("%C", text.scalar, (row, ldc)), rows * lda * p.element_bytes
+    text.call("void", f"@{kernel.name}", ("ptr", here), ("ptr", b), ("ptr", goal), ("i64", plan.k_blocks[0]), ("i64", FIRST | LAST),
               ("ptr", text.use(f"@{TABLE}")), ("i64", count), ("i64", apart), ("i64", row), ("i64", 0), ("ptr", "null"), ("ptr", "null"))
 
 
-def _write_out(text: VectorBuilder, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,
-               epilogue: Epilogue, more: str) -> None:
+def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,
+               epilogue: Epilogue, epilogue_args: str) -> None:
     """Loops over the batch, the panels and the tiles around what a tile is made of."""
     p = plan.product
-    turned = plan.b == "transposed"
-    row_a, inner_a = (text.strides(stride, 1) for stride in ((1, p.row_a) if p.transpose_a else (p.row_a, 1)))
-    inner_b, row_c = text.strides(plan.panel_columns if turned else p.row_b, 1), text.strides(p.row_c, 1)
+    transposed = plan.b == "transposed"
+    lda, inner_a = (text.strides(stride, 1) for stride in ((1, p.lda) if p.transpose_a else (p.lda, 1)))
+    inner_b, ldc = text.strides(plan.panel_columns if transposed else p.ldb, 1), text.strides(p.ldc, 1)
     with text.for_range("%low", "%high", empty=True) as batch:
         at_a, at_b, at_c = (text.at(matrix, text.scalar, (batch.counter, step) if p.batch > 1 else 0)
-                            for matrix, step in ((a, p.step_a), (b, p.step_b), ("%C", p.step_c)))
+                            for matrix, step in ((a, p.batch_stride_a), (b, p.batch_stride_b), ("%C", p.batch_stride_c)))
         for column, counts in _every(text, plan.panels):
-            source = text.at(at_b, text.scalar, (column, p.row_b if turned else 1))
-            if turned:
+            source = text.at(at_b, text.scalar, (column, p.ldb if transposed else 1))
+            if transposed:
                 pack = kernels[f"pack_{kinds_of(plan).panels.index(counts)}"]
                 text.call("void", f"@{pack.name}", ("ptr", source), ("ptr", panel), ("i64", p.inner), ("ptr", text.use(f"@{TABLE}")),
                           ("i64", sum(counts)))
                 source = panel
             for row, rows in _every(text, plan.tiles):
                 cells = list(itertools.product(range(rows), range(len(counts))))
-                corner = text.at(at_a, text.scalar, (row, 1 if p.transpose_a else p.row_a))
-                tile = Tile(text, rows, counts, text.at(at_c, text.scalar, (row, p.row_c), column), row_c, str(row), str(column))
-                sums = sum_products(text, _tile_kind(plan, text.target, rows, counts), (corner, source), row_a, inner_a, inner_b, p.inner,
-                                    ["zeroinitializer"] * len(cells), None if turned else prologue, _unrolled(plan, rows, counts))
+                corner = text.at(at_a, text.scalar, (row, 1 if p.transpose_a else p.lda))
+                tile = Tile(text, rows, counts, text.at(at_c, text.scalar, (row, p.ldc), column), ldc, str(row), str(column))
+                sums = sum_products(text, _tile_kind(plan, text.target, rows, counts), (corner, source), lda, inner_a, inner_b, p.inner,
+                                    ["zeroinitializer"] * len(cells), None if transposed else prologue, _unrolled(plan, rows, counts))
                 tile.values = dict(zip(cells, sums, strict=True))
                 epilogue(tile)
-                if "finish" in kernels:
-                    call_finish(text, f"@{kernels['finish'].name}", tile, str(p.row_c * p.element_bytes), more)
+                if "tile_epilogue" in kernels:
+                    call_tile_epilogue(text, f"@{kernels['tile_epilogue'].name}", tile, str(p.ldc * p.element_bytes), epilogue_args)
 
 
 def _every(text: Builder, sizes: Sequence[Size]) -> Iterator[tuple[str | int, Size]]:

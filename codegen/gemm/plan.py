@@ -1,31 +1,33 @@
 """Decides how a product is computed, by the product and the target, never by the number of threads: the only place with thresholds.
 
-C is cut into tiles of some rows by some vectors, which stay in registers while k runs. Rows are cut into *equal* tiles and columns
-into *equal* panels as far as can be, so most products need one or two kernels. An element of C is one chain of fused
-multiply-adds for each part of k, and the sum of the parts in order, whatever the tile: the same bits on every target that has them. So the
-sizes of the parts (`PART`) belong to the meaning of a product. Dot products, and products whose tiles all have fewer than `LATENCY`
-vectors, add up in several chains, whose number depends on the shape and the lanes.
+C is cut into tiles of some rows by some vectors, which stay in registers while k runs. Rows are cut into *equal* tiles and columns into
+*equal* panels as far as can be, so most products need one or two kernels. An element of C is one chain of fused multiply-adds for each
+block of k, and the sum of the blocks in order, whatever the tile: the same bits on every target that has them. So the sizes of the blocks
+(`KC`) belong to the meaning of a product. Dot products, and products whose tiles all have fewer than `MIN_PIPELINED_VECTORS` vectors, add
+up in several chains, whose number depends on the shape and the lanes.
 
 The numbers were measured on processors of two makers, as ratios to the other choices:
 
 - Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds where B is near; with 8 rows, A needs no copy;
   with 3 vectors they are up to 10 % faster than with 2 where B is not near. Where 4 or 8 vectors are a row of C, 6 rows by 4 vectors
   are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
-- Copying a panel of B costs as much as some 2 rows of C. It pays from `COPY_TILES` row tiles on where a panel does not
+- Copying a panel of B costs as much as some 2 rows of C. It pays from `MIN_TILES_TO_PACK_B` row tiles on where a panel does not
   fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
-- B transposed has to be turned, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
-- Small matrices times vectors (`UNROLLED`) are written out as they stand: dot products take the driver 30 to 50 ns each. 10 x 3 is 1.5 to
-  1.8 times as fast so, a batch of 8 x 8 twice, of 3 x 3 ten times. A single one with rows longer than `SHORT_DOT` would be slower.
+- B transposed has to be packed by transposing, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
+- Small matrices times vectors (`MAX_UNROLLED_FMAS`) are specialised as they stand: dot products take the driver 30 to 50 ns each. 10 x 3 is
+  1.5 to 1.8 times as fast so, a batch of 8 x 8 twice, of 3 x 3 ten times. A single one with rows longer than `MAX_SHORT_DOT` would be
+  slower.
 - A transposed is read a few elements a row. Where its rows are far apart that is up to twice as slow as reading a copy.
 
 What depends on caches, or on how long a tile takes, is in `Limits`. Those of 32 registers were measured with AVX-512, first caches of 48 kB
 and second ones of 2 MB; those of 16 registers with AVX2 on a Zen 3 (32 and 512 kB), whose tiles take half as long a step of k:
 
-- Parts as long as they may be: 5 to 12 % faster than parts of 128 to 208. But where A is transposed and read in place, up to 13 % slower.
-- A transposed is copied from rows of 1 kB on: 6 to 20 % faster; from shorter ones, with short parts, as fast or 2 to 7 % slower.
+- Blocks of k as long as they may be: 5 to 12 % faster than ones of 128 to 208. But where A is transposed and read in place, up to 13 %
+  slower.
+- A transposed is copied from rows of 1 kB on: 6 to 20 % faster; from shorter ones, with short blocks, as fast or 2 to 7 % slower.
 - B is copied where its rows are 1 kB apart: 2 to 15 % faster at 256 to 320 columns and as much of k; at 200, 12 % slower. With a
   dozen tiles and 8 kB a panel it is not: training a network took 5 % longer.
-- A of more than 1 MB a part, though not transposed, is copied: up to 10 % faster at 2048, where its rows evict each other.
+- A of more than 1 MB a block, though not transposed, is copied: up to 10 % faster at 2048, where its rows evict each other.
 - Tiles of 4 rows by 3 vectors, which need all 16 registers, take twice as long as others: LLVM keeps a sum in memory.
 """
 
@@ -37,56 +39,57 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeVar
 
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.target import Target
+from adjit.codegen.llvm.target import Target
 from adjit.ir.dataclass import dataclass
 
-PART = 384
-"""Length of the parts of k that are summed on their own, about that of BLAS: errors grow with it. Up to `WHOLE` it is one part."""
+KC = 384
+"""Length of the blocks of k that are summed on their own, about that of BLAS: errors grow with it. Up to `MAX_SINGLE_K` it is one block."""
 
-WHOLE = 768
+MAX_SINGLE_K = 768
 
-WHOLE_IN_STRETCHES = 1024
-"""The same where tiles have so few cells that their kernels divide k themselves (`Plan.few_cells`)."""
+MAX_SINGLE_K_SMALL_TILES = 1024
+"""The same where tiles have so few cells that their kernels divide k themselves (`Plan.has_small_tiles`)."""
 
-NARROW = {32: 8, 16: 16}
+MAX_NARROW_VECTORS = {32: 8, 16: 16}
 """Most vectors of a row of C for tiles of 6 rows by 4 vectors (with 16 registers, for 3 rows by 3), by the number of registers. At 16
 vectors they are 2 to 5 % faster on one of the two makers' processors with 32 registers, and no faster on the other, and LLVM takes 10 ms
 for kernels that other products of a network have no use for."""
 
-ONE_PANEL = {1: 6, 2: 5}
+MAX_SINGLE_PANEL_VECTORS = {1: 6, 2: 5}
 """Vectors of a row of C up to which so few rows are one panel where there are 16 registers: 1.4 to 1.7 times as fast as two, which read B
 in pieces. More than one panel of these widths gains nothing."""
 
-GRAIN = 16
-"""Parts are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k only."""
+K_ALIGN = 16
+"""Blocks of k are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k
+only."""
 
-LARGE = 1 << 20
-"""Bytes of C from which each part of a chain costs a pass through a farther cache: then parts are longer, but where A is transposed, whose
-elements come one row after the other from the second cache unless the part is short."""
+MIN_LARGE_C_BYTES = 1 << 20
+"""Bytes of C from which each block of a chain costs a pass through a farther cache: then blocks are longer, but where A is transposed,
+whose elements come one row after the other from the second cache unless the block is short."""
 
-COPY_TILES = 8
-DOT_ROWS = 4
-DOT_BYTES = 64 << 10
-SHORT_DOT = 6
+MIN_TILES_TO_PACK_B = 8
+MAX_DOT_ROWS = 4
+MAX_DOT_BYTES = 64 << 10
+MAX_SHORT_DOT = 6
 
-A_PANELS = 3
+MIN_PANELS_TO_PACK_A = 3
 """Panels of B from which it pays to copy A, where that pays at all."""
 
-PACKED_TILES, PACKED_TASKS = 4, 8
+MIN_TILES_PER_PACKING_TASK, MAX_PACKING_TASKS = 4, 8
 """Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
 
-STRIPES = {40: 4, 6: 2, 0: 1}
+COLUMN_SPLITS = {40: 4, 6: 2, 0: 1}
 """Where A is copied too: what tasks divide columns into, by the least number of panels. A block of rows has as many times more tiles, and
 less of B is packed for it: from 512 to 2048 two threads are 2 to 8 % faster than without, one is up to 3 % slower."""
 
-LATENCY = 8
+MIN_PIPELINED_VECTORS = 8
 """Vectors of a tile from which on the multiply-adds do not wait for each other."""
 
-UNROLLED = 64
+MAX_UNROLLED_FMAS = 64
 """Vector multiply-adds up to which a tile is written without a loop."""
 
-WRITTEN_OUT, WRITTEN_TILES = 2048, 2
-"""Vector multiply-adds up to which a product is written out, and the most different tiles of one that is."""
+MAX_SPECIALISED_FMAS, MAX_SPECIALISED_TILES = 2048, 2
+"""Vector multiply-adds up to which a product is specialised, and the most different tiles of one that is."""
 
 Size = TypeVar("Size", int, tuple[int, ...])
 
@@ -95,22 +98,22 @@ Size = TypeVar("Size", int, tuple[int, ...])
 class Limits:
     """Numbers that suit the tiles of a target, and the caches of the processors that have it; none of them changes bits.
 
-    Chained parts of k are at most `chained` long, `chained_turned` where A is transposed and read in place, and a panel's at most
-    `chained_bytes`, which stay in the first cache beside A. Panels of B are copied from `copy_bytes` on, and from `copy_bytes_far` where
-    its rows are `far` bytes apart or more, so that they fall into few sets of the first cache, and all tiles together read
-    `copy_read_far` of it. A is copied where it is transposed and its rows are `far_a` bytes apart; or is not, and a part of it has more
-    than `a_scattered` bytes.
+    Blocks of k whose sums go on in C are at most `max_k_block` long, `max_k_block_transposed` where A is transposed and read in place, and
+    a panel's at most `max_panel_bytes`, which stay in the first cache beside A. Panels of B are copied from `copy_bytes` on, and from
+    `copy_bytes_far` where its rows are `far` bytes apart or more, so that they fall into few sets of the first cache, and all tiles
+    together read `copy_read_far` of it. A is copied where it is transposed and its rows are `far_a` bytes apart; or is not, and a block of
+    it has more than `a_scattered` bytes.
 
-    Of A in place, up to `a_near` bytes of a part stay in the second cache while one panel of B after the other passes. Where there is
+    Of A in place, up to `a_near` bytes of a block stay in the second cache while one panel of B after the other passes. Where there is
     more, or A is copied, `a_group` bytes of tiles and `b_group` of packed panels pass each other before the next tiles come: A is read
     that much less often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048
     rows in float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the
-    third cache: groups of panels are wider then (`b_group_wide`), and those of tiles, where parts of k are long (`a_group_wide`).
+    third cache: groups of panels are wider then (`b_group_wide`), and those of tiles, where blocks of k are long (`a_group_wide`).
     """
 
-    chained: int
-    chained_turned: int
-    chained_bytes: int
+    max_k_block: int
+    max_k_block_transposed: int
+    max_panel_bytes: int
     copy_bytes: int
     copy_bytes_far: int
     copy_read_far: int
@@ -126,12 +129,12 @@ class Limits:
 
 LIMITS = {
     32: Limits(
-        chained=208, chained_turned=208, chained_bytes=40 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, copy_read_far=0,
-        far=2048, far_a=2048, a_scattered=sys.maxsize, a_near=1 << 20,
+        max_k_block=208, max_k_block_transposed=208, max_panel_bytes=40 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10,
+        copy_read_far=0, far=2048, far_a=2048, a_scattered=sys.maxsize, a_near=1 << 20,
         a_group=256 << 10, a_group_wide=512 << 10, b_group=512 << 10, b_group_wide=2 << 20),
     16: Limits(
-        chained=PART, chained_turned=160, chained_bytes=48 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10, copy_read_far=144 << 10,
-        far=1024, far_a=1024, a_scattered=1 << 20, a_near=512 << 10,
+        max_k_block=KC, max_k_block_transposed=160, max_panel_bytes=48 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10,
+        copy_read_far=144 << 10, far=1024, far_a=1024, a_scattered=1 << 20, a_near=512 << 10,
         a_group=256 << 10, a_group_wide=128 << 10, b_group=512 << 10, b_group_wide=2 << 20)}
 """By the number of registers."""
 
@@ -140,11 +143,11 @@ LIMITS = {
 class Plan:
     """How one product is computed.
 
-    `blocks` has, for each block of rows, the rows of its tiles; `panels` has for each panel the columns of its vectors; `parts` has the
-    lengths that k is cut into, each summed from zero and then added to C, or, where `chained`, continuing the sums in C. `a` and `b` say
-    how A and B are read. `dots`, if not empty: each tile is made of dot products along k; a kernel goes
-    down C from tile to tile, or along it, where one tile has all rows. `axis` is what tasks divide, all of the batch together: a task is a
-    block of rows, in one of so many `stripes` of columns, or a panel of columns.
+    `blocks` has, for each block of rows, the rows of its tiles; `panels` has for each panel the columns of its vectors; `k_blocks` has the
+    lengths that k is cut into, each summed from zero and then added to C, or, where `accumulates_in_c`, continuing the sums in C. `a` and
+    `b` say how A and B are read. `dots`, if not empty: each tile is made of dot products along k; a kernel goes down C from tile to tile,
+    or along it, where one tile has all rows. `axis` is what tasks divide, all of the batch together: a task is a block of rows, in one of
+    so many `column_splits`, or a panel of columns.
     """
 
     product: Product
@@ -153,23 +156,23 @@ class Plan:
     dots: Literal["", "down", "along"]
     blocks: tuple[tuple[int, ...], ...]
     panels: tuple[tuple[int, ...], ...]
-    parts: tuple[int, ...]
-    chained: bool
+    k_blocks: tuple[int, ...]
+    accumulates_in_c: bool
     a: Literal["in place", "copied"]
     b: Literal["in place", "copied", "transposed"]
     axis: Literal["rows", "columns", "batch"]
     limits: Limits
-    stripes: int = 1
+    column_splits: int = 1
 
     @property
-    def written_out(self) -> bool:
+    def specialised(self) -> bool:
         """Whether the product has code of its own, for all its sizes and strides, which does not divide it; otherwise it is a table for the
         driver of all products."""
         p = self.product
-        if self.dots or self.a == "copied" or self.b == "copied" or len(self.parts) > 1:
+        if self.dots or self.a == "copied" or self.b == "copied" or len(self.k_blocks) > 1:
             return False
         vectors = p.rows * p.inner * sum(map(len, self.panels))
-        return not vectors or (vectors <= WRITTEN_OUT and len(set(self.tiles)) * len(set(self.panels)) <= WRITTEN_TILES)
+        return not vectors or (vectors <= MAX_SPECIALISED_FMAS and len(set(self.tiles)) * len(set(self.panels)) <= MAX_SPECIALISED_TILES)
 
     @property
     def tiles(self) -> tuple[int, ...]:
@@ -179,63 +182,63 @@ class Plan:
     @property
     def tasks_each(self) -> int:
         """Tasks of one product of the batch."""
-        return 1 if self.written_out else {"rows": len(self.blocks), "columns": len(self.panels), "batch": 1}[self.axis]
+        return 1 if self.specialised else {"rows": len(self.blocks), "columns": len(self.panels), "batch": 1}[self.axis]
 
     @property
     def tasks(self) -> int:
-        return self.product.batch * self.stripes * self.tasks_each if self.tiles and self.panels else 0
+        return self.product.batch * self.column_splits * self.tasks_each if self.tiles and self.panels else 0
 
     @property
     def chains(self) -> int:
         """Sums that each element is made of, which are added at the end: more than one where even the largest tile has so few
         vectors that their multiply-adds would wait for each other."""
         chains, cells = 1, max(self.tiles) * max(map(len, self.panels))
-        if not (self.chained and len(self.parts) > 1):
-            while chains * cells < LATENCY and all(length % (2 * chains) == 0 for length in self.parts):
+        if not (self.accumulates_in_c and len(self.k_blocks) > 1):
+            while chains * cells < MIN_PIPELINED_VECTORS and all(length % (2 * chains) == 0 for length in self.k_blocks):
                 chains *= 2
         return chains
 
     @property
-    def few_cells(self) -> bool:
-        """Whether tiles are so small that sums of stretches cost nothing beside them."""
-        return max(self.tiles) * max(map(len, self.panels)) <= LATENCY
+    def has_small_tiles(self) -> bool:
+        """Whether tiles are so small that sums of blocks cost nothing beside them."""
+        return max(self.tiles) * max(map(len, self.panels)) <= MIN_PIPELINED_VECTORS
 
     @property
-    def together(self) -> int:
+    def mc_tiles(self) -> int:
         """Tiles that a group of panels passes before the next tiles."""
-        tile = max(self.parts) * self.product.element_bytes * self.tiles[0]
+        tile = max(self.k_blocks) * self.product.element_bytes * self.tiles[0]
         if self.dots or (self.a == "in place" and len(self.tiles) * tile <= self.limits.a_near):
             return len(self.tiles)
-        most = self.limits.a_group_wide if self.a == "copied" and not self.chained else self.limits.a_group
-        return max(equal_parts(len(self.tiles), max(most // tile, 1)))
+        limit = self.limits.a_group_wide if self.a == "copied" and not self.accumulates_in_c else self.limits.a_group
+        return max(split_evenly(len(self.tiles), max(limit // tile, 1)))
 
     @property
-    def beside(self) -> int:
-        """Panels of a stripe that pass a group of tiles: where they are packed, as many as stay near, or one at once if all tiles are
+    def nc_panels(self) -> int:
+        """Panels of a column split that pass a group of tiles: where they are packed, as many as stay near, or one at once if all tiles are
         one group in place."""
         if self.b == "in place":
             return len(self.panels)
-        if self.a == "in place" and self.together == len(self.tiles):
+        if self.a == "in place" and self.mc_tiles == len(self.tiles):
             return 1
-        most = self.limits.b_group_wide if self.a == "copied" else self.limits.b_group
-        stripe = -(-len(self.panels) // self.stripes)
-        return max(equal_parts(stripe, max(most // (self.panel_elements * self.product.element_bytes), 1)))
+        limit = self.limits.b_group_wide if self.a == "copied" else self.limits.b_group
+        split = -(-len(self.panels) // self.column_splits)
+        return max(split_evenly(split, max(limit // (self.panel_elements * self.product.element_bytes), 1)))
 
     @property
     def strides_a(self) -> tuple[int, int]:
         """Elements from one row of op(A) to the next, and from one column to the next, as tiles read them."""
         p, copied = self.product, self.a == "copied"
-        return (1, self.tiles[0] if copied else p.row_a) if p.transpose_a else (max(self.parts) if copied else p.row_a, 1)
+        return (1, self.tiles[0] if copied else p.lda) if p.transpose_a else (max(self.k_blocks) if copied else p.lda, 1)
 
     @property
-    def strip_elements(self) -> int:
+    def packed_tile_elements(self) -> int:
         """Elements of the copied rows of a large tile."""
-        return max(self.parts) * self.tiles[0]
+        return max(self.k_blocks) * self.tiles[0]
 
     @property
     def panel_elements(self) -> int:
         """Elements of the largest packed panel."""
-        return max(self.parts) * self.panel_columns
+        return max(self.k_blocks) * self.panel_columns
 
     @property
     def panel_columns(self) -> int:
@@ -245,17 +248,17 @@ class Plan:
     def __str__(self) -> str:
         kinds = f"{max(self.tiles, default=0)} x {len(max(self.panels, key=len, default=()))}"
         return (f"{'dot products' if self.dots else 'tiles'} of {kinds} vectors, {len(self.tiles)} x {len(self.panels)} of them, "
-                f"k in {len(self.parts)}, {'A copied, ' * (self.a == 'copied')}B {self.b}, split by {self.axis}"
-                f"{' and columns' * (self.stripes > 1)}")
+                f"k in {len(self.k_blocks)}, {'A copied, ' * (self.a == 'copied')}B {self.b}, split by {self.axis}"
+                f"{' and columns' * (self.column_splits > 1)}")
 
 
-def equal_parts(total: int, most: int) -> tuple[int, ...]:
-    """`total` as the fewest parts of at most `most`, as equal as can be.
+def split_evenly(total: int, limit: int) -> tuple[int, ...]:
+    """`total` as the fewest parts of at most `limit`, as equal as can be.
 
-    >>> equal_parts(20, 8)
+    >>> split_evenly(20, 8)
     (7, 7, 6)
     """
-    count = -(-total // most)
+    count = -(-total // limit)
     return tuple(total // count + (i < total % count) for i in range(count))
 
 
@@ -279,8 +282,8 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     p, swapped = (product, False) if hooks else product.as_rows()
     lanes, limits = target.lanes(p.element_bytes), LIMITS[target.registers]
     dots = p.transpose_b and not p.transpose_a and not hooks and p.inner > 0 and (
-        p.rows <= DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < DOT_BYTES))
-    if dots and swapped and p.columns * p.inner <= UNROLLED and (p.inner <= SHORT_DOT or p.batch > 1):
+        p.rows <= MAX_DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < MAX_DOT_BYTES))
+    if dots and swapped and p.columns * p.inner <= MAX_UNROLLED_FMAS and (p.inner <= MAX_SHORT_DOT or p.batch > 1):
         p, swapped, dots = product, False, False
     if dots:
         rows = next(r for r in (4, 2, 1) if p.rows % r == 0 and r <= lanes)
@@ -297,45 +300,46 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
     b: Literal["in place", "copied", "transposed"] = "in place"
     if p.transpose_b and p.inner:
         b = "transposed"
-    elif len(tiles) >= COPY_TILES and (panel_bytes >= limits.copy_bytes or (
-            p.row_b * p.element_bytes >= limits.far and panel_bytes >= limits.copy_bytes_far
+    elif len(tiles) >= MIN_TILES_TO_PACK_B and (panel_bytes >= limits.copy_bytes or (
+            p.ldb * p.element_bytes >= limits.far and panel_bytes >= limits.copy_bytes_far
             and len(tiles) * panel_bytes >= limits.copy_read_far)):
         b = "copied"
-    few_cells = max(tiles, default=0) * widest <= LATENCY
-    chained = p.inner <= (WHOLE_IN_STRETCHES if few_cells else WHOLE)
-    copies_a = p.inner > 0 < len(tiles) and len(panels) >= A_PANELS
-    turns_a = copies_a and p.transpose_a and p.row_a * p.element_bytes >= limits.far_a
-    parts = _parts(p.inner, _longest_part(p, len(tiles), widest * target.vector_bytes, limits, turns_a) if chained else PART)
+    has_small_tiles = max(tiles, default=0) * widest <= MIN_PIPELINED_VECTORS
+    accumulates_in_c = p.inner <= (MAX_SINGLE_K_SMALL_TILES if has_small_tiles else MAX_SINGLE_K)
+    may_pack_a = p.inner > 0 < len(tiles) and len(panels) >= MIN_PANELS_TO_PACK_A
+    packs_transposed_a = may_pack_a and p.transpose_a and p.lda * p.element_bytes >= limits.far_a
+    max_length = _max_k_block(p, len(tiles), widest * target.vector_bytes, limits, packs_transposed_a) if accumulates_in_c else KC
+    k_blocks = _k_blocks(p.inner, max_length)
     axis = _axis(p, len(tiles), len(panels), b != "in place")
-    together = max(PACKED_TILES, -(-len(tiles) // PACKED_TASKS))
-    if turns_a or (copies_a and not p.transpose_a and p.rows * max(parts) * p.element_bytes > limits.a_scattered):
-        stripes = 1 if p.batch > 1 else next(count for least, count in STRIPES.items() if len(panels) >= least)
-        together = max(PACKED_TILES, -(-len(tiles) * stripes // PACKED_TASKS))
-        blocks, axis = _blocks(tiles, together), "rows" if axis == "columns" else axis
-        return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "copied", b, axis, limits, stripes)
+    mc_tiles = max(MIN_TILES_PER_PACKING_TASK, -(-len(tiles) // MAX_PACKING_TASKS))
+    if packs_transposed_a or (may_pack_a and not p.transpose_a and p.rows * max(k_blocks) * p.element_bytes > limits.a_scattered):
+        column_splits = 1 if p.batch > 1 else next(count for least, count in COLUMN_SPLITS.items() if len(panels) >= least)
+        mc_tiles = max(MIN_TILES_PER_PACKING_TASK, -(-len(tiles) * column_splits // MAX_PACKING_TASKS))
+        blocks, axis = _blocks(tiles, mc_tiles), "rows" if axis == "columns" else axis
+        return Plan(p, lanes, swapped, "", blocks, panels, k_blocks, accumulates_in_c, "copied", b, axis, limits, column_splits)
     if axis == "columns":
         panels = _balanced(panels, p, lanes)
-    blocks = _blocks(tiles, 1 if b == "in place" else together)
-    return Plan(p, lanes, swapped, "", blocks, panels, parts, chained, "in place", b, axis, limits)
+    blocks = _blocks(tiles, 1 if b == "in place" else mc_tiles)
+    return Plan(p, lanes, swapped, "", blocks, panels, k_blocks, accumulates_in_c, "in place", b, axis, limits)
 
 
-def _blocks(tiles: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
-    """Tiles in blocks of at most `most`, as equal as can be."""
-    ends = itertools.accumulate(equal_parts(len(tiles), most), initial=0)
+def _blocks(tiles: Sequence[int], limit: int) -> tuple[tuple[int, ...], ...]:
+    """Tiles in blocks of at most `limit`, as equal as can be."""
+    ends = itertools.accumulate(split_evenly(len(tiles), limit), initial=0)
     return tuple(tuple(tiles[first:last]) for first, last in itertools.pairwise(ends))
 
 
 def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ...]:
     """Vectors of each panel, the last one not full where the columns do not fill it."""
-    vectors, narrow = -(-p.columns // lanes), NARROW[target.registers]
+    vectors, narrow = -(-p.columns // lanes), MAX_NARROW_VECTORS[target.registers]
     widths: tuple[int, ...]
     if target.registers < 32:
         several = (4, 3) if p.rows <= 2 else (3, 2) if p.rows == 3 else (2, 3) if p.rows > 4 and vectors <= narrow else (2,)
-        widths = (vectors,) if 0 < vectors <= ONE_PANEL.get(p.rows, 0) else several
+        widths = (vectors,) if 0 < vectors <= MAX_SINGLE_PANEL_VECTORS.get(p.rows, 0) else several
     else:
         widths = (8, 6) if p.rows <= 2 else (4, 3) if p.rows <= 4 else (3, 4) if p.rows > 8 and vectors <= narrow else (3,)
     width = next((w for w in widths if vectors % w == 0), widths[0])
-    ends = itertools.accumulate(equal_parts(vectors, width), initial=0)
+    ends = itertools.accumulate(split_evenly(vectors, width), initial=0)
     return tuple(tuple(min(lanes, p.columns - v * lanes) for v in range(first, last)) for first, last in itertools.pairwise(ends))
 
 
@@ -353,23 +357,24 @@ def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
     spare = 1 if target.fma else 2      # for a splat of A; without fused operations, and for a product
     if target.registers < 32 and rows > 2:
         spare = 2       # of all 16, LLVM would keep a sum in memory
-    most = min((target.registers - spare - width) // width, 16)
-    best = [8] * (most > 8) + list(range(most, most * 2 // 3, -1))
-    return equal_parts(rows, next((r for r in best if rows % r == 0), min(most, 9)))
+    limit = min((target.registers - spare - width) // width, 16)
+    best = [8] * (limit > 8) + list(range(limit, limit * 2 // 3, -1))
+    return split_evenly(rows, next((r for r in best if rows % r == 0), min(limit, 9)))
 
 
-def _longest_part(p: Product, tiles: int, row_bytes: int, limits: Limits, turns_a: bool) -> int:
-    """Most of a part of a chain; `row_bytes` are those of a row of a panel; `turns_a`: A is transposed, and copied. Sums go on in C, so
-    this changes no bits."""
+def _max_k_block(p: Product, tiles: int, row_bytes: int, limits: Limits, packs_transposed_a: bool) -> int:
+    """The longest block of a chain; `row_bytes` are those of a row of a panel; `packs_transposed_a`: A is transposed, and copied. Sums go
+    on in C, so this changes no bits."""
     if tiles <= 1:
         return sys.maxsize
-    near = min(limits.chained_turned if p.transpose_a and not turns_a else limits.chained, limits.chained_bytes // row_bytes)
-    return near if p.transpose_a or p.rows * p.columns * p.element_bytes <= LARGE else PART
+    length = limits.max_k_block_transposed if p.transpose_a and not packs_transposed_a else limits.max_k_block
+    near = min(length, limits.max_panel_bytes // row_bytes)
+    return near if p.transpose_a or p.rows * p.columns * p.element_bytes <= MIN_LARGE_C_BYTES else KC
 
 
-def _parts(inner: int, most: int) -> tuple[int, ...]:
-    """Parts of k, all but the last a multiple of `GRAIN`."""
-    sizes = [GRAIN * grains for grains in equal_parts(-(-inner // GRAIN), max(most // GRAIN, 1))] or [0]
+def _k_blocks(inner: int, limit: int) -> tuple[int, ...]:
+    """Blocks of k, all but the last a multiple of `K_ALIGN`."""
+    sizes = [K_ALIGN * units for units in split_evenly(-(-inner // K_ALIGN), max(limit // K_ALIGN, 1))] or [0]
     return (*sizes[:-1], inner - sum(sizes[:-1]))
 
 

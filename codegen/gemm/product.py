@@ -16,8 +16,8 @@ BYTES = {"f32": 4, "f64": 8}
 class Product:
     """C = op(A) op(B), `[rows, inner] x [inner, columns]`, all row by row; op(A) is A transposed where `transpose_a`.
 
-    `row_a`, `row_b`, `row_c` are the elements from one row of A, B, C as they lie in memory to the next, `step_a`, `step_b`,
-    `step_c` those from one product of the batch to the next.
+    `lda`, `ldb`, `ldc` are the elements from one row of A, B, C as they lie in memory to the next, `batch_stride_a`, `batch_stride_b`,
+    `batch_stride_c` those from one product of the batch to the next.
     """
 
     rows: int
@@ -26,13 +26,13 @@ class Product:
     dtype: str
     transpose_a: bool
     transpose_b: bool
-    row_a: int
-    row_b: int
-    row_c: int
+    lda: int
+    ldb: int
+    ldc: int
     batch: int = 1
-    step_a: int = 0
-    step_b: int = 0
-    step_c: int = 0
+    batch_stride_a: int = 0
+    batch_stride_b: int = 0
+    batch_stride_c: int = 0
 
     def __str__(self) -> str:
         a = (self.inner, self.rows) if self.transpose_a else (self.rows, self.inner)
@@ -53,16 +53,16 @@ class Product:
         """The same product with vectors lying as rows, which read and write whole vectors of the processor; and whether A and B have
         changed places (a column C = A b is the row C' = b' A')."""
         p = self
-        if p.columns == 1 and p.row_b == 1 and not p.transpose_b:
-            p = replace(p, transpose_b=True, row_b=p.inner)
-        if p.rows == 1 and p.row_a == 1 and p.transpose_a:
-            p = replace(p, transpose_a=False, row_a=p.inner)
-        if p.columns == 1 < p.rows and p.row_c == 1 and p.transpose_b:
+        if p.columns == 1 and p.ldb == 1 and not p.transpose_b:
+            p = replace(p, transpose_b=True, ldb=p.inner)
+        if p.rows == 1 and p.lda == 1 and p.transpose_a:
+            p = replace(p, transpose_a=False, lda=p.inner)
+        if p.columns == 1 < p.rows and p.ldc == 1 and p.transpose_b:
             return replace(
-                p, rows=1, columns=p.rows, transpose_a=False, transpose_b=not p.transpose_a, row_a=p.row_b, row_b=p.row_a, row_c=p.rows,
-                step_a=p.step_b, step_b=p.step_a), True
-        if p.inner == 1 and p.row_b == 1 and p.transpose_b and p.columns > 1:
-            p = replace(p, transpose_b=False, row_b=p.columns)
+                p, rows=1, columns=p.rows, transpose_a=False, transpose_b=not p.transpose_a, lda=p.ldb, ldb=p.lda, ldc=p.rows,
+                batch_stride_a=p.batch_stride_b, batch_stride_b=p.batch_stride_a), True
+        if p.inner == 1 and p.ldb == 1 and p.transpose_b and p.columns > 1:
+            p = replace(p, transpose_b=False, ldb=p.columns)
         return p, False
 
 
@@ -70,7 +70,7 @@ def dense_product(rows: int, inner: int, columns: int, dtype: str, transpose_a: 
                   batch: int = 1) -> Product:
     """The product of matrices without gaps between rows or between matrices.
 
-    >>> dense_product(2, 3, 4, "f32", transpose_a=True).row_a
+    >>> dense_product(2, 3, 4, "f32", transpose_a=True).lda
     2
     """
     return Product(
@@ -83,7 +83,7 @@ def product_of(op: Op) -> Product | None:
     dtype = short_name(op.result.type.dtype)
     if dtype not in BYTES or not op.result.type.size:
         return None
-    turn_a, turn_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
+    transpose_a, transpose_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
     rows, columns = op.result.type.shape[-2:]
-    inner, batch = op.operands[0].type.shape[-2 if turn_a else -1], op.result.type.size // (rows * columns)
-    return dense_product(rows, inner, columns, dtype, turn_a, turn_b, batch)
+    inner, batch = op.operands[0].type.shape[-2 if transpose_a else -1], op.result.type.size // (rows * columns)
+    return dense_product(rows, inner, columns, dtype, transpose_a, transpose_b, batch)

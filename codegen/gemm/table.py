@@ -1,6 +1,7 @@
 """The plan of a product as a table of constants, which the one driver of all products reads, and their kernels.
 
-Numbers come first, then pointers to kernels, each by its name, then the parts of k. Strides are bytes, so that one driver does every dtype.
+Numbers come first, then pointers to kernels, each by its name, then the blocks of k. Strides are bytes, so that one driver does every
+dtype.
 """
 
 from __future__ import annotations
@@ -19,34 +20,34 @@ SIZES, KINDS = 2, 3
 """Of tiles: large and small. Of panels: wide, narrow, and the last one where it is not full."""
 
 NUMBERS = (
-    "units", "tasks_each", "step_a", "step_b", "step_c",    # products of the batch, or stripes of the one product, and the tasks of each
+    "units", "tasks_each", "batch_stride_a", "batch_stride_b", "batch_stride_c",     # products of the batch, or splits; tasks of each
     "by_rows", "by_columns",                            # what tasks divide: 1 for one of them, or units alone
     "block", "larger_blocks",                           # tiles of a block, of which the first ones have one more
-    "stripes", "stripe", "larger_stripes",              # panels of a stripe, in the same way
+    "column_splits", "split", "larger_splits",              # panels of a column split, in the same way
     "tiles", "large_tiles", "large_rows", "small_rows",
     "panels", "wide_panels", "narrow_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
-    "source_row_a", "source_inner_a", "source_inner_b", "source_column_b",
-    "row_a", "inner_a", "inner_b", "row_c", "column_c",     # as the kernels of tiles find them
-    "together", "beside", "strip", "panel",             # tiles of a group, panels of a group, and bytes of a strip and of a packed panel
-    "parts")
+    "source_lda", "source_inner_a", "source_inner_b", "source_column_b",
+    "lda", "inner_a", "inner_b", "ldc", "column_c",     # as the kernels of tiles find them
+    "mc_tiles", "nc_panels", "packed_tile", "panel",     # tiles of a group, panels of a group, bytes of a packed tile of A and panel of B
+    "k_blocks")
 
 POINTERS = (
-    "finish", "strips", *(f"pack_{kind}" for kind in range(KINDS)),
+    "tile_epilogue", "packed_a", *(f"pack_{kind}" for kind in range(KINDS)),
     *(f"tile_{kind}_{size}" for kind in range(KINDS) for size in range(SIZES)))
 
-_PLACES = {name: 8 * k for k, name in enumerate((*NUMBERS, *POINTERS))}
-PARTS = 8 * len(_PLACES)
-"""Where the parts begin: where each starts and its length."""
+_OFFSETS = {name: 8 * k for k, name in enumerate((*NUMBERS, *POINTERS))}
+K_BLOCKS_OFFSET = 8 * len(_OFFSETS)
+"""Where the blocks of k begin: where each starts and its length."""
 
 
-def place(text: Builder, plan: str, name: str, index: str = "0", size: int = 0) -> str:
+def entry_address(text: Builder, plan: str, name: str, index: str = "0", size: int = 0) -> str:
     """The address of an entry; of one that is `index` times `size` bytes behind it, where entries are chosen at run time."""
-    at = text.at(plan, 1, _PLACES[name])
+    at = text.at(plan, 1, _OFFSETS[name])
     return at if index == "0" else text.let(f"getelementptr [{size} x i8], ptr {at}, i64 {index}")
 
 
 def number(text: Builder, name: str, plan: str = "%plan") -> str:
-    return text.load("i64", place(text, plan, name), align=8)
+    return text.load("i64", entry_address(text, plan, name), align=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ def plan_of_kernels(plan: Plan) -> Plan:
     if plan.dots != "along":
         return plan
     p = plan.product
-    product = replace(p, rows=p.columns, columns=p.rows, row_a=p.row_b, row_b=p.row_a, step_a=p.step_b, step_b=p.step_a)
+    product = replace(p, rows=p.columns, columns=p.rows, lda=p.ldb, ldb=p.lda,
+                      batch_stride_a=p.batch_stride_b, batch_stride_b=p.batch_stride_a)
     axes: dict[str, Literal["rows", "columns", "batch"]] = {"rows": "columns", "columns": "rows", "batch": "batch"}
     return replace(plan, product=product, blocks=plan.panels, panels=tuple((rows,) for rows in plan.tiles), axis=axes[plan.axis])
 
@@ -91,34 +93,34 @@ def kinds_of(plan: Plan) -> Kinds:
 def plan_table(name: str, plan: Plan, pointers: Mapping[str, str]) -> Definition:
     """The table as a constant; `pointers` has names of kernels by the names of their entries. `plan` is as `plan_of_kernels` has it."""
     p, size, kinds = plan.product, plan.product.element_bytes, kinds_of(plan)
-    row_a, inner_a = (1, p.row_a) if p.transpose_a else (p.row_a, 1)
-    inner_b, column_b = (1, p.row_b) if p.transpose_b else (p.row_b, 1)
-    row_c, column_c = (1, p.row_c) if plan.dots == "along" else (p.row_c, 1)
+    lda, inner_a = (1, p.lda) if p.transpose_a else (p.lda, 1)
+    inner_b, column_b = (1, p.ldb) if p.transpose_b else (p.ldb, 1)
+    ldc, column_c = (1, p.ldc) if plan.dots == "along" else (p.ldc, 1)
     seen_row_a, seen_inner_a = plan.strides_a
     seen_inner_b = column_b if plan.dots else inner_b if plan.b == "in place" else plan.panel_columns
     wide, narrow, last = (sum(counts or ()) for counts in kinds.panels)
-    least, (stripe, larger_stripes) = len(plan.blocks[-1]), divmod(len(plan.panels), plan.stripes)
-    step_a, step_b, step_c = (p.step_a, p.step_b, p.step_c) if p.batch > 1 else (0, 0, 0)
+    least, (split, larger_splits) = len(plan.blocks[-1]), divmod(len(plan.panels), plan.column_splits)
+    batch_stride_a, batch_stride_b, batch_stride_c = (p.batch_stride_a, p.batch_stride_b, p.batch_stride_c) if p.batch > 1 else (0, 0, 0)
     elements = {
-        "step_a": step_a, "step_b": step_b, "step_c": step_c,
-        "source_row_a": row_a, "source_inner_a": inner_a, "source_inner_b": inner_b, "source_column_b": column_b,
-        "row_a": seen_row_a, "inner_a": seen_inner_a, "inner_b": seen_inner_b, "row_c": row_c, "column_c": column_c}
+        "batch_stride_a": batch_stride_a, "batch_stride_b": batch_stride_b, "batch_stride_c": batch_stride_c,
+        "source_lda": lda, "source_inner_a": inner_a, "source_inner_b": inner_b, "source_column_b": column_b,
+        "lda": seen_row_a, "inner_a": seen_inner_a, "inner_b": seen_inner_b, "ldc": ldc, "column_c": column_c}
     numbers = {name: count * size for name, count in elements.items()} | {
-        "units": p.batch * plan.stripes, "tasks_each": plan.tasks_each,
+        "units": p.batch * plan.column_splits, "tasks_each": plan.tasks_each,
         "by_rows": plan.axis == "rows", "by_columns": plan.axis == "columns",
         "block": least, "larger_blocks": sum(len(block) > least for block in plan.blocks),
-        "stripes": plan.stripes, "stripe": stripe, "larger_stripes": larger_stripes,
+        "column_splits": plan.column_splits, "split": split, "larger_splits": larger_splits,
         "tiles": len(plan.tiles), "large_tiles": kinds.large_tiles, "large_rows": kinds.tiles[0], "small_rows": kinds.tiles[1] or 0,
         "panels": len(plan.panels), "wide_panels": kinds.wide_panels,
         "narrow_panels": kinds.narrow_panels, "whole_panels": kinds.whole_panels,
         "wide_columns": wide, "narrow_columns": narrow, "last_columns": last,
-        "together": plan.together, "beside": plan.beside, "strip": plan.strip_elements * size,
-        "panel": plan.panel_elements * size, "parts": len(plan.parts)}
-    starts = [sum(plan.parts[:k]) for k in range(len(plan.parts))]
+        "mc_tiles": plan.mc_tiles, "nc_panels": plan.nc_panels, "packed_tile": plan.packed_tile_elements * size,
+        "panel": plan.panel_elements * size, "k_blocks": len(plan.k_blocks)}
+    starts = [sum(plan.k_blocks[:k]) for k in range(len(plan.k_blocks))]
     words = [f"i64 {int(numbers[name])}" for name in NUMBERS]
     links = [f"ptr {'@' + pointers[name] if name in pointers else 'null'}" for name in POINTERS]
-    parts = [f"i64 {start}, i64 {length}" for start, length in zip(starts, plan.parts, strict=True)]
-    text = (f"@{name} = internal constant {{ [{len(words)} x i64], [{len(links)} x ptr], [{2 * len(parts)} x i64] }} "
+    k_blocks = [f"i64 {start}, i64 {length}" for start, length in zip(starts, plan.k_blocks, strict=True)]
+    text = (f"@{name} = internal constant {{ [{len(words)} x i64], [{len(links)} x ptr], [{2 * len(k_blocks)} x i64] }} "
             f"{{ [{len(words)} x i64] [{', '.join(words)}], [{len(links)} x ptr] [{', '.join(links)}], "
-            f"[{2 * len(parts)} x i64] [{', '.join(parts)}] }}, align 8")
+            f"[{2 * len(k_blocks)} x i64] [{', '.join(k_blocks)}] }}, align 8")
     return Definition(name, text, pointers.values())

@@ -15,11 +15,11 @@ from functools import cache
 
 from adjit.codegen.gemm.kernels import FIRST, LAST, TILE, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import Strides, VectorBuilder
-from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
-TILE_STRETCH = 32
+TILE_BLOCK_STEPS = 32
 """Steps of k after which a tile of few rows adds what it has to its total: BLAS adds up vectors times matrices in as short pieces."""
 
 
@@ -27,8 +27,8 @@ TILE_STRETCH = 32
 class TileKind:
     """What the code of a tile depends on: its rows, and the elements of each of its vectors that count.
 
-    `chains` are the sums that each element is made of; `stretched` ones take no more than `TILE_STRETCH` additions at once. `added`: a
-    later part of k is summed from zero and then added to C; otherwise it goes on from what is in C. `row_a`: elements between rows of
+    `chains` are the sums that each element is made of; `blocked` ones take no more than `TILE_BLOCK_STEPS` additions at once. `added`: a
+    later part of k is summed from zero and then added to C; otherwise it goes on from what is in C. `lda`: elements between rows of
     A, where they have to be known: with 16 registers a single vector is multiplied with elements as they are read, and their addresses
     are to be simple; with 32 that gains nothing, and products that differ in it share a kernel.
     """
@@ -37,19 +37,19 @@ class TileKind:
     counts: tuple[int, ...]
     chains: int
     added: bool
-    row_a: int | None = None
-    stretched: bool = False
+    lda: int | None = None
+    blocked: bool = False
 
     @property
     def name(self) -> str:
-        marks = f"_chains{self.chains}" * (self.chains > 1) + "_added" * self.added + "_stretched" * self.stretched
-        marks += "" if self.row_a is None else f"_row{self.row_a}"
+        marks = f"_chains{self.chains}" * (self.chains > 1) + "_added" * self.added + "_stretched" * self.blocked
+        marks += "" if self.lda is None else f"_row{self.lda}"
         return f"tile_{self.rows}x{'_'.join(map(str, self.counts))}{marks}"
 
 
 @dataclass(slots=True)
 class Tile:
-    """A finished tile in registers: vector `values[i, j]` of row i, of which `counts[j]` elements count, goes to `place(i, j)`.
+    """A finished tile in registers: vector `values[i, j]` of row i, of which `counts[j]` elements count, goes to `address(i, j)`.
 
     The tile's corner is at `row` and `column` of C, whose pointer is `corner`.
     """
@@ -58,15 +58,15 @@ class Tile:
     rows: int
     counts: tuple[int, ...]
     corner: str
-    row_c: Strides
+    ldc: Strides
     row: str
     column: str
     values: dict[tuple[int, int], str] = field(default_factory=dict)
     bases: list[str] = field(default_factory=list)
 
-    def place(self, i: int, j: int) -> str:
-        self.bases = self.bases or self.row_c.bases(self.corner, self.rows)
-        return self.text.at(self.row_c.row(self.bases, i), self.text.scalar, j * self.text.lanes)
+    def address(self, i: int, j: int) -> str:
+        self.bases = self.bases or self.ldc.bases(self.corner, self.rows)
+        return self.text.at(self.ldc.row(self.bases, i), self.text.scalar, j * self.text.lanes)
 
     @property
     def cells(self) -> list[tuple[int, int]]:
@@ -75,11 +75,11 @@ class Tile:
     def fetch(self) -> None:
         """Have the tile's place brought near."""
         for i, j in self.cells:
-            self.text.prefetch(self.place(i, j), write=True)
+            self.text.prefetch(self.address(i, j), write=True)
 
     def store(self) -> None:
         for (i, j), value in self.values.items():
-            self.text.store_vector(value, self.place(i, j), self.counts[j])
+            self.text.store_vector(value, self.address(i, j), self.counts[j])
 
 
 Epilogue = Callable[[Tile], None]
@@ -105,20 +105,20 @@ def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None
     cells = list(itertools.product(range(kind.rows), range(len(kind.counts))))
     later = text.compare("eq", text.let(f"and i64 %part, {FIRST}"), 0)
     last = text.compare("ne", text.let(f"and i64 %part, {LAST}"), 0)
-    row_a = text.strides(number(text, "row_a") if kind.row_a is None else kind.row_a, kind.rows)
+    lda = text.strides(number(text, "lda") if kind.lda is None else kind.lda, kind.rows)
     inner_a, inner_b = (text.strides(number(text, name), 1) for name in ("inner_a", "inner_b"))
     with text.for_range(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
         a, c, row = loop.values
 
         def tile(below: bool = False) -> Tile:
-            row_c = number(text, "row_c")
-            corner = text.at(c, 1, text.mul(row_c, kind.rows)) if below else c
-            return Tile(text, kind.rows, kind.counts, corner, text.strides(row_c, kind.rows), row, "%column")
+            ldc = number(text, "ldc")
+            corner = text.at(c, 1, text.mul(ldc, kind.rows)) if below else c
+            return Tile(text, kind.rows, kind.counts, corner, text.strides(ldc, kind.rows), row, "%column")
 
         start = ["zeroinitializer"] * len(cells)
         if not kind.added:
             start = _unless_first(text, later, start, tile, lambda old, _: old)
-        sums = sum_products(text, kind, (a, "%b"), row_a, inner_a, inner_b, "%length", start, prologue)
+        sums = sum_products(text, kind, (a, "%b"), lda, inner_a, inner_b, "%length", start, prologue)
         if kind.added:
             sums = _unless_first(text, later, sums, tile, text.fadd)
         finished = tile()
@@ -126,21 +126,21 @@ def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None
         if epilogue is Tile.store:
             epilogue(finished)
             with text.if_(text.differ("%finish", "null")):
-                call_finish(text, "%finish", finished, number(text, "row_c"), "%more")
+                call_tile_epilogue(text, "%finish", finished, number(text, "ldc"), "%more")
         else:
             with text.if_(text.not_(last)):
-                kept = tile()
-                kept.values = dict(finished.values)
-                kept.store()
+                partial = tile()
+                partial.values = dict(finished.values)
+                partial.store()
             with text.if_(last):
                 epilogue(finished)
         loop.following = [
             text.at(a, 1, "%apart"), tile(below=True).corner, text.add(row, kind.rows)]
 
 
-def call_finish(text: VectorBuilder, finish: str, tile: Tile, pitch: str, more: str) -> None:
+def call_tile_epilogue(text: VectorBuilder, tile_epilogue: str, tile: Tile, pitch: str, more: str) -> None:
     """Have a stored tile finished."""
-    text.call("void", finish, ("ptr", tile.corner), ("i64", tile.rows), ("i64", sum(tile.counts)), ("i64", pitch), ("i64", tile.row),
+    text.call("void", tile_epilogue, ("ptr", tile.corner), ("i64", tile.rows), ("i64", sum(tile.counts)), ("i64", pitch), ("i64", tile.row),
               ("i64", tile.column), ("ptr", more))
 
 
@@ -152,13 +152,13 @@ def _unless_first(text: VectorBuilder, later: str, values: Sequence[str], tile: 
     """
     with text.if_(later, [(text.vector, value) for value in values]) as chosen:
         old = tile(False)
-        chosen.following = [other(text.load_vector(old.place(i, j), old.counts[j]), value)
+        chosen.following = [other(text.load_vector(old.address(i, j), old.counts[j]), value)
                             for (i, j), value in zip(old.cells, values, strict=True)]
         tile(True).fetch()
     return list(chosen.values)
 
 
-def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], row_a: Strides, inner_a: Strides, inner_b: Strides,
+def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], lda: Strides, inner_a: Strides, inner_b: Strides,
                  length: int | str, start: Sequence[str], prologue: Prologue | None, unrolled: bool = False) -> list[str]:
     """What the cells of a tile become from `start`, while k runs from the corners in A and B on; a known length may be `unrolled`."""
     def read(b: str) -> list[str]:
@@ -166,11 +166,11 @@ def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], 
         return vectors if prologue is None else [prologue(text, vector) for vector in vectors]
 
     def step(sums: Sequence[str], a: str, b: str) -> list[str]:
-        bases = row_a.bases(a, kind.rows)
+        bases = lda.bases(a, kind.rows)
         vectors: list[str] = []
         found: list[str] = []
         for i in range(kind.rows):
-            factor = text.broadcast(row_a.row(bases, i))    # here: with all of them before, LLVM keeps sums of large tiles in memory
+            factor = text.broadcast(lda.row(bases, i))    # here: with all of them before, LLVM keeps sums of large tiles in memory
             vectors = vectors or read(b)
             old = sums[i * len(vectors):(i + 1) * len(vectors)]
             found += [text.multiply_add(factor, vector, x) for vector, x in zip(vectors, old, strict=True)]
@@ -199,11 +199,11 @@ def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], 
             now = [text.fadd(x, y) for x, y in zip(now[:half], now[half:], strict=True)]
         return [a, b, *now]
 
-    if not kind.stretched:
+    if not kind.blocked:
         return steps(left, 0, *corners, sums)[2:]
-    with text.for_range(left, 0, TILE_STRETCH * chains, [("ptr", corners[0]), ("ptr", corners[1]),
+    with text.for_range(left, 0, TILE_BLOCK_STEPS * chains, [("ptr", corners[0]), ("ptr", corners[1]),
                                                          *((text.vector, x) for x in start)]) as loop:
-        stop = text.smaller(text.add(loop.counter, TILE_STRETCH * chains), 0)
+        stop = text.smaller(text.add(loop.counter, TILE_BLOCK_STEPS * chains), 0)
         a, b, *before = loop.values
         a, b, *parts = steps(loop.counter, stop, a, b, ["zeroinitializer"] * (n * chains))
         loop.following = [a, b, *(text.fadd(x, y) for x, y in zip(before, parts, strict=True))]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-CALLER = "noinline nounwind optnone"
+OPTNONE = "noinline nounwind optnone"
 """Attributes of functions that do little besides calling others: LLVM takes half the time for them, and they are as quick."""
 
-GLUE = f'{CALLER} "glue"'
+DISPATCH = f'{OPTNONE} "glue"'
 """Those of callers without a loop, or with one whose rounds are long, which need no registers: LLVM takes an eighth of the time where they
 are a module of their own."""
 
@@ -42,7 +42,7 @@ class Definition:
         return self.name.startswith("!")
 
     @property
-    def is_glue(self) -> bool:
+    def is_dispatch(self) -> bool:
         return False
 
     @property
@@ -96,8 +96,8 @@ class Function(Definition):
         return f"declare {self.head('hidden' if self.linkage == 'internal' else self.linkage)}"
 
     @property
-    def is_glue(self) -> bool:
-        return self.attributes == GLUE
+    def is_dispatch(self) -> bool:
+        return self.attributes == DISPATCH
 
     @property
     def stack_bytes(self) -> int:

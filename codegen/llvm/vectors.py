@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from adjit.codegen.llvm.builder import BYTES, Builder, Typed, Value
-from adjit.codegen.target import Target
+from adjit.codegen.llvm.target import Target
 from adjit.ir.dataclass import dataclass
 
 _SCALARS = {"f32": "float", "f64": "double"}

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from adjit.codegen.llvm.target import LEVELS, TARGETS
 from adjit.codegen.native.program_code import OP_SHIFT
-from adjit.codegen.target import LEVELS, TARGETS
 from adjit.ir.dataclass import dataclass
 from adjit.ir.deserialize import deserialize
 from adjit.ir.errors import Location

@@ -7,13 +7,13 @@
 
 from __future__ import annotations
 
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.llvm.object_code import Module, emit_objects
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.artifact import Artifact, Parameter, Result
 from adjit.codegen.native.index_checks import index_checks
 from adjit.codegen.native.program import ENTRY, lower_program
 from adjit.codegen.native.program_code import ProgramCode
-from adjit.codegen.object_code import Module, emit_objects
-from adjit.codegen.target import Target
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.graph import Graph
 from adjit.ir.memory_sizes import ALIGNMENT

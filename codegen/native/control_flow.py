@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.copies import DECLARATION
-from adjit.codegen.native.program_code import OP_SHIFT, SHORT_NANOSECONDS, LowerGraph, ProgramCode
+from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, OP_SHIFT, LowerGraph, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import StepBuilder
-from adjit.codegen.target import Target
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.analysis.region_memory import ResultOffsets, nested_ops, region_memory
 from adjit.ir.graph import Op
 from adjit.ir.ops.traits import CONTROL_FLOW
 
-RUNS = 64
+ASSUMED_TRIP_COUNT = 64
 """How often a `while_loop` is taken to run, where work is estimated."""
 
 
@@ -35,10 +35,10 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     text = _RegionBuilder(op, target, programs, memory)
     with text.step():
         {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
-    runs = {"scan": op.attrs.get("length", 1), "while_loop": RUNS, "cond": 1}[op.name]
-    work = runs * sum(program.work for program in programs)
+    trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1}[op.name]
+    work = trip_count * sum(program.work for program in programs)
     if op.name == "while_loop":
-        work = max(work, SHORT_NANOSECONDS)     # it may run for long all the same, and other threads of Python meanwhile
+        work = max(work, MAX_GIL_HELD_NS)     # it may run for long all the same, and other threads of Python meanwhile
     code = text.code(1, work, checks=any(program.checks for program in programs))
     functions: dict[str, Definition] = {}
     for program in programs:
@@ -46,7 +46,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
         functions.update({function.name: function for function in program.functions})
     declarations = code.declarations.union({DECLARATION}, *(program.declarations for program in programs))
     stack = max(program.stack_bytes for program in programs)
-    return (replace(code, shared=functions, declarations=declarations, regions_stack=stack),)
+    return (replace(code, shared=functions, declarations=declarations, nested_stack_bytes=stack),)
 
 
 class _RegionBuilder(StepBuilder):
@@ -60,20 +60,20 @@ class _RegionBuilder(StepBuilder):
         op = self.op
         (body,), carries, slices, length = op.regions, op.attrs["carries"], op.attrs["slices"], op.attrs["length"]
         rows = len(body.results) - carries
-        operands, results, scratch = self.places()
+        operands, results, scratch = self.argument_pointers()
         carried = results[rows:]
-        self.start(operands, carried)
+        self.copy_initial(operands, carried)
         params, targets = self.arrays(0)
-        self.fill(params, [*carried, *[None] * slices, *operands[carries + slices:]])
-        self.fill(targets, [*[None] * rows, *self.handed_over(0, scratch)[rows:]])
+        self.set_pointers(params, [*carried, *[None] * slices, *operands[carries + slices:]])
+        self.set_pointers(targets, [*[None] * rows, *self.result_pointers(0, scratch)[rows:]])
         if not length:
             return
         with self.for_range(0, length) as loop:
             position = self.sub(length - 1, loop.counter) if op.attrs["reverse"] else loop.counter
             for index in range(carries, carries + slices):
-                self.put(params, index, self.row(operands[index], position, body.params[index].type.nbytes))
+                self.set_pointer(params, index, self.row(operands[index], position, body.params[index].type.nbytes))
             for index in range(rows):
-                self.put(targets, index, self.row(results[index], position, body.results[index].type.nbytes))
+                self.set_pointer(targets, index, self.row(results[index], position, body.results[index].type.nbytes))
             self.call_region(0, params, targets, scratch)
             self.copy_back(0, carried, scratch)
 
@@ -81,16 +81,16 @@ class _RegionBuilder(StepBuilder):
         op = self.op
         body = op.regions[1]
         carries, checkpointed, checkpoints = (op.attrs[name] for name in ("carries", "checkpointed", "checkpoints"))
-        operands, results, scratch = self.places()
+        operands, results, scratch = self.argument_pointers()
         carried = results[len(results) - carries:]
-        self.start(operands, carried)
+        self.copy_initial(operands, carried)
         test_params, test_targets = self.arrays(0)
         body_params, body_targets = self.arrays(1)
         for params in (test_params, body_params):
-            self.fill(params, [*carried, *operands[carries:]])
-        (test,) = self.handed_over(0, scratch)
-        self.fill(test_targets, [test])
-        self.fill(body_targets, self.handed_over(1, scratch))
+            self.set_pointers(params, [*carried, *operands[carries:]])
+        (test,) = self.result_pointers(0, scratch)
+        self.set_pointers(test_targets, [test])
+        self.set_pointers(body_targets, self.result_pointers(1, scratch))
         trips, stride = self.alloca("i64"), self.alloca("i64")
         self.store("i64", 0, trips)
         self.store("i64", 1, stride)
@@ -102,7 +102,7 @@ class _RegionBuilder(StepBuilder):
             if checkpoints:
                 sizes = [body.params[index].type.nbytes for index in checkpointed]
                 stacks = list(zip(results[2:2 + len(sizes)], sizes, strict=True))
-                self.keep(count, stride, [carried[index] for index in checkpointed], stacks, checkpoints)
+                self.save_checkpoint(count, stride, [carried[index] for index in checkpointed], stacks, checkpoints)
             self.call_region(1, body_params, body_targets, scratch)
             self.copy_back(1, carried, scratch)
             self.store("i64", self.add(count, 1), trips)
@@ -110,7 +110,7 @@ class _RegionBuilder(StepBuilder):
             for place, source in zip(results, (trips, stride), strict=False):
                 self.store("i64", self.load("i64", source), place)
 
-    def keep(self, count: str, stride: str, carried: Sequence[str], stacks: Sequence[tuple[str, int]], checkpoints: int) -> None:
+    def save_checkpoint(self, count: str, stride: str, carried: Sequence[str], stacks: Sequence[tuple[str, int]], checkpoints: int) -> None:
         """Keep what is carried, if it is the turn of this run; where the stacks are full, keep every second one of what they hold."""
         step = self.load("i64", stride)
         with self.if_(self.compare("eq", count, self.mul(step, checkpoints))):
@@ -126,13 +126,13 @@ class _RegionBuilder(StepBuilder):
                 self.copy(self.row(stack, place, nbytes), value, nbytes)
 
     def cond(self) -> None:
-        operands, results, scratch = self.places()
+        operands, results, scratch = self.argument_pointers()
         arrays = [self.arrays(number) for number in range(2)]
 
         def arm(number: int) -> None:
             params, targets = arrays[number]
-            self.fill(params, operands[1:])
-            self.fill(targets, results)
+            self.set_pointers(params, operands[1:])
+            self.set_pointers(targets, results)
             self.call_region(number, params, targets, scratch)
 
         with self.if_(self.compare("ne", self.load("i8", operands[0]), 0, "i8")):
@@ -142,7 +142,7 @@ class _RegionBuilder(StepBuilder):
 
     # -- pointers
 
-    def places(self) -> tuple[list[str], list[str], str]:
+    def argument_pointers(self) -> tuple[list[str], list[str], str]:
         """Pointers to the operands, the results and the scratch memory."""
         operands, results = len(self.op.operands), len(self.op.results)
         pointers = [self.place(number) for number in range(operands + results + 1)]
@@ -155,13 +155,13 @@ class _RegionBuilder(StepBuilder):
         params, targets = (self.alloca("ptr", max(1, len(values))) for values in (region.params, region.results))
         return params, targets
 
-    def put(self, array: str, index: int, pointer: str) -> None:
+    def set_pointer(self, array: str, index: int, pointer: str) -> None:
         self.store("ptr", pointer, self.at(array, "ptr", index))
 
-    def fill(self, array: str, pointers: Sequence[str | None]) -> None:
+    def set_pointers(self, array: str, pointers: Sequence[str | None]) -> None:
         for index, pointer in enumerate(pointers):
             if pointer is not None:
-                self.put(array, index, pointer)
+                self.set_pointer(array, index, pointer)
 
     def row(self, base: str, position: str, nbytes: int) -> str:
         """The pointer to a row of an array of rows."""
@@ -171,14 +171,14 @@ class _RegionBuilder(StepBuilder):
         if nbytes:
             super().copy(to, source, nbytes)
 
-    def start(self, operands: Sequence[str], carried: Sequence[str]) -> None:
+    def copy_initial(self, operands: Sequence[str], carried: Sequence[str]) -> None:
         """Put what the loop starts with where it is carried."""
         for index, pointer in enumerate(carried):
             self.copy(pointer, operands[index], self.op.operands[index].type.nbytes)
 
     # -- regions
 
-    def handed_over(self, number: int, scratch: str) -> list[str | None]:
+    def result_pointers(self, number: int, scratch: str) -> list[str | None]:
         """Pointers for the results of a region that are not written in place."""
         return [None if offset is None else self.at(scratch, 1, offset)
                 for offset in self.memory[number]]
@@ -199,10 +199,10 @@ class _RegionBuilder(StepBuilder):
             return
         with self.if_(self.compare("ne", status, 0)):
             inner, low = self.lshr(status, OP_SHIFT), self.let(f"and i64 {status}, {(1 << OP_SHIFT) - 1}")
-            first, mask = (self.load("i64", self.at(table, "i64", inner)) for table in self.numbering(number))
+            first, mask = (self.load("i64", self.at(table, "i64", inner)) for table in self.check_number_tables(number))
             self.ret("i64", self.add(first, self.let(f"and i64 {low}, {mask}")))
 
-    def numbering(self, number: int) -> tuple[str, str]:
+    def check_number_tables(self, number: int) -> tuple[str, str]:
         """Tables by the number of an op of the region, counted from 1: 1 + its number among `nested_ops`; and what is added to that of the
         number that the op returned, which within an op with regions is one of an op of these."""
         firsts, masks, position = [0], [0], 1

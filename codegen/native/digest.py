@@ -7,10 +7,10 @@ not made against those who look for two contents with one digest.
 
 from __future__ import annotations
 
-from adjit.codegen.link import CompiledObject
 from adjit.codegen.llvm.builder import Builder
-from adjit.codegen.object_code import emit_object
-from adjit.codegen.target import TARGETS, host_target
+from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.llvm.object_code import emit_object
+from adjit.codegen.llvm.target import TARGETS, host_target
 
 SYMBOL = "adjit_digest"
 

@@ -16,11 +16,11 @@ from adjit.ir.types import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an array lies as the program sees it; `whole` is the shape of what it is a slice of."""
+class _Storage:
+    """Where an array lies as the program sees it; `base_shape` is the shape of what it is a slice of."""
 
     slot: Slot
-    whole: Shape | None = None
+    base_shape: Shape | None = None
 
 
 def index_checks(assignment: BufferAssignment) -> dict[int, IndexCheck]:
@@ -28,56 +28,56 @@ def index_checks(assignment: BufferAssignment) -> dict[int, IndexCheck]:
     found = {}
     for number, op in enumerate(assignment.ops):
         if op.definition.kind is Kind.INDEXING:
-            found[number] = _check(op, _Place(assignment.slots[op.operands[1]]))
+            found[number] = _check(op, _Storage(assignment.slots[op.operands[1]]))
         if op.name in CONTROL_FLOW:
-            places = [_Place(assignment.slots[value]) for value in op.operands]
-            checks = _nested_checks(op, places, [_Place(slot) for slot in op.slots])
+            storages = [_Storage(assignment.slots[value]) for value in op.operands]
+            checks = _nested_checks(op, storages, [_Storage(slot) for slot in op.slots])
             found.update((nested_check(number, position), check) for position, check in enumerate(checks) if check is not None)
     return found
 
 
-def _nested_checks(op: Op, operands: Sequence[_Place | None], slots: Sequence[_Place | None]) -> Iterator[IndexCheck | None]:
+def _nested_checks(op: Op, operands: Sequence[_Storage | None], slots: Sequence[_Storage | None]) -> Iterator[IndexCheck | None]:
     """For each of the ops within the regions of an op, in the order of `nested_ops`, its check; None where it has none.
 
     `operands` says where its operands lie, `slots` its results and its scratch memory.
     """
-    params = _places_of_params(op, operands, slots)
+    params = _param_storages(op, operands, slots)
     scratch = slots[len(op.results)] if len(slots) > len(op.results) else None
 
-    def place(slot: Slot) -> _Place | None:
+    def storage(slot: Slot) -> _Storage | None:
         if slot.space == "param":
             found = params[slot.offset]
             if found is None or not slot.start:
                 return found
-            return None if found.whole else _Place(found.slot.offset_by(slot.start))
+            return None if found.base_shape else _Storage(found.slot.offset_by(slot.start))
         if slot.space == "arena" and scratch is not None:
-            return _Place(Slot(scratch.slot.space, scratch.slot.offset + slot.offset))
+            return _Storage(Slot(scratch.slot.space, scratch.slot.offset + slot.offset))
         return None
 
     for region in op.regions:
         assignment = BufferAssignment(region)
         for inner in assignment.ops:
-            here = [place(assignment.slots[value]) for value in inner.operands]
+            here = [storage(assignment.slots[value]) for value in inner.operands]
             yield _check(inner, here[1]) if inner.definition.kind is Kind.INDEXING else None
             if inner.name in CONTROL_FLOW:
-                yield from _nested_checks(inner, here, [place(slot) for slot in inner.slots])
+                yield from _nested_checks(inner, here, [storage(slot) for slot in inner.slots])
 
 
-def _places_of_params(op: Op, operands: Sequence[_Place | None], slots: Sequence[_Place | None]) -> list[_Place | None]:
+def _param_storages(op: Op, operands: Sequence[_Storage | None], slots: Sequence[_Storage | None]) -> list[_Storage | None]:
     """Where the parameters of an op's regions lie: what is carried in its results, slices in what they are slices of."""
     if op.name == "cond":
         return list(operands[1:])
     carries, slices = op.attrs["carries"], op.attrs.get("slices", 0)
     carried = slots[len(op.results) - carries:len(op.results)]
-    sliced = [place and _Place(place.slot, place.whole or value.type.shape)
-              for place, value in zip(operands[carries:carries + slices], op.operands[carries:carries + slices], strict=True)]
+    sliced = [storage and _Storage(storage.slot, storage.base_shape or value.type.shape)
+              for storage, value in zip(operands[carries:carries + slices], op.operands[carries:carries + slices], strict=True)]
     return [*carried, *sliced, *operands[carries + slices:]]
 
 
-def _check(op: Op, indices: _Place | None) -> IndexCheck:
+def _check(op: Op, indices: _Storage | None) -> IndexCheck:
     base, values = op.operands[:2]
     location = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
     axis = op.attrs["axis"]
     slot = Slot("", 0) if indices is None else indices.slot
-    shape = values.type.shape if indices is None or indices.whole is None else indices.whole
+    shape = values.type.shape if indices is None or indices.base_shape is None else indices.base_shape
     return IndexCheck(op.name, slot.space, slot.offset, shape, axis, base.type.shape[axis], location, slot.start)

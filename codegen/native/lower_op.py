@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import cast
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.target import Target
 from adjit.ir.definition import Kind
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
@@ -21,23 +21,23 @@ OF_KIND: dict[Kind, str] = {
     Kind.ELEMENTWISE: "kernels.one_op.lower_elementwise",
     Kind.MOVEMENT: "arrays.movement.lower_movement",
     Kind.REDUCTION: "arrays.reductions.lower_reduction",
-    Kind.WINDOW: "windows.pooling.lower_windows",
+    Kind.WINDOW: "conv.pooling.lower_windows",
 }
 """Module and function by the kind of the op."""
 
 LOWERINGS: dict[str, str] = {
     "constant": "arrays.movement.lower_movement",
-    "convolution": "windows.convolution.lower_convolution",
-    "convolution_kernel_gradient": "windows.convolution_gradient.lower_kernel_gradient",
+    "convolution": "conv.convolution.lower_convolution",
+    "convolution_kernel_gradient": "conv.convolution_gradient.lower_kernel_gradient",
     "iota": "arrays.creation.lower_iota",
     "take": "arrays.indexing.lower_take",
     "take_along_axis": "arrays.indexing.lower_take_along_axis",
     **dict.fromkeys(("scatter_add", "scatter_set"), "arrays.indexing.lower_scatter"),
     "scatter_add_along_axis": "arrays.indexing.lower_scatter_along_axis",
     **dict.fromkeys(("cumsum", "cumprod"), "arrays.scans.lower_cumulative"),
-    **dict.fromkeys(("argmax", "argmin"), "arrays.extremum_places.lower_extremum_place"),
+    **dict.fromkeys(("argmax", "argmin"), "arrays.argmax.lower_argmax"),
     "argsort": "arrays.sorting.lower_argsort",
-    "matmul": "arrays.plain_products.lower_plain_matmul",
+    "matmul": "arrays.naive_matmul.lower_naive_matmul",
 }
 """Module and function by the name of the op, for ops of other kinds."""
 
@@ -48,12 +48,12 @@ def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCod
     `shared` has, for the number of each result that lies in the place of an operand, that operand's number. Raises `UnsupportedError` for
     an op without machine code.
     """
-    place = OF_KIND.get(op.definition.kind) or LOWERINGS.get(op.name)
-    if place is None:
+    path = OF_KIND.get(op.definition.kind) or LOWERINGS.get(op.name)
+    if path is None:
         raise UnsupportedError(f"{op.name}: there is no native code for it", op.loc, hint="use backend='numba'")
-    return _lowering(place)(op, shared, target)
+    return _lowering(path)(op, shared, target)
 
 
-def _lowering(place: str) -> Lowering:
-    module, _, function = place.rpartition(".")
+def _lowering(path: str) -> Lowering:
+    module, _, function = path.rpartition(".")
     return cast(Lowering, getattr(import_module(f"adjit.codegen.native.{module}"), function))

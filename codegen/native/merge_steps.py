@@ -11,7 +11,7 @@ from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.native.program_code import Call
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 
-LINES = 200
+MAX_MERGED_LINES = 200
 """Of a function that takes no further steps: LLVM needs more than linear time for long ones, and several are made at the same time."""
 
 
@@ -21,7 +21,7 @@ def is_small(call: Call) -> bool:
         return False
     (step,) = call.code.functions
     return (isinstance(step, Function) and not step.stack and not step.returns_early and step.returned == "i64 0"
-            and "optnone" not in step.attributes and step.text.count("\n") < LINES)
+            and "optnone" not in step.attributes and step.text.count("\n") < MAX_MERGED_LINES)
 
 
 def merge_steps(calls: Sequence[Call]) -> Call:
@@ -35,15 +35,15 @@ def merge_steps(calls: Sequence[Call]) -> Call:
         (step,) = call.code.functions
         assert isinstance(step, Function)
         lines += [f"  br label %s{number}.entry", *_body(step, call.code.tasks, number, base)]
-        offsets += [(base + place, nbytes) for place, nbytes in call.code.offsets]
-        base += len(call.places)
+        offsets += [(base + arg, nbytes) for arg, nbytes in call.code.offsets]
+        base += len(call.args)
         uses |= step.uses
         shared |= call.code.shared
     merged = StepCode((Function("step", SIGNATURE, lines, result="i64", returned="i64 0", uses=uses),), 1, sum(code.work for code in codes),
                       frozenset().union(*(code.declarations for code in codes)), shared, offsets=tuple(offsets),
-                      regions_stack=max(code.regions_stack for code in codes))
-    places = tuple(place for call in calls for place in call.places)
-    return Call(calls[0].function, merged, places, calls[0].number, f"{calls[0].name} and {len(calls) - 1} more")
+                      nested_stack_bytes=max(code.nested_stack_bytes for code in codes))
+    args = tuple(arg for call in calls for arg in call.args)
+    return Call(calls[0].function, merged, args, calls[0].number, f"{calls[0].name} and {len(calls) - 1} more")
 
 
 def _body(step: Function, tasks: int, number: int, base: int) -> list[str]:

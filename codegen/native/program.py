@@ -18,25 +18,25 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field, replace
 
 from adjit.codegen.llvm.builder import Builder, Typed
-from adjit.codegen.llvm.module import GLUE, Definition, Function
+from adjit.codegen.llvm.module import DISPATCH, Definition, Function
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.copies import lower_copy
-from adjit.codegen.native.forms import ALIKE, find_forms, numbers_table
 from adjit.codegen.native.lower_step import lower_step
-from adjit.codegen.native.merge_steps import LINES, is_small, merge_steps
-from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, Pitches, ProgramCode
+from adjit.codegen.native.merge_similar import MIN_SIMILAR, find_similar, numbers_table
+from adjit.codegen.native.merge_steps import MAX_MERGED_LINES, is_small, merge_steps
+from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, LeadingDims, ProgramCode
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.subnormals import BODY, flushing_entry
-from adjit.codegen.target import Target
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op, Slot, structural_key
 from adjit.ir.ops.control_flow import display_name
 from adjit.ir.ops.traits import CONTROL_FLOW
 
-CALLS = 128
+MAX_CALLS_PER_FUNCTION = 128
 """Calls of steps in one function: longer ones take LLVM more than linear time."""
 
-POOL = Slot("pool", 0)
+POOL_SLOT = Slot("pool", 0)
 """What loops and branches are given besides memory: the pool, for the steps in their regions."""
 
 OnStep = Callable[[Sequence[Definition], StepCode], None]
@@ -53,7 +53,7 @@ def _launch() -> Function:
         text.ret("i64", text.call("i64", "%step", *step))
     launch = text.load("ptr", "%pool")
     text.ret("i64", text.call("i64", launch, ("ptr", "%pool"), ("ptr", "%step"), ("ptr", "%places"), ("i64", "%tasks")))
-    return text.end_function("adjit.launch", "ptr %pool, ptr %step, ptr %places, i64 %tasks", "i64", attributes=GLUE)
+    return text.end_function("adjit.launch", "ptr %pool, ptr %step, ptr %places, i64 %tasks", "i64", attributes=DISPATCH)
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Steps:
     on_step: OnStep | None = None
     codes: dict[Hashable, tuple[StepCode, ...]] = field(default_factory=dict)
     names: dict[tuple[Definition, ...], str] = field(default_factory=dict)
-    rare: set[str] = field(default_factory=set)
+    specialised: set[str] = field(default_factory=set)
     regions: int = 0
     calls: list[Call] = field(default_factory=list)
     small: list[Call] = field(default_factory=list)
@@ -73,75 +73,76 @@ class _Steps:
     def lower(self, operation: _Operation) -> tuple[StepCode, ...]:
         key = operation.key
         if key not in self.codes:
-            self.codes[key] = lower_step(operation.op, operation.shared, self.target, self.lower_region, operation.pitches)
+            self.codes[key] = lower_step(operation.op, operation.shared, self.target, self.lower_region, operation.leading_dims)
         return self.codes[key]
 
-    def lower_region(self, region: Graph, pitches: Pitches) -> ProgramCode:
+    def lower_region(self, region: Graph, leading_dims: LeadingDims) -> ProgramCode:
         self.regions += 1
-        return lower_program(region, self.target, f"{self.prefix}region_{self.regions}_", pitches=pitches)
+        return lower_program(region, self.target, f"{self.prefix}region_{self.regions}_", leading_dims=leading_dims)
 
-    def call(self, call: Call, rare: bool, once: bool) -> None:
-        """Add a call. The function of a `rare` step keeps its numbers; a small one that is called `once` may be that of its neighbours."""
+    def call(self, call: Call, specialised: bool, once: bool) -> None:
+        """Add a call. The function of a `specialised` step keeps its numbers; a small one that is called `once` may be that of its
+        neighbours."""
         if once and is_small(call):
             self.small.append(call)
-            if sum(call.code.text.count("\n") for call in self.small) >= LINES:
-                self.end_of_small_ones()
+            if sum(call.code.text.count("\n") for call in self.small) >= MAX_MERGED_LINES:
+                self.flush_small()
         else:
-            self.end_of_small_ones()
-            self.calls.append(self._named(call, rare))
+            self.flush_small()
+            self.calls.append(self._named(call, specialised))
 
-    def end_of_small_ones(self) -> None:
+    def flush_small(self) -> None:
         if self.small:
-            self.calls.append(self._named(merge_steps(self.small), rare=True))
+            self.calls.append(self._named(merge_steps(self.small), specialised=True))
             self.small = []
 
-    def _named(self, call: Call, rare: bool) -> Call:
+    def _named(self, call: Call, specialised: bool) -> Call:
         functions = call.code.functions
         found = self.names.get(functions)
         if found is None:
             found = self.names[functions] = f"{self.prefix}step_{len(self.names)}"
-            if rare:
-                self.rare.add(found)
+            if specialised:
+                self.specialised.add(found)
                 if self.on_step is not None:
                     self.on_step(_renamed(functions, found), call.code)
         return replace(call, function=found)
 
     def finish(self) -> tuple[list[Definition], list[Call]]:
         """The functions, and the calls of them, where steps of one form call the same."""
-        calls, places = self.calls, dict[Function, int]()
+        calls, args = self.calls, dict[Function, int]()
         for call in calls:
             step, *others = call.code.functions
-            if call.function not in self.rare and isinstance(step, Function) and not others:
-                places[step] = max(len(call.places), places.get(step, 0))
+            if call.function not in self.specialised and isinstance(step, Function) and not others:
+                args[step] = max(len(call.args), args.get(step, 0))
         functions: list[Definition] = []
         own = dict(self.names)
-        form_of: dict[str, tuple[str, int]] = {}
-        for form in find_forms(places):
-            first = self.names[next(iter(form.numbers)),]
-            functions += _renamed([form.function], first)
-            for step, numbers in form.numbers.items():
+        merged_call: dict[str, tuple[str, int]] = {}
+        for merged in find_similar(args):
+            first = self.names[next(iter(merged.constants)),]
+            functions += _renamed([merged.function], first)
+            for step, numbers in merged.constants.items():
                 name = own.pop((step,))
                 functions.append(numbers_table(f"{name}.numbers", numbers))
-                form_of[name] = first, form.place
+                merged_call[name] = first, merged.table_index
         for steps, name in own.items():
             functions += _renamed(steps, name)
-        return functions, [_with_table(call, *form_of[call.function]) if call.function in form_of else call for call in calls]
+        return functions, [_with_table(call, *merged_call[call.function]) if call.function in merged_call else call for call in calls]
 
 
 def _renamed(functions: Sequence[Definition], name: str) -> list[Definition]:
     return [function.renamed("step", name) for function in functions]
 
 
-def _with_table(call: Call, function: str, place: int) -> Call:
+def _with_table(call: Call, function: str, arg: int) -> Call:
     """The call, of the function of its form."""
-    places = (*call.places, *[None] * (place - len(call.places)), f"{call.function}.numbers")
-    return replace(call, function=function, places=places)
+    args = (*call.args, *[None] * (arg - len(call.args)), f"{call.function}.numbers")
+    return replace(call, function=function, args=args)
 
 
-def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, pitches: Pitches | None = None,
+def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, leading_dims: LeadingDims | None = None,
                   flush_subnormals: bool = False, on_step: OnStep | None = None) -> ProgramCode:
     """The program of a planned graph. All its names begin with `prefix`; where there is one, as in a step that runs a graph of its own,
-    the entry is internal. `pitches` has the parameters that are some columns of a matrix, which only products read.
+    the entry is internal. `leading_dims` has the parameters that are some columns of a matrix, which only products read.
 
     A `timed` program takes one argument more, a pointer to two int64 for each op that does something, and leaves there what the
     processor's clock said before and after it. With `flush_subnormals`, the processor takes subnormal numbers for zeros during the run.
@@ -150,16 +151,16 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     """
     assignment = BufferAssignment(planned)
     steps = _Steps(prefix, target, on_step)
-    operations = [_operation(op, assignment, pitches or {}) for op in assignment.ops]
+    operations = [_operation(op, assignment, leading_dims or {}) for op in assignment.ops]
     names, keys = Counter(op.name for op in assignment.ops), Counter(operation.key for operation in operations)
     for number, operation in enumerate(operations):
-        rare = names[operation.op.name] < ALIKE
+        specialised = names[operation.op.name] < MIN_SIMILAR
         for code in steps.lower(operation):
-            call = Call("", code, operation.places, number, display_name(operation.op))
-            steps.call(call, rare, rare and keys[operation.key] == 1 and not timed)
-    steps.end_of_small_ones()
+            call = Call("", code, operation.args, number, display_name(operation.op))
+            steps.call(call, specialised, specialised and keys[operation.key] == 1 and not timed)
+    steps.flush_small()
     for call in _copies_of_results(assignment):
-        steps.call(call, rare=False, once=False)
+        steps.call(call, specialised=False, once=False)
     shared: dict[str, Definition] = {}
     declarations: set[str] = set()
     for call in steps.calls:
@@ -184,41 +185,42 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """An op, and what its lowering depends on besides: `shared` and `pitches` of `lower_step`; equal keys have equal code."""
+    """An op, and what its lowering depends on besides: `shared` and `leading_dims` of `lower_step`; equal keys have equal code."""
 
     op: Op
     shared: dict[int, int]
-    pitches: dict[int, int]
-    places: tuple[Slot | None, ...]
+    leading_dims: dict[int, int]
+    args: tuple[Slot | None, ...]
     key: Hashable
 
 
-def _operation(op: Op, assignment: BufferAssignment, pitches: Pitches) -> _Operation:
+def _operation(op: Op, assignment: BufferAssignment, leading_dims: LeadingDims) -> _Operation:
     operands = [assignment.slots[value] for value in op.operands]
-    pitched = {position: pitches[slot.offset] for position, slot in enumerate(operands) if slot.space == "param" and slot.offset in pitches}
+    strided = {position: leading_dims[slot.offset] for position, slot in enumerate(operands)
+               if slot.space == "param" and slot.offset in leading_dims}
     results = op.slots[:len(op.results)]
     shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
-    places = (*operands, *results, scratch, *([POOL] if op.name in CONTROL_FLOW else []))
-    return _Operation(op, shared, pitched, places, (structural_key(op), tuple(shared.items()), tuple(pitched.items())))
+    args = (*operands, *results, scratch, *([POOL_SLOT] if op.name in CONTROL_FLOW else []))
+    return _Operation(op, shared, strided, args, (structural_key(op), tuple(shared.items()), tuple(strided.items())))
 
 
 def _copies_of_results(assignment: BufferAssignment) -> list[Call]:
     """Results that lie in the memory of a parameter or of another result, into memory of their own."""
     calls = []
     for index, (value, location) in enumerate(zip(assignment.graph.results, assignment.result_locations, strict=True)):
-        place, own = assignment.slots[value], Slot("result", index)
-        if location.kind is not ResultKind.DONATED and place != own and value.type.size:
-            calls.append(Call("", lower_copy(value.type.nbytes), (place, own), -1, "copy"))
+        arg, own = assignment.slots[value], Slot("result", index)
+        if location.kind is not ResultKind.DONATED and arg != own and value.type.size:
+            calls.append(Call("", lower_copy(value.type.nbytes), (arg, own), -1, "copy"))
     return calls
 
 
 def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: Sequence[Typed],
                 linkage: str) -> list[Function]:
     """The entry, and the functions that it is cut into where there are many calls."""
-    if len(calls) <= CALLS:
+    if len(calls) <= MAX_CALLS_PER_FUNCTION:
         return [_function(entry, calls, timed, parameters, linkage)]
-    parts = [calls[start:start + CALLS] for start in range(0, len(calls), CALLS)]
+    parts = [calls[start:start + MAX_CALLS_PER_FUNCTION] for start in range(0, len(calls), MAX_CALLS_PER_FUNCTION)]
     functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal") for k, part in enumerate(parts)]
     text = Builder()
     for function in functions:
@@ -226,49 +228,49 @@ def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str,
         with text.if_(text.compare("ne", status, 0)):
             text.ret("i64", status)
     text.ret("i64", 0)
-    return [*functions, text.end_function(entry, parameters, "i64", linkage, GLUE)]
+    return [*functions, text.end_function(entry, parameters, "i64", linkage, DISPATCH)]
 
 
 def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str) -> Function:
     """Makes the calls in order, and returns early where one fails."""
-    width = max((len(call.places) for call in calls), default=0)
+    width = max((len(call.args) for call in calls), default=0)
     lines = [f"  %places = alloca [{width} x ptr]"]
-    held: list[tuple[Slot | str | None, int] | None] = [None] * width
+    stored: list[tuple[Slot | str | None, int] | None] = [None] * width
     uses = {"adjit.launch"}
     for i in range(width):
         lines.append(f"  %place{i} = getelementptr ptr, ptr %places, i64 {i}")
     for k, call in enumerate(calls):
         offsets = dict(call.code.offsets)
-        for i, slot in enumerate(call.places):
-            if held[i] != (slot, offsets.get(i, 0)):
+        for i, slot in enumerate(call.args):
+            if stored[i] != (slot, offsets.get(i, 0)):
                 lines += _store(slot, offsets.get(i, 0), f"{k}.{i}", f"%place{i}")
-                held[i] = slot, offsets.get(i, 0)
+                stored[i] = slot, offsets.get(i, 0)
         if timed and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
             lines += _clock(2 * call.number, f"begin{k}")
         alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places"
         lines.append(f"  %r{k} = call i64 {together if call.parallel else alone}, i64 {call.code.tasks})")
-        uses |= {call.function, *[slot for slot in call.places if isinstance(slot, str)]}
+        uses |= {call.function, *[slot for slot in call.args if isinstance(slot, str)]}
         if timed and call.number >= 0:
             lines += _clock(2 * call.number + 1, f"end{k}")
         if call.code.checks:
             lines += [f"  %good{k} = icmp eq i64 %r{k}, 0", f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:",
                       f"  %failed{k} = or i64 %r{k}, {(call.number + 1) << OP_SHIFT}", f"  ret i64 %failed{k}", f"after{k}:"]
-    return Function(name, parameters, lines, result="i64", returned="i64 0", linkage=linkage, attributes=GLUE, uses=uses, stack=8 * width,
+    return Function(name, parameters, lines, result="i64", returned="i64 0", linkage=linkage, attributes=DISPATCH, uses=uses, stack=8 * width,
                     returns_early=any(call.code.checks for call in calls))
 
 
-def _store(slot: Slot | str | None, offset: int, name: str, place: str) -> list[str]:
+def _store(slot: Slot | str | None, offset: int, name: str, arg: str) -> list[str]:
     """Puts an address into an element of the array of places: that many bytes behind the beginning of a slot, or that of a constant."""
     if not isinstance(slot, Slot):
-        return [f"  store ptr {'null' if slot is None else '@' + slot}, ptr {place}"]
-    if slot is POOL:
-        return [f"  store ptr %pool, ptr {place}"]
+        return [f"  store ptr {'null' if slot is None else '@' + slot}, ptr {arg}"]
+    if slot is POOL_SLOT:
+        return [f"  store ptr %pool, ptr {arg}"]
     if slot.space == "arena":
-        return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset + offset}", f"  store ptr %a{name}, ptr {place}"]
+        return [f"  %a{name} = getelementptr i8, ptr %arena, i64 {slot.offset + offset}", f"  store ptr %a{name}, ptr {arg}"]
     lines = [f"  %at{name} = getelementptr ptr, ptr %{slot.space}s, i64 {slot.offset}", f"  %a{name} = load ptr, ptr %at{name}"]
     if slot.start + offset:
-        return [*lines, f"  %b{name} = getelementptr i8, ptr %a{name}, i64 {slot.start + offset}", f"  store ptr %b{name}, ptr {place}"]
-    return [*lines, f"  store ptr %a{name}, ptr {place}"]
+        return [*lines, f"  %b{name} = getelementptr i8, ptr %a{name}, i64 {slot.start + offset}", f"  store ptr %b{name}, ptr {arg}"]
+    return [*lines, f"  store ptr %a{name}, ptr {arg}"]
 
 
 def _clock(index: int, name: str) -> list[str]:

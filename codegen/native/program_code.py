@@ -11,7 +11,7 @@ from adjit.ir.graph import Graph, Slot
 
 ENTRY = "adjit_run"
 
-STEP_BYTES = 16 << 10
+FRAME_BYTES = 16 << 10
 """Of the stack, allowed for a step and the program that calls it, besides what they ask for: registers that are saved, and values that do
 not fit into them."""
 
@@ -19,12 +19,12 @@ OP_SHIFT = 40
 """Bits of a returned number below that of the op."""
 
 NO_STACK = -1
-"""What `adjit_call` (`own_stack.py`) returns in place of what the program does, where it could not be called."""
+"""What `adjit_call` (`threads/big_stack.py`) returns in place of what the program does, where it could not be called."""
 
-SHORT_NANOSECONDS = 5_000.0
+MAX_GIL_HELD_NS = 5_000.0
 """Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
 
-PARALLEL_NANOSECONDS = 15_000.0
+MIN_PARALLEL_NS = 15_000.0
 """Estimated work from which a step is given to the threads; about what waking one takes, which then joins in where it can."""
 
 
@@ -32,19 +32,19 @@ PARALLEL_NANOSECONDS = 15_000.0
 class Call:
     """One call of a step: `code` under the name `function`, for op number `number` of the layout (-1: a copy of a result at the end).
 
-    `places` has a slot, or None for null, for each operand and result of the op, and its scratch memory; behind them there may be the name
+    `args` has a slot, or None for null, for each operand and result of the op, and its scratch memory; behind them there may be the name
     of a table of numbers.
     """
 
     function: str
     code: StepCode
-    places: tuple[Slot | str | None, ...]
+    args: tuple[Slot | str | None, ...]
     number: int
     name: str
 
     @property
     def parallel(self) -> bool:
-        return self.code.tasks > 1 and self.code.work >= PARALLEL_NANOSECONDS
+        return self.code.tasks > 1 and self.code.work >= MIN_PARALLEL_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class ProgramCode:
     @property
     def stack_bytes(self) -> int:
         """The most that a run takes of the stack of a thread; about, and rather too much than too little."""
-        width = max((len(call.places) for call in self.calls), default=0)
-        return STEP_BYTES + 8 * width + max((call.code.stack_bytes + call.code.regions_stack for call in self.calls), default=0)
+        width = max((len(call.args) for call in self.calls), default=0)
+        return FRAME_BYTES + 8 * width + max((call.code.stack_bytes + call.code.nested_stack_bytes for call in self.calls), default=0)
 
     @property
     def checks(self) -> bool:
@@ -89,8 +89,8 @@ class ProgramCode:
         return "\n".join([*sorted(self.declarations), *[definition.text for definition in self.definitions], ""])
 
 
-Pitches = Mapping[int, int]
+LeadingDims = Mapping[int, int]
 """For parameters, or operands, that are some columns of a matrix, by their numbers: elements from one of its rows to the next."""
 
-LowerGraph = Callable[[Graph, Pitches], ProgramCode]
+LowerGraph = Callable[[Graph, LeadingDims], ProgramCode]
 """Lowers a planned graph that an op owns; its names are its own."""

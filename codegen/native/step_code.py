@@ -46,7 +46,7 @@ class StepCode:
     shared: Mapping[str, Definition] = field(default_factory=dict)
     checks: bool = False
     offsets: tuple[tuple[int, int], ...] = ()
-    regions_stack: int = 0
+    nested_stack_bytes: int = 0
 
     @property
     def text(self) -> str:

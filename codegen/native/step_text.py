@@ -1,6 +1,6 @@
 """LLVM text of one step under construction: its places, its tasks, loops over several dimensions, and vectors of any element type.
 
-What the tasks of a step do follows from shapes: the rounds of its outermost loops are dealt out to them in order.
+What the tasks of a step do follows from shapes: the iterations of its outermost loops are dealt out to them in order.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from adjit.codegen.gemm.kernels import Kernel
 from adjit.codegen.llvm.builder import Value
 from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
-from adjit.codegen.target import Target
 from adjit.ir.dataclass import dataclass
 
-NANOSECONDS_PER_TASK = 1 << 12
-MOST_TASKS = 64
-BYTES_A_NANOSECOND = 24
+NS_PER_TASK = 1 << 12
+MAX_TASKS = 64
+BYTES_PER_NS = 24
 """How fast one thread reads or writes memory, roughly."""
 
 
@@ -60,30 +60,30 @@ def literal(value: float, dtype: np.dtype) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """How rounds of leading loops are dealt out: `rounds` in the first `loops` loops together, `each` a task."""
+class TaskSplit:
+    """How iterations of leading loops are split into tasks: `iterations` of the first `loops` loops together, `per_task` a task."""
 
     loops: int
-    rounds: int
-    each: int
+    iterations: int
+    per_task: int
 
     @property
     def tasks(self) -> int:
-        return ceil_div(self.rounds, self.each)
+        return ceil_div(self.iterations, self.per_task)
 
 
-def share_rounds(extents: Sequence[int], work: float) -> Share:
+def split_iterations(extents: Sequence[int], work: float) -> TaskSplit:
     """As many tasks as `work` nanoseconds are worth, from as few leading loops of these extents as give them.
 
-    >>> share_rounds((4, 100, 7), 38_000.0)
-    Share(loops=2, rounds=400, each=40)
+    >>> split_iterations((4, 100, 7), 38_000.0)
+    TaskSplit(loops=2, iterations=400, per_task=40)
     """
-    wanted = max(1, min(MOST_TASKS, int(work / NANOSECONDS_PER_TASK) + 1))
-    loops, rounds = 0, 1
-    while loops < len(extents) and rounds < wanted:
-        rounds *= extents[loops]
+    wanted = max(1, min(MAX_TASKS, int(work / NS_PER_TASK) + 1))
+    loops, iterations = 0, 1
+    while loops < len(extents) and iterations < wanted:
+        iterations *= extents[loops]
         loops += 1
-    return Share(loops, rounds, ceil_div(rounds, min(wanted, rounds)))
+    return TaskSplit(loops, iterations, ceil_div(iterations, min(wanted, iterations)))
 
 
 class StepBuilder(VectorBuilder):
@@ -106,7 +106,7 @@ class StepBuilder(VectorBuilder):
         """The finished step."""
         return StepCode(tuple(self.functions.values()), tasks, work, self.declarations, self.shared, checks, offsets)
 
-    def share(self, kernel: Kernel) -> str:
+    def task_split(self, kernel: Kernel) -> str:
         """The name of a function that steps share, which this one calls."""
         self.shared[kernel.name] = kernel.function
         self._declarations |= kernel.declarations
@@ -137,19 +137,19 @@ class StepBuilder(VectorBuilder):
             yield ["0" if extent == 1 else loops.enter_context(self.for_range(0, extent)).counter for extent in extents]
 
     @contextmanager
-    def rounds(self, task: str, extents: Sequence[int], share: Share) -> Iterator[list[str]]:
-        """The rounds of loops of these extents that belong to a task; the counters of all loops."""
+    def iterations(self, task: str, extents: Sequence[int], task_split: TaskSplit) -> Iterator[list[str]]:
+        """The iterations of loops of these extents that belong to a task; the counters of all loops."""
         with ExitStack() as loops:
             counters: list[str] = []
-            if share.rounds > 1:
-                if share.each > 1:
-                    low = self.let(f"mul nsw i64 {task}, {share.each}")
-                    high = self.smaller(self.let(f"add nsw i64 {low}, {share.each}"), share.rounds)
+            if task_split.iterations > 1:
+                if task_split.per_task > 1:
+                    low = self.let(f"mul nsw i64 {task}, {task_split.per_task}")
+                    high = self.smaller(self.let(f"add nsw i64 {low}, {task_split.per_task}"), task_split.iterations)
                     task = loops.enter_context(self.for_range(low, high)).counter
-                counters = self.split(task, extents[:share.loops])
+                counters = self.split(task, extents[:task_split.loops])
             else:
-                counters = ["0"] * share.loops
-            yield counters + loops.enter_context(self.nest(extents[share.loops:]))
+                counters = ["0"] * task_split.loops
+            yield counters + loops.enter_context(self.nest(extents[task_split.loops:]))
 
     def split(self, number: str, extents: Sequence[int]) -> list[str]:
         """The counters of loops of these extents in round `number`, counted through all of them."""

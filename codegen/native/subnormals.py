@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjit.codegen.llvm.builder import Builder, Typed
-from adjit.codegen.llvm.module import GLUE, Function
-from adjit.codegen.target import Target
+from adjit.codegen.llvm.module import DISPATCH, Function
+from adjit.codegen.llvm.target import Target
 
 BODY = "body"
 """What comes behind the entry's name in that of the function which does the work."""
@@ -35,4 +35,4 @@ def flushing_entry(entry: str, target: Target, parameters: str, arguments: Seque
         status = text.call("i64", f"@{entry}.{BODY}", *arguments)
         text.call("void", "@llvm.x86.sse.ldmxcsr", ("ptr", own))
     text.ret("i64", status)
-    return text.end_function(entry, parameters, "i64", linkage, GLUE), text.declarations
+    return text.end_function(entry, parameters, "i64", linkage, DISPATCH), text.declarations

@@ -140,20 +140,20 @@ def power(x: Value, y: Value) -> Value:
     return result
 
 
-def left_shift(x: Value, places: Value) -> Value:
+def left_shift(x: Value, count: Value) -> Value:
     """0 from the width of x on, and for negative places."""
-    fits = _fits(places)
-    return select(fits, x << select(fits, places, 0), 0)
+    fits = _fits(count)
+    return select(fits, x << select(fits, count, 0), 0)
 
 
-def right_shift(x: Value, places: Value) -> Value:
+def right_shift(x: Value, count: Value) -> Value:
     """From the width of x on, and for negative places, 0 or the sign."""
     if x.kind == "u":
-        fits = _fits(places)
-        return select(fits, x >> select(fits, places, 0), 0)
-    return x >> select(_fits(places), places, x.bits - 1)
+        fits = _fits(count)
+        return select(fits, x >> select(fits, count, 0), 0)
+    return x >> select(_fits(count), count, x.bits - 1)
 
 
-def _fits(places: Value) -> Value:
-    return (places >= 0) & (places < places.bits)
+def _fits(count: Value) -> Value:
+    return (count >= 0) & (count < count.bits)
 

@@ -152,7 +152,7 @@ def nearest(x: Value, factor: float = 1.0) -> Whole:
 def power_of_two(whole: Whole, shift: int = 0) -> Value:
     """2^(n + shift), a normal number."""
     n, code = whole
-    if n.emitter.takes_apart(n.type):
+    if n.emitter.has_exponent_instructions(n.type):
         return scale(2.0**shift, n)
     return to_float((code + (shift - n.format.bias)) << n.format.mantissa)
 
@@ -166,7 +166,7 @@ def _two_powers(code: Value) -> Pair:
 
 def times_power_of_two(y: Value, whole: Whole) -> Value:
     """2^n y for y next to 1, rounded where it is subnormal only: whichever way, the same bits."""
-    if y.emitter.takes_apart(y.type):
+    if y.emitter.has_exponent_instructions(y.type):
         return scale(y, whole[0])
     a, b = _two_powers(whole[1])
     return y * a * b
@@ -174,7 +174,7 @@ def times_power_of_two(y: Value, whole: Whole) -> Value:
 
 def power_times_one_plus(q: Value, whole: Whole) -> Value:
     """2^n (1 + q), for 1 + q next to 1."""
-    if q.emitter.takes_apart(q.type):
+    if q.emitter.has_exponent_instructions(q.type):
         return scale(q + 1.0, whole[0])
     a, b = _two_powers(whole[1])
     return fma(q, a, a) * b

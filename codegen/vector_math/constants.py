@@ -78,7 +78,7 @@ def short_pair(value: str, x: Value) -> tuple[float, float]:
     return high, low
 
 
-def short_second(value: str, digits: int, x: Value) -> tuple[float, float, float]:
+def pair_with_short_tail(value: str, digits: int, x: Value) -> tuple[float, float, float]:
     """`value` as a sum of three in the format of x, the second with so many digits."""
     whole = x.format.digits
     first, second, third = _parts_of(value, whole, digits, whole)

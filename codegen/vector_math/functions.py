@@ -14,7 +14,7 @@ from adjit.codegen.vector_math.language import Value
 Definition = Callable[..., Value]
 
 
-def _later(module: str, *names: str) -> dict[str, Definition]:
+def _lazy(module: str, *names: str) -> dict[str, Definition]:
     """The functions of a module that is not imported yet."""
     def function(name: str) -> Definition:
         def definition(*operands: Value) -> Value:
@@ -27,24 +27,24 @@ def _later(module: str, *names: str) -> dict[str, Definition]:
 UNARY: dict[str, Definition] = {
     "negative": a.negative, "abs": a.absolute, "sign": a.sign, "square": a.square, "reciprocal": a.reciprocal, "relu": a.relu,
     "floor": language.floor, "ceil": language.ceil, "trunc": language.trunc, "rint": language.rint, "sqrt": language.sqrt,
-    **_later("exponential", "exp", "exp2", "expm1"),
-    **_later("logarithmic", "log", "log2", "log10", "log1p"),
-    **_later("powers", "cbrt"),
-    **_later("trigonometric", "sin", "cos", "tan"),
-    **_later("inverse_trigonometric", "arcsin", "arccos", "arctan"),
-    **_later("hyperbolic", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-    **_later("error_function", "erf", "erfc", "erfcx", "erfinv"),
-    **_later("gamma", "lgamma", "digamma", "trigamma"),
-    **_later("bessel", "i0e", "i1e"),
-    **_later("sigmoid", "sigmoid"),
+    **_lazy("exponential", "exp", "exp2", "expm1"),
+    **_lazy("logarithmic", "log", "log2", "log10", "log1p"),
+    **_lazy("powers", "cbrt"),
+    **_lazy("trigonometric", "sin", "cos", "tan"),
+    **_lazy("inverse_trigonometric", "arcsin", "arccos", "arctan"),
+    **_lazy("hyperbolic", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
+    **_lazy("error_function", "erf", "erfc", "erfcx", "erfinv"),
+    **_lazy("gamma", "lgamma", "digamma", "trigamma"),
+    **_lazy("bessel", "i0e", "i1e"),
+    **_lazy("sigmoid", "sigmoid"),
     "isnan": a.isnan, "isinf": a.isinf, "isfinite": a.isfinite, "logical_not": a.logical_not, "invert": a.invert,
 }
 BINARY: dict[str, Definition] = {
     "add": a.add, "subtract": a.subtract, "multiply": a.multiply, "divide": a.divide, "floor_divide": a.floor_divide,
     "remainder": a.remainder, "power": a.power, "maximum": a.larger, "minimum": a.smaller, "fmax": a.larger_number,
     "fmin": a.smaller_number,
-    **_later("inverse_trigonometric", "arctan2"), **_later("powers", "hypot"), **_later("sigmoid", "logaddexp"),
-    **_later("philox", "philox"),
+    **_lazy("inverse_trigonometric", "arctan2"), **_lazy("powers", "hypot"), **_lazy("sigmoid", "logaddexp"),
+    **_lazy("philox", "philox"),
     "strong_multiply": a.strong_multiply, "strong_divide": a.strong_divide, "strong_product": a.strong_product,
     "equal": a.equal, "not_equal": a.not_equal, "less": a.less, "less_equal": a.less_equal, "greater": a.greater,
     "greater_equal": a.greater_equal, "logical_and": a.logical_and, "logical_or": a.logical_or, "logical_xor": a.logical_xor,

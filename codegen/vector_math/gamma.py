@@ -10,7 +10,7 @@ import math
 
 from adjit.codegen.vector_math.building_blocks import Pair, fast_two_sum, nearest, one_chain, polynomial, quotient, two_product, two_sum
 from adjit.codegen.vector_math.constants import DIGAMMA_ROOT, HALF_PI, LN2, PI, pair, short_pair
-from adjit.codegen.vector_math.language import Value, copysign, fma, in_double, like, rare, select
+from adjit.codegen.vector_math.language import Value, copysign, fma, in_double, like, select, slow_path
 from adjit.codegen.vector_math.logarithmic import assemble_log, log, log1p_minus, split_exponent
 from adjit.codegen.vector_math.trigonometric import sin_cos_pairs
 
@@ -60,7 +60,7 @@ def lgamma(x: Value) -> Value:
         r, (s, _), _ = _sin_cos_pi(y)
         return (select(r.equals(0.0), math.inf, -log((y * s) * (1 / math.pi)) - value),)
 
-    (result,) = rare(mirrored, reflected, value)
+    (result,) = slow_path(mirrored, reflected, value)
     return result
 
 
@@ -86,7 +86,7 @@ def digamma(x: Value) -> Value:
         cotangent = select(abs(r) < _TINY, c / s, quotient(c, c_low, s, s_low))
         return (select(r.equals(0.0), math.nan, value + copysign(cotangent, r) * math.pi),)
 
-    (result,) = rare(mirrored, reflected, value)
+    (result,) = slow_path(mirrored, reflected, value)
     return result
 
 
@@ -109,5 +109,5 @@ def trigamma(x: Value) -> Value:
         ratio = select(abs(r) < _TINY, 1.0 / abs(r), quotient(pi, pi_low, s, s_low))
         return (fma(ratio, ratio, -value),)
 
-    (result,) = rare(mirrored, reflected, value)
+    (result,) = slow_path(mirrored, reflected, value)
     return result

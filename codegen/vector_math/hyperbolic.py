@@ -20,7 +20,7 @@ from adjit.codegen.vector_math.building_blocks import (
 )
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
 from adjit.codegen.vector_math.exponential import reduce_ln2
-from adjit.codegen.vector_math.language import Value, bits_of, copysign, fma, rare, select, sqrt, to_bits, to_float
+from adjit.codegen.vector_math.language import Value, bits_of, copysign, fma, select, slow_path, sqrt, to_bits, to_float
 from adjit.codegen.vector_math.logarithmic import exponent_scale, log_of_one_plus, scaled_exponent, usual_bias
 
 _SINH_MOST = {32: 89.5, 64: 710.5}
@@ -97,5 +97,5 @@ def arctanh(x: Value) -> Value:
     z = root * root
     high, low = short_pair(LN2, x)
     y = fma(k, high * scale, s + fma(s * z, polynomial(z, "ATANH_QUARTER"), k * (low * scale)))
-    (y,) = rare(~(a < 1.0), lambda: (select(a.equals(1.0), math.inf, math.nan),), y)
+    (y,) = slow_path(~(a < 1.0), lambda: (select(a.equals(1.0), math.inf, math.nan),), y)
     return copysign(y, x)

@@ -7,7 +7,7 @@
 What an instruction looks like is up to the `Emitter`; a new backend writes down one class and has every function.
 
 Rules that definitions keep, so that a loop around them becomes vector code and every backend gives the same bits:
-- No loop and no call. The only branch is `rare`, around code that is skipped unless some element needs it.
+- No loop and no call. The only branch is `slow_path`, around code that is skipped unless some element needs it.
 - Fused products are written as `fma`; nothing else may be contracted or reordered (error-free sums depend on each rounding).
 - A comparison with NaN is false, and the selects are written so that NaN then stays in the arithmetic.
 """
@@ -72,7 +72,7 @@ def float_of(pattern: int, bits: int) -> float:
 
 
 class Emitter(ABC):
-    """Takes down the instructions of one function. Equal instructions, `rare` ones too, are emitted once."""
+    """Takes down the instructions of one function. Equal instructions, `slow_path` ones too, are emitted once."""
 
     def __init__(self, fused: bool) -> None:
         """`fused`: the target has an instruction that multiplies and adds with one rounding."""
@@ -87,7 +87,7 @@ class Emitter(ABC):
             return number
         return Value(self, self.literal(number, type), type)
 
-    def takes_apart(self, type: str) -> bool:
+    def has_exponent_instructions(self, type: str) -> bool:
         """Whether the target has instructions for `scale`, `exponent` and `mantissa` on values of this type."""
         return False
 
@@ -98,17 +98,17 @@ class Emitter(ABC):
             self.known[key] = Value(self, self.instruction(code, type, arguments), type, compared)
         return self.known[key]
 
-    def emit_rare(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
+    def emit_slow_path(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], fast: tuple[Value, ...]) -> tuple[Value, ...]:
         closed_over = (cell.cell_contents for cell in slow.__closure__ or ())
-        key = (slow.__code__, *(v.name if isinstance(v, Value) else v for v in (mask, *usual, *closed_over)))
+        key = (slow.__code__, *(v.name if isinstance(v, Value) else v for v in (mask, *fast, *closed_over)))
         if key not in self.known_branches:
-            self.known_branches[key] = self.branch(mask, slow, usual)
+            self.known_branches[key] = self.branch(mask, slow, fast)
         return self.known_branches[key]
 
-    def emit_inside(self, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> list[Value]:
+    def emit_branch(self, slow: Callable[[], Sequence[Value | Number]], fast: tuple[Value, ...]) -> list[Value]:
         """The values of slow(); its instructions are forgotten again, as they do not always run."""
         known, branches = dict(self.known), dict(self.known_branches)
-        values = [self.constant(new, old.type) for new, old in zip(slow(), usual, strict=True)]
+        values = [self.constant(new, old.type) for new, old in zip(slow(), fast, strict=True)]
         self.known, self.known_branches = known, branches
         return values
 
@@ -121,7 +121,7 @@ class Emitter(ABC):
         """Emit one instruction; the name of its result, which has this type."""
 
     @abstractmethod
-    def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
+    def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], fast: tuple[Value, ...]) -> tuple[Value, ...]:
         """The values of slow() where the mask is true, else the usual ones."""
 
     @abstractmethod
@@ -199,7 +199,7 @@ def fma(a: Value, b: Value | Number, c: Value | Number) -> Value:
 
 
 def scale(x: Value | Number, n: Value) -> Value:
-    """x 2^n for a whole n, rounded once; only where the emitter `takes_apart`, as the next two."""
+    """x 2^n for a whole n, rounded once; only where the emitter `has_exponent_instructions`, as the next two."""
     return n.emitter.emit("scale", n.type, like(n, x), n)
 
 
@@ -275,6 +275,6 @@ def in_double(definition: Callable[[Value], Value]) -> Callable[[Value], Value]:
     return widened
 
 
-def rare(mask: Value, slow: Callable[[], Sequence[Value | Number]], *usual: Value) -> tuple[Value, ...]:
+def slow_path(mask: Value, slow: Callable[[], Sequence[Value | Number]], *fast: Value) -> tuple[Value, ...]:
     """The values of slow() where the mask is true, the usual ones elsewhere; slow() costs nothing while the mask is false."""
-    return mask.emitter.emit_rare(mask, slow, usual)
+    return mask.emitter.emit_slow_path(mask, slow, fast)

@@ -1,6 +1,6 @@
 """Prints a definition as an LLVM function that the loop vectoriser can deal with.
 
-Most definitions become one scalar function that is inlined: the vectoriser sees plain arithmetic and flattens `rare` branches. Where
+Most definitions become one scalar function that is inlined: the vectoriser sees plain arithmetic and flattens `slow_path` branches. Where
 a branch is long, or reads a table, which would become a gather for every element, the scalar function stays a call and names its vector
 variant, in which the branch is one: taken when any lane needs it.
 """
@@ -34,7 +34,7 @@ _FLOAT_INTRINSICS = {"absolute": "fabs", "fma": "fma", "sqrt": "sqrt", "floor": 
                      "copysign": "copysign", "maximum": "maximum", "minimum": "minimum"}
 _AVX512 = {"scale": ("scalef", ""), "exponent": ("getexp", ""), "mantissa": ("getmant", "15")}
 """The instruction, and which interval and which signs: 3/4..3/2, 1 for -0.0 and NaN for negative numbers."""
-_LONGEST_INLINED = 60
+_MAX_INLINED_INSTRUCTIONS = 60
 """Instructions of a branch that the vectoriser may run for all elements: the longest of those (power's) has 30."""
 UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}'
 
@@ -62,7 +62,7 @@ class LLVMPrinter(Emitter):
     def type_text(self, type: str) -> str:
         return llvm_type(type) if self.width == 1 else f"<{self.width} x {llvm_type(type)}>"
 
-    def takes_apart(self, type: str) -> bool:
+    def has_exponent_instructions(self, type: str) -> bool:
         return self.avx512 and self.width * int(type[1:]) in (128, 256, 512)
 
     def literal(self, number: Number, type: str) -> str:
@@ -89,7 +89,7 @@ class LLVMPrinter(Emitter):
             return self._avx512(code, type, arguments)
         return self._call(f"llvm.{_FLOAT_INTRINSICS[code]}.{self._suffix(type)}", self.type_text(type), arguments)
 
-    def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], usual: tuple[Value, ...]) -> tuple[Value, ...]:
+    def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], fast: tuple[Value, ...]) -> tuple[Value, ...]:
         label = f"{self._label}{self._fresh()}"
         any_lane = mask.name
         if self.width > 1:
@@ -97,13 +97,13 @@ class LLVMPrinter(Emitter):
         self.lines += [f"  br i1 {any_lane}, label %rare{label}, label %join{label}, !prof !0", f"rare{label}:"]
         before, self.block = self.block, f"rare{label}"
         start = len(self.lines)
-        fixed = self.emit_inside(lambda: self._chosen(mask, slow(), usual), usual)
+        fixed = self.emit_branch(lambda: self._chosen(mask, slow(), fast), fast)
         self.longest_branch = max(self.longest_branch, len(self.lines) - start)
         self.lines += [f"  br label %join{label}", f"join{label}:"]
         after, self.block = self.block, f"join{label}"
         return tuple(
             Value(self, self._assign(f"phi {self.type_text(old.type)} [{old.name}, %{before}], [{new.name}, %{after}]"), old.type)
-            for new, old in zip(fixed, usual, strict=True))
+            for new, old in zip(fixed, fast, strict=True))
 
     def lookup(self, table_name: str, table: Sequence[float], index: Value, type: str) -> Value:
         element = llvm_type(type)
@@ -111,7 +111,7 @@ class LLVMPrinter(Emitter):
         self.tables[table_name] = f"@{table_name} = internal constant [{len(table)} x {element}] [{cells}], align 64"
         if self.width == 1:
             return Value(self, self._load(table_name, index.name, llvm_type(index.type), element), type)
-        if self.takes_apart(type) and self.width * int(type[1:]) == 512 and len(table) <= 4 * self.width:
+        if self.has_exponent_instructions(type) and self.width * int(type[1:]) == 512 and len(table) <= 4 * self.width:
             return self._permutation(table_name, len(table), index, type)
         places = self._assign(f"getelementptr {element}, ptr @{table_name}, {self.type_text(index.type)} {index.name}")
         vector, pointers, mask = self.type_text(type), f"<{self.width} x ptr>", f"<{self.width} x i1>"
@@ -139,11 +139,11 @@ class LLVMPrinter(Emitter):
         place = self._assign(f"getelementptr {element}, ptr @{table_name}, {index_type} {index}")
         return self._assign(f"load {element}, ptr {place}")
 
-    def _chosen(self, mask: Value, slow: Sequence[Value | Number], usual: tuple[Value, ...]) -> Sequence[Value | Number]:
+    def _chosen(self, mask: Value, slow: Sequence[Value | Number], fast: tuple[Value, ...]) -> Sequence[Value | Number]:
         """In a vector, the lanes that did not need the branch keep what they had."""
         if self.width == 1:
             return slow
-        return [select(mask, like(old, new), old) for new, old in zip(slow, usual, strict=True)]
+        return [select(mask, like(old, new), old) for new, old in zip(slow, fast, strict=True)]
 
     def _convert(self, x: Value, type: str) -> str:
         source, target = self.type_text(x.type), self.type_text(type)
@@ -207,7 +207,7 @@ def print_function(symbol: str, definition: Callable[..., Value], types: Sequenc
     """
     scalar = LLVMPrinter(fused)
     result = definition(*(Value(scalar, f"%x{i}", type) for i, type in enumerate(types)))
-    if not scalar.tables and scalar.longest_branch <= _LONGEST_INLINED:
+    if not scalar.tables and scalar.longest_branch <= _MAX_INLINED_INSTRUCTIONS:
         return _module(scalar, _function(scalar, symbol, types, result, "alwaysinline nounwind")), result.type
     vector = LLVMPrinter(fused, vector_bits // int(types[0][1:]))
     vector_symbol, pure = f"{symbol}_v{vector.width}", "noinline nounwind willreturn memory(none)"

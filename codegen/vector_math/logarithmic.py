@@ -21,8 +21,8 @@ from adjit.codegen.vector_math.language import (
     fma,
     like,
     mantissa,
-    rare,
     select,
+    slow_path,
     to_bits,
     to_float,
 )
@@ -34,7 +34,7 @@ def split_exponent(x: Value) -> Pair:
     Zero gives k = -inf, infinity gives inf, with m = 1; for NaN and negative numbers k or m is NaN: no special cases later.
     """
     f = x.format
-    if x.emitter.takes_apart(x.type):
+    if x.emitter.has_exponent_instructions(x.type):
         m = mantissa(x)
         return exponent(x) - exponent(m), m
     base = bits_of(0.75, f.bits)
@@ -49,7 +49,7 @@ def split_exponent(x: Value) -> Pair:
 
     shifted = to_bits(x) - start
     zero = f.unit + float((base - start) >> f.mantissa)
-    shifted, bias = rare(shifted >= bits_of(math.inf, f.bits) - start, unusual, shifted, like(x, zero))
+    shifted, bias = slow_path(shifted >= bits_of(math.inf, f.bits) - start, unusual, shifted, like(x, zero))
     k = to_float((shifted >> f.mantissa) | bits_of(f.unit, f.bits)) - bias
     return k, to_float((shifted & fraction) + base)
 
@@ -144,7 +144,7 @@ def log_of_one_plus(t: Value, t_low: Value | None, outside: Value, argument: Val
         u = select(huge, argument * (2.0**-64 * factor), 1.0)
         return u - 1.0, like(t, 0.0), u, select(huge, usual_bias(f) - 64.0 / scale, special)
 
-    t, low, u, bias = rare(outside, unusual, t, low, t + 1.0, like(t, usual_bias(f)))
+    t, low, u, bias = slow_path(outside, unusual, t, low, t + 1.0, like(t, usual_bias(f)))
     power = power_of_two_below(u, 0.75)
     inverse = to_float(2 * bits_of(1.0, f.bits) - power)
     k, g = scaled_exponent(power, bias), fma(t, inverse, inverse - 1.0)

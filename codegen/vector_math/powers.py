@@ -39,8 +39,8 @@ from adjit.codegen.vector_math.language import (
     float_of,
     fma,
     like,
-    rare,
     select,
+    slow_path,
     sqrt,
     to_bits,
     to_float,
@@ -61,7 +61,7 @@ def cbrt(x: Value) -> Value:
         special = a.equals(0.0) | ~(a < math.inf)
         return select(special, 1.0, a * 2.0**whole), select(special, a, 2.0 ** -(whole // 3))
 
-    m, back = rare((to_bits(a) - smallest) >= bits_of(math.inf, f.bits) - smallest, unusual, a, like(x, 1.0))
+    m, back = slow_path((to_bits(a) - smallest) >= bits_of(math.inf, f.bits) - smallest, unusual, a, like(x, 1.0))
     r = _first_inverse_cbrt(m)
     if f.bits == 64:
         h = minus_product(like(x, 1.0), m * (r * r), r)
@@ -151,7 +151,7 @@ def _log_parts(x: Value) -> tuple[Value, Value, Value]:
         return to_bits(select(number, x * 2.0**f.digits, 1.0)) - start, select(number, zero + f.digits, math.nan)
 
     shifted = to_bits(x) - start
-    shifted, bias = rare(shifted >= bits_of(math.inf, 64) - start, unusual, shifted, like(x, zero))
+    shifted, bias = slow_path(shifted >= bits_of(math.inf, 64) - start, unusual, shifted, like(x, zero))
     k = to_float((shifted >> f.mantissa) | bits_of(f.unit, 64)) - bias
     m = to_float((shifted & fraction) + _BASE)
     cell = (shifted >> (f.mantissa - _CELLS)) & ((1 << _CELLS) - 1)
@@ -219,7 +219,7 @@ def _log2_pair(x: Value) -> tuple[Value, Value, Value]:
         bits = to_bits(select(small, a * 2.0**up, a))
         return (select(small, bits - (up << 23), bits) - _SHORT_START,)
 
-    (shifted,) = rare(unusual, scaled, shifted)
+    (shifted,) = slow_path(unusual, scaled, shifted)
     fraction = shifted & 0x7FFFFF
     cell = fraction >> (23 - _SHORT_CELLS)
     names = ("power_short_inverse", "power_log2", "power_log2_rest")
@@ -263,7 +263,7 @@ def _power_in_double(a: Value, y: Value) -> Value:
 def power(x: Value, y: Value) -> Value:
     if x.bits == 32 and not x.emitter.fused:
         r = _power_in_double(abs(x), y)
-        (result,) = rare(is_negative(x) | r.differs(r), lambda: (_power_of_any(x, y, r),), r)
+        (result,) = slow_path(is_negative(x) | r.differs(r), lambda: (_power_of_any(x, y, r),), r)
         return result
     r, p, unusual = (_power_by_pairs if x.bits == 32 else _power_by_logarithm)(x, y)
     is_near = abs(p) < _POWER_MOST[x.bits]
@@ -272,7 +272,7 @@ def power(x: Value, y: Value) -> Value:
         size = select(is_near, r, select(p < 0.0, 0.0, select(p > 0.0, math.inf, p)))
         return (_power_of_any(x, y, select(x.differs(x), x, size)),)
 
-    (result,) = rare(unusual | ~is_near, far, r)
+    (result,) = slow_path(unusual | ~is_near, far, r)
     return result
 
 

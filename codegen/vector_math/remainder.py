@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from adjit.codegen.vector_math.building_blocks import minus_product
-from adjit.codegen.vector_math.language import Value, convert, copysign, fma, rare, select, trunc
+from adjit.codegen.vector_math.language import Value, convert, copysign, fma, select, slow_path, trunc
 
 _HUGE, _DOWN = 2.0**900, 2.0**-200
 """Where splitting a factor would overflow, and what keeps it from that."""
@@ -53,7 +53,7 @@ def _remainder_of_positive(x: Value, y: Value, short: bool) -> Value:
             rest = _reduced(rest, scaled, short)
         return (select((y > 0.0) & (x < math.inf), rest, math.nan),)
 
-    (rest,) = rare(~((q < 2.0**bits) & (y < (math.inf if short or x.emitter.fused else _HUGE))), long_division, _rest(x, q, y, short))
+    (rest,) = slow_path(~((q < 2.0**bits) & (y < (math.inf if short or x.emitter.fused else _HUGE))), long_division, _rest(x, q, y, short))
     return rest
 
 

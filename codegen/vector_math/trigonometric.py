@@ -22,8 +22,8 @@ from adjit.codegen.vector_math.building_blocks import (
     two_product,
     two_sum,
 )
-from adjit.codegen.vector_math.constants import HALF_PI, payne_hanek_rows, short_second, triple
-from adjit.codegen.vector_math.language import Value, fma, like, rare, select, to_bits, to_float
+from adjit.codegen.vector_math.constants import HALF_PI, pair_with_short_tail, payne_hanek_rows, triple
+from adjit.codegen.vector_math.language import Value, fma, like, select, slow_path, to_bits, to_float
 
 _CODY_WAITE_LIMIT = {32: 2.0**16, 64: 2.0**30}
 _TAN_LIMIT_EXPONENT = {32: 11, 64: 26}
@@ -76,7 +76,7 @@ def _reduce_half_pi(a: Value) -> tuple[Value, ...]:
     q = t - 1.5 * f.unit
     r1 = minus_product(a, q, c1)
     r = minus_product(minus_product(r1, q, c2), q, c3)
-    return rare(a > _CODY_WAITE_LIMIT[a.bits], lambda: _reduce_huge(a)[:2], to_bits(t), r)
+    return slow_path(a > _CODY_WAITE_LIMIT[a.bits], lambda: _reduce_huge(a)[:2], to_bits(t), r)
 
 
 def _sin_cos_of_reduced(r: Value) -> Pair:
@@ -112,7 +112,7 @@ def _reduce_for_tan(x: Value) -> tuple[Value, Value, Value]:
     """
     f, a = x.format, abs(x)
     limit = _TAN_LIMIT_EXPONENT[f.bits]
-    c1, c2, c3 = short_second(HALF_PI, f.digits - limit, x)
+    c1, c2, c3 = pair_with_short_tail(HALF_PI, f.digits - limit, x)
     t = fma(x, 2 / math.pi, 1.5 * f.unit)
     q = t - 1.5 * f.unit
     r1 = minus_product(x, q, c1)
@@ -123,7 +123,7 @@ def _reduce_for_tan(x: Value) -> tuple[Value, Value, Value]:
         integer, _, high, rest = _reduce_huge(a)
         return integer, flip(high, sign_of(x)), flip(rest, sign_of(x))
 
-    integer, r, low = rare(a > 2.0**limit, huge, to_bits(t), r, low)
+    integer, r, low = slow_path(a > 2.0**limit, huge, to_bits(t), r, low)
     return integer, r, low
 
 

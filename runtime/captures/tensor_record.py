@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.native.entry.records import CONTENT, LOOK, NUMBER, PLACE
+from adjit.codegen.fastcall.descriptors import CONTENT, GRADIENT_READ, NUMBER, TENSOR_REF
 from adjit.eager.capture import Number
 from adjit.runtime.captures.snapshot import Snapshot
 from adjit.runtime.captures.tensor_effects import Place
@@ -29,10 +29,11 @@ def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Se
     contents = [record_words(CONTENT, {
         **_place(memory, content.place), "requires_grad": id(content.requires_grad), "node": nodes[content.index],
     }) for content in effects.contents]
-    looks = [record_words(LOOK, {**_place(memory, owner), "there": int(there)}) for owner, there in effects.looked_at]
-    unhooked = [record_words(PLACE, _place(memory, place)) for place, _ in effects.hooks]
+    gradient_reads = [record_words(GRADIENT_READ, {**_place(memory, owner), "there": int(there)}) for owner, there in effects.looked_at]
+    unhooked_tensors = [record_words(TENSOR_REF, _place(memory, place)) for place, _ in effects.hooks]
     numbers = [_number(memory, number, first + index) for index, number in effects.numbers]
-    lists = {"contents": contents, "looks": looks, "unhooked": unhooked, "numbers": numbers, "tables": _tables(memory, effects.snapshot)}
+    lists = {"contents": contents, "gradient_reads": gradient_reads, "unhooked_tensors": unhooked_tensors,
+             "numbers": numbers, "tables": _tables(memory, effects.snapshot)}
     counts = {f"{name}_count": len(records) for name, records in lists.items()}
     addresses = {name: memory.words([word for record in records for word in record]) for name, records in lists.items()}
     return {**addresses, **counts, "leaves": leaves, "finish": memory.identity(partial(_finish, tensors))}

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.aside import aside
-from adjit.codegen.c_library.processor import RUNS, runs_text
+from adjit.codegen.c_library.processor import RUNS_SYMBOL, runs_text
+from adjit.codegen.llvm.elf_linker import link_image
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import ENTRY, lower_program
-from adjit.codegen.object_image import link_image
-from adjit.codegen.target import Target
+from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
@@ -88,7 +88,7 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     return [place]
 
 
-@aside
+@off_main_thread
 def _code(planned: Graph, target: Target, flush_subnormals: bool, digest: str) -> bytes:
     """The object code for one level, which says itself whether a processor runs it, and holds the digest of what describes it."""
     import llvmlite.binding as llvm
@@ -97,7 +97,7 @@ def _code(planned: Graph, target: Target, flush_subnormals: bool, digest: str) -
     text = lower_program(planned, target, flush_subnormals=flush_subnormals).text
     text += f'\n{runs_text(target)}\n@adjit_description = constant [{len(digest)} x i8] c"{digest}"'
     code = compile_program_text(text, target).object_code
-    link_image(code, (ENTRY, RUNS))         # as `load` will do
+    link_image(code, (ENTRY, RUNS_SYMBOL))         # as `load` will do
     return code
 
 

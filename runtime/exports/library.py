@@ -12,8 +12,8 @@ import numpy as np
 from adjit.codegen.c_library.description import CArray, CProgram, identifiers, prefix_of
 from adjit.codegen.c_library.header import header_text
 from adjit.codegen.c_library.module import compile_library, library_text
+from adjit.codegen.llvm.target import LEVELS, NEON, Target
 from adjit.codegen.native.artifact import Artifact
-from adjit.codegen.target import LEVELS, NEON, Target
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph
 from adjit.runtime.exports.interface import Interface

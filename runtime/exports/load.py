@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.codegen.aside import aside
-from adjit.codegen.c_library.processor import RUNS
-from adjit.codegen.forks import own_in_children
-from adjit.codegen.link import LoadedKernel
-from adjit.codegen.link import load as load_code
+from adjit.codegen.c_library.processor import RUNS_SYMBOL
+from adjit.codegen.llvm.elf_linker import link_image
+from adjit.codegen.llvm.link import LoadedKernel
+from adjit.codegen.llvm.link import load as load_code
+from adjit.codegen.llvm.target import LEVELS, Target, is_installed
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.program_code import ENTRY
-from adjit.codegen.object_image import link_image
-from adjit.codegen.target import LEVELS, Target, is_installed
+from adjit.codegen.process.fork_safety import renewed_after_fork
+from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.lazy_module import LazyModule
@@ -71,7 +71,7 @@ class LoadedFunction:
         self._record = FunctionRecord(LoadedFunction.__call__, in_any_mode=True)
         self._calls = 0         # by way of Python
         self._suits_entry = False       # whether calls are to go there once it is ready
-        self._changing = own_in_children(self, "_changing", Lock)
+        self._changing = renewed_after_fork(self, "_changing", Lock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = self._flatten(args, kwargs)
@@ -173,10 +173,10 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
         content = parts.get(CODE.format(level))
         if content is not None and _is_allowed(target):
             try:
-                image = link_image(content, (ENTRY, RUNS))
+                image = link_image(content, (ENTRY, RUNS_SYMBOL))
             except ValueError as error:
                 raise ExportError(f"{place} has code for {level} that cannot be linked: {error}", hint="export the program again") from None
-            if ctypes.CFUNCTYPE(ctypes.c_int64)(image.addresses[RUNS])():
+            if ctypes.CFUNCTYPE(ctypes.c_int64)(image.addresses[RUNS_SYMBOL])():
                 loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
                 return level, NativeCode(loaded, artifact, f"from {place.name}", "")
     if not is_installed("llvmlite"):
@@ -185,7 +185,7 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
     return _compiled(parts[PROGRAM], artifact, place)
 
 
-@aside
+@off_main_thread
 def _compiled(graph: bytes, artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
     """Code made of the graph in the file, for this processor."""
     target = native_target()

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.link import CompiledObject, LoadedKernel
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
+from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.artifact import Artifact
-from adjit.codegen.native.callable_text import FUNCTIONS, STATUS, SYMBOL, Objective, callable_text
+from adjit.codegen.native.c_callbacks import FUNCTIONS, STATUS, SYMBOL, Objective, callbacks_text
 from adjit.codegen.native.compile_program import compile_program_text
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import TARGETS
 from adjit.ir.errors import ExportError
 from adjit.runtime.exports.interface import array_of, describe_program
 from adjit.runtime.exports.interface_data import Interface
@@ -96,7 +96,7 @@ def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signa
     arrays = {param.name: array_of(array, param).tobytes() for param, array in zip(constants, captured, strict=False)}     # then state
     objective = _objective(interface, arrays, artifact, [tuple(result.shape) for result in artifact.results])
     target = TARGETS[artifact.target]
-    text = callable_text(lower_program(program.planned, target, flush_subnormals=artifact.flush_subnormals), objective)
+    text = callbacks_text(lower_program(program.planned, target, flush_subnormals=artifact.flush_subnormals), objective)
     key = sha256(json.dumps([*compiler(), "callable", target.name, text]).encode())
     loaded, _ = obtain_code(key, lambda: CompiledObject(compile_program_text(text, target).object_code, SYMBOL))
     if objective.stack:

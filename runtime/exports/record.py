@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from adjit.codegen.fastcall.descriptors import Node
 from adjit.codegen.native.artifact import Parameter
-from adjit.codegen.native.entry.records import Node
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import Form, record_type

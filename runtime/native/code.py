@@ -6,9 +6,9 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from adjit.codegen.link import CompiledObject, LoadedKernel
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
+from adjit.codegen.llvm.target import TARGETS, Target, host_target, host_targets
 from adjit.codegen.native.artifact import Artifact
-from adjit.codegen.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.lazy_module import LazyModule
@@ -18,11 +18,11 @@ from adjit.runtime.native.threads import TEAM_CODE
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
-    from adjit.codegen.native.early_code import EarlyCode
+    from adjit.codegen.native.overlapped_codegen import OverlappedCodegen
 else:
     native = LazyModule("adjit.codegen.native.compile_program")
 
-LONG_NANOSECONDS = 15e6
+MIN_POOL_WAIT_NS = 15e6
 """Estimated work from which the first call of a program waits for the thread pool, which takes LLVM as long as a small program does."""
 
 
@@ -57,20 +57,20 @@ def native_target() -> Target:
 
 
 def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1,
-                   flush_subnormals: bool = False, early: EarlyCode | None = None) -> NativeCode:
-    """The code of a planned graph, of which `early` may have begun with some; raises `UnsupportedError` where an op has none.
+                   flush_subnormals: bool = False, overlapped: OverlappedCodegen | None = None) -> NativeCode:
+    """The code of a planned graph, of which `overlapped` may have begun with some; raises `UnsupportedError` where an op has none.
 
     Code of equal text is loaded once in a process, whatever the functions are that it was made for.
     """
-    on_step = early.start_step if early else None
+    on_step = overlapped.start_step if overlapped else None
     code = native.lower_program(planned, target, timed=timed, flush_subnormals=flush_subnormals, on_step=on_step)
     text = code.text
-    if threads > 1 and code.work >= LONG_NANOSECONDS:
+    if threads > 1 and code.work >= MIN_POOL_WAIT_NS:
         TEAM_CODE.start()
     key = sha256(json.dumps([*compiler(), "program", target.name, text]).encode())
 
     def compile() -> CompiledObject:
-        return early.finish(code) if early else native.compile_program_text(text, target, settings.VERIFY.get())
+        return overlapped.finish(code) if overlapped else native.compile_program_text(text, target, settings.VERIFY.get())
 
     loaded, origin = obtain_code(key, compile)
     return NativeCode(loaded, native.make_artifact(planned, code, target), origin, key)

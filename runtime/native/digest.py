@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import TYPE_CHECKING
 
-from adjit.codegen.link import LoadedKernel
+from adjit.codegen.llvm.link import LoadedKernel
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.prepared_code import PreparedCode
 from adjit.tracer.content import machine

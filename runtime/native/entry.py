@@ -11,15 +11,15 @@ import ctypes
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from adjit.codegen.native.entry import object_layout
+from adjit.codegen.fastcall import object_layout
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.entry_records import FunctionRecord
 from adjit.runtime.native.prepared_code import PreparedCode, keep_forever
 
 if TYPE_CHECKING:
-    from adjit.codegen.native.entry import compile_entry as entry
+    from adjit.codegen.fastcall import compile_fastcall as entry
 else:
-    entry = LazyModule("adjit.codegen.native.entry.compile_entry")
+    entry = LazyModule("adjit.codegen.fastcall.compile_fastcall")
 
 _VECTORCALL, _RECORD, _BOUND = "_adjit_entry", "_adjit_record", "_adjit_bound"
 _HAS_VECTORCALL, _BASE_TYPE = 1 << 11, 1 << 10
@@ -92,4 +92,4 @@ def _entry(kind: type) -> PreparedCode:
 
 @cache
 def _entry_at(field: int) -> PreparedCode:
-    return PreparedCode(lambda: entry.entry_text(field), lambda text: entry.compile_entry(text))
+    return PreparedCode(lambda: entry.fastcall_text(field), lambda text: entry.compile_fastcall(text))

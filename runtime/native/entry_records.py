@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-from adjit.codegen.native.entry import object_layout as layout
-from adjit.codegen.native.entry.records import FUNCTION, NODE, PROGRAM, TABLE, Node, Record
+from adjit.codegen.fastcall import object_layout as layout
+from adjit.codegen.fastcall.descriptors import FUNCTION, NODE, PROGRAM, TABLE, Descriptor, Node
 from adjit.eager.modes import modes, switched
 from adjit.tracer.scope import open_traces
 
@@ -47,7 +47,7 @@ class Memory:
         return self.words(record_words(NODE, {"kind": kind, **fields}))
 
 
-def record_words(record: Record, fields: Mapping[str, int]) -> list[int]:
+def record_words(record: Descriptor, fields: Mapping[str, int]) -> list[int]:
     """The words of a record; fields that are not given are 0."""
     assert fields.keys() <= record.keys(), fields.keys() - record.keys()
     return [fields.get(name, 0) for name in record]
@@ -57,7 +57,7 @@ def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, valu
     """The record of what a dict, or without keys a list, must hold; the values at the places in `free` may be any."""
     words = [0 if index in free else memory.identity(value) for index, value in enumerate(values)]
     return record_words(TABLE, {
-        "place": memory.identity(container), "count": len(values), "values": memory.words(words),
+        "holder": memory.identity(container), "count": len(values), "values": memory.words(words),
         "keys": 0 if keys is None else memory.words([memory.identity(key) for key in keys])})
 
 
@@ -76,9 +76,9 @@ class ProgramRecord:
         return self._words[PROGRAM["calls"] // 8]
 
     @property
-    def stamp(self) -> int:
+    def last_use(self) -> int:
         """When it was last called after another one, by the clock of its function."""
-        return self._words[PROGRAM["stamp"] // 8]
+        return self._words[PROGRAM["last_use"] // 8]
 
 
 class FunctionRecord:
@@ -88,9 +88,9 @@ class FunctionRecord:
         """`slow` is called where no program fits; `in_any_mode`: programs are the same whether gradients are recorded or not."""
         self._memory = Memory()
         fields = {
-            "slow": self._memory.identity(slow), "traces": ctypes.addressof(open_traces),
-            "switched": _NO_PROGRAMS if in_any_mode else ctypes.addressof(switched),
-            "modes": self._memory.identity(modes), "chain": _NO_PROGRAMS,
+            "fallback": self._memory.identity(slow), "open_traces": ctypes.addressof(open_traces),
+            "grad_mode_toggled": _NO_PROGRAMS if in_any_mode else ctypes.addressof(switched),
+            "modes": self._memory.identity(modes), "programs": _NO_PROGRAMS,
             **{field: self._memory.identity(name) for field, name in _NAMES.items()},
             **{field: layout.numpy_function(name) if layout.known() else 0 for field, name in _INTERFACE.items()}}
         self._words = (ctypes.c_int64 * len(FUNCTION))(*record_words(FUNCTION, fields))
@@ -139,7 +139,7 @@ class FunctionRecord:
         chain = (ctypes.c_int64 * (len(programs) + 1))(len(programs), *(record.address for record in programs))
         before = self._programs, self._chains
         self._programs, self._chains = programs, (chain,)
-        self._put("chain", ctypes.addressof(chain))
+        self._put("programs", ctypes.addressof(chain))
         del before      # the entry may have read them until now
 
     def _get(self, field: str) -> int:

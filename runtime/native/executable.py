@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import NO_STACK, PARALLEL_NANOSECONDS, SHORT_NANOSECONDS, ProgramCode
-from adjit.codegen.target import TARGETS
+from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MIN_PARALLEL_NS, NO_STACK, ProgramCode
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph, Op
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
-from adjit.runtime.native.code import LONG_NANOSECONDS, NativeCode, native, obtain_program
-from adjit.runtime.native.stack import call_elsewhere, has_stack, stack_needed
+from adjit.runtime.native.code import MIN_POOL_WAIT_NS, NativeCode, native, obtain_program
+from adjit.runtime.native.stack import call_on_big_stack, has_stack, stack_needed
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class NativeExecutable:
         self._planned = planned
         artifact = code.artifact
         self.stack = stack_needed(artifact)
-        self.short = artifact.work < SHORT_NANOSECONDS and not self.stack
-        self._team = threads if artifact.work >= PARALLEL_NANOSECONDS else 1       # where no step is worth it, no pool is made
-        self._long, self._is_new = artifact.work >= LONG_NANOSECONDS, True
+        self.short = artifact.work < MAX_GIL_HELD_NS and not self.stack
+        self._team = threads if artifact.work >= MIN_PARALLEL_NS else 1       # where no step is worth it, no pool is made
+        self._long, self._is_new = artifact.work >= MIN_POOL_WAIT_NS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
         self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
@@ -101,7 +101,7 @@ class NativeExecutable:
         if not self.stack or has_stack(self.stack):
             status = self._entry(*arguments)
         else:
-            status = call_elsewhere(self.code.loaded.address, self.stack, *arguments, None)
+            status = call_on_big_stack(self.code.loaded.address, self.stack, *arguments, None)
         return self._finish(frame, results, status)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
@@ -118,7 +118,7 @@ class NativeExecutable:
         if not self.stack or has_stack(self.stack):
             status = _TIMED(self._timed.loaded.address)(*arguments)
         else:
-            status = call_elsewhere(self._timed.loaded.address, self.stack, *arguments)
+            status = call_on_big_stack(self._timed.loaded.address, self.stack, *arguments)
         end = time.perf_counter_ns()
         return self._finish(frame, results, status), self._times(cycles, begin, end)
 

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from adjit.codegen.aside import aside, start
-from adjit.codegen.forks import own_in_children
-from adjit.codegen.link import CompiledObject, LoadedKernel
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
+from adjit.codegen.process.fork_safety import renewed_after_fork
+from adjit.codegen.process.off_main_thread import off_main_thread, start_thread
 from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
 
 
@@ -20,7 +20,7 @@ class PreparedCode:
 
     def __init__(self, text: Callable[[], str], compile: Callable[[str], CompiledObject]):
         self._text, self._compile = text, compile
-        self._making = own_in_children(self, "_making", threading.Lock)
+        self._making = renewed_after_fork(self, "_making", threading.Lock)
         self._started = False
         self.loaded: LoadedKernel | None = None
         """The code, once it is there."""
@@ -33,13 +33,13 @@ class PreparedCode:
             return
         self._started = True
         with suppress(RuntimeError):        # the interpreter ends
-            start(self._try)
+            start_thread(self._try)
 
     def get(self) -> LoadedKernel:
         """The code; made now if it is not there."""
         return self.loaded or self._make()
 
-    @aside
+    @off_main_thread
     def _make(self) -> LoadedKernel:
         with self._making:
             if self.loaded is None:

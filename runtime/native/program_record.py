@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.fastcall import object_layout as layout
+from adjit.codegen.fastcall.descriptors import DIGEST, GUARD, Guard, Node
 from adjit.codegen.native.artifact import Parameter
-from adjit.codegen.native.entry import object_layout as layout
-from adjit.codegen.native.entry.records import DIGEST, GUARD, Guard, Node
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.captures.tensor_program import TensorProgram
 from adjit.runtime.captures.tensor_record import tensor_fields
@@ -119,17 +119,17 @@ def _surroundings(memory: Memory, signature: CallSignature, sources: Sources, pa
             asked.append(source)
         guards += guard or ()
     contents = [*sources.contents, *(content for *_, content in sources.captured if content is not None)]
-    ask: Any = partial(sources.hold, asked)
+    guard_fn: Any = partial(sources.hold, asked)
     for content in contents:
         guard = _content_guard(memory, content)
         if guard is None:
-            ask = partial(_all_holds, sources)
+            guard_fn = partial(_all_holds, sources)
         guards += guard or ()
-    recording = signature.key[2]
+    grad_mode = signature.key[2]
     return {
         "captures": memory.words(captures), "captures_count": len(sources.arrays), "guards": memory.words(guards),
-        "guards_count": len(guards) // len(GUARD), "ask": memory.identity(ask) if asked or ask.func is _all_holds else 0,
-        "recording": id(recording), "needs_mode": int(recording is not True)}
+        "guards_count": len(guards) // len(GUARD), "guard_fn": memory.identity(guard_fn) if asked or guard_fn.func is _all_holds else 0,
+        "grad_mode": id(grad_mode), "needs_mode": int(grad_mode is not True)}
 
 
 def _all_holds(sources: Sources) -> bool:
@@ -143,7 +143,7 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         return None
     wanted = 0 if source.value is MISSING else memory.identity(source.value)
     if read.func is len and type(read.args[0]) in (list, *_DICTS):
-        return record_words(GUARD, {"kind": Guard.SIZE, "place": memory.identity(read.args[0]), "value": source.value})
+        return record_words(GUARD, {"kind": Guard.SIZE, "holder": memory.identity(read.args[0]), "value": source.value})
     if read.func is tuple and type(read.args[0]) is list:
         return _table_guard(memory, read.args[0], None, source.value)
     if read.func is tuple and type(read.args[0]) in (dict, defaultdict, Counter):        # an OrderedDict has an order of its own
@@ -181,13 +181,13 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         elif type(place) not in _DICTS or not _is_plain_key(key):
             return None
     return record_words(GUARD, {
-        "kind": kind, "place": memory.identity(place), "value": wanted,
+        "kind": kind, "holder": memory.identity(place), "value": wanted,
         "key": key if kind in (Guard.WORD, Guard.LIST) else memory.identity(key)})
 
 
 def _table_guard(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any], free: Container[int] = ()) -> list[int]:
     return record_words(GUARD, {
-        "kind": Guard.TABLE, "place": memory.identity(container), "key": memory.words(table_words(memory, container, keys, values, free))})
+        "kind": Guard.TABLE, "holder": memory.identity(container), "key": memory.words(table_words(memory, container, keys, values, free))})
 
 
 _DICTS = (dict, defaultdict, OrderedDict, Counter)
@@ -212,7 +212,7 @@ def _content_guard(memory: Memory, content: Content) -> list[int] | None:
         "digest": digest, "function": code.address, "bytes": array.nbytes, "flags": layout_flag, "rank": array.ndim,
         "shape": memory.words(array.shape)})
     return record_words(GUARD, {
-        "kind": Guard.DIGEST, "place": memory.identity(array), "key": memory.words(wanted), "value": 0})
+        "kind": Guard.DIGEST, "holder": memory.identity(array), "key": memory.words(wanted), "value": 0})
 
 
 def _behind_proxy(proxy: Any) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
+from adjit.codegen.fastcall import object_layout as layout
+from adjit.codegen.fastcall.descriptors import RESULT, Node, ResultStorage
 from adjit.codegen.native.artifact import Parameter, Result
-from adjit.codegen.native.entry import object_layout as layout
-from adjit.codegen.native.entry.records import RESULT, Handed, Node
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.native.entry_records import Memory, UnsuitedError, record_words
@@ -59,10 +59,10 @@ def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
     """How each result comes about."""
     words: list[int] = []
     for result in results:
-        handed = Handed.DONATED if result.param >= 0 else Handed.SCALAR if not result.shape else \
-            Handed.BLOCK if _bytes(result) >= BLOCK_BYTES else Handed.ARRAY
+        storage = ResultStorage.DONATED if result.param >= 0 else ResultStorage.SCALAR if not result.shape else \
+            ResultStorage.BLOCK if _bytes(result) >= BLOCK_BYTES else ResultStorage.ARRAY
         words += record_words(RESULT, {
-            "handed": handed, "descr": memory.identity(SHORT_NAMES[result.dtype]), "rank": len(result.shape),
+            "storage": storage, "descr": memory.identity(SHORT_NAMES[result.dtype]), "rank": len(result.shape),
             "shape": memory.words(result.shape), "bytes": _bytes(result), "param": max(result.param, 0)})
     return {"results": memory.words(words), "result_count": len(results)}
 

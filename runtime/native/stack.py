@@ -12,22 +12,22 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.prepared_code import PreparedCode
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import own_stack
+    from adjit.codegen.native.threads import big_stack
 else:
-    own_stack = LazyModule("adjit.codegen.native.own_stack")
+    big_stack = LazyModule("adjit.codegen.native.threads.big_stack")
 
-LITTLE = 1 << 15
+ASSUMED_STACK_BYTES = 1 << 15
 """Bytes that any thread has left: Python and NumPy take as much."""
 
 _CONTEXT_BYTES, _STACK_POINTER = 4096, 160      # of glibc's ucontext_t
 
-CALL_CODE = PreparedCode(lambda: own_stack.call_text(), lambda text: own_stack.compile_call(text))
+CALL_CODE = PreparedCode(lambda: big_stack.big_stack_text(), lambda text: big_stack.compile_big_stack(text))
 """`adjit_call` for those who are not the entry, which has its own."""
 
 
 def stack_needed(artifact: Artifact) -> int:
     """Bytes that a thread has to have left for a run of a program; 0 where every one has."""
-    return artifact.stack_bytes + LITTLE if artifact.stack_bytes > LITTLE else 0
+    return artifact.stack_bytes + ASSUMED_STACK_BYTES if artifact.stack_bytes > ASSUMED_STACK_BYTES else 0
 
 
 def has_stack(need: int) -> bool:
@@ -43,7 +43,7 @@ def has_stack(need: int) -> bool:
     return low + need <= here <= high
 
 
-def call_elsewhere(run: int, need: int, *arguments: Any) -> int:
+def call_on_big_stack(run: int, need: int, *arguments: Any) -> int:
     """Call `adjit_run` at the address `run` on a thread with that much stack; `NO_STACK` where the system has none."""
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, *(ctypes.c_void_p,) * 5)(CALL_CODE.get().address)
     status: int = call(run, need, *arguments)

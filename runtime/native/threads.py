@@ -11,14 +11,14 @@ import ctypes
 import os
 from dataclasses import field
 
-from adjit.codegen.native.thread_pool import TEAM_BYTES, compile_pool, pool_text
+from adjit.codegen.native.threads.thread_pool import TEAM_BYTES, compile_pool, pool_text
 from adjit.ir.dataclass import dataclass
 from adjit.runtime.native.prepared_code import PreparedCode, keep_forever
 
 _LINE = 64
 
 
-class Team:
+class ThreadTeam:
     """Memory of a team of threads, and its code; both stay until the process ends, for the threads do."""
 
     def __init__(self) -> None:
@@ -41,14 +41,14 @@ class _PoolFields(ctypes.Structure):
 class Pool:
     """A team, as programs that may use so many threads of it see it: `address` is the `%pool` of their entry."""
 
-    team: Team = field(repr=False)
+    team: ThreadTeam = field(repr=False)
     threads: int
     address: int
     launch: int
     _fields: _PoolFields = field(repr=False)
 
 
-def make_pool(team: Team, threads: int) -> Pool:
+def make_pool(team: ThreadTeam, threads: int) -> Pool:
     """What lets a program use `threads` threads, the calling one among them, of a team."""
     code = TEAM_CODE.get()
     fields = _PoolFields(code.address, team.address, threads)
@@ -78,5 +78,5 @@ def pool_at_hand(threads: int, make: bool = True) -> Pool | None:
 
 
 TEAM_CODE = PreparedCode(pool_text, compile_pool)
-_TEAM = Team()
+_TEAM = ThreadTeam()
 _pools: dict[int, Pool] = {}

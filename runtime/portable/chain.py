@@ -8,11 +8,11 @@ from functools import cache
 from itertools import groupby
 from typing import Any, Protocol, runtime_checkable
 
-from adjit.codegen.call_chain import MOST_ARGUMENTS, Builtin, available, compile_chain, make_chain
+from adjit.codegen.numba.batched_calls import MAX_ARGUMENTS, Builtin, available, compile_batch_runner, make_batch
 from adjit.runtime.kernel_cache import environment, obtain_code, sha256
 from adjit.runtime.portable.steps import Step
 
-RELEASE_NANOSECONDS = 5_000.0
+MIN_GIL_RELEASE_NS = 5_000.0
 """Estimated work from which the interpreter's lock is released: many times what that takes."""
 
 
@@ -40,15 +40,15 @@ def join_steps(steps: Sequence[Step]) -> list[Step]:
 
 def _can_join(step: Step) -> bool:
     calls = step.serial_calls() if isinstance(step, NativeStep) else None
-    return calls is not None and all(len(cells) <= MOST_ARGUMENTS for _, cells in calls)
+    return calls is not None and all(len(cells) <= MAX_ARGUMENTS for _, cells in calls)
 
 
 def _chain(steps: list[NativeStep]) -> Step:
     calls = [call for step in steps for call in step.serial_calls() or ()]
-    return make_chain(_builtin(sum(step.work for step in steps) >= RELEASE_NANOSECONDS), calls, steps)
+    return make_batch(_builtin(sum(step.work for step in steps) >= MIN_GIL_RELEASE_NS), calls, steps)
 
 
 @cache
 def _builtin(release: bool) -> Builtin:
     key = sha256(json.dumps([environment(), "call_chain", release]).encode())
-    return Builtin(obtain_code(key, lambda: compile_chain(release))[0])
+    return Builtin(obtain_code(key, lambda: compile_batch_runner(release))[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-BYTES_A_NANOSECOND = 10
+BYTES_PER_NS = 10
 """How fast memory is copied, roughly."""
 
 _memmove = ctypes.CDLL(None).memmove
@@ -18,7 +18,7 @@ class CopyStep:
 
     def __init__(self, source: ctypes.c_void_p, target: ctypes.c_void_p, size: int):
         self._arguments = (target, source, ctypes.c_int64(size))
-        self.work = size / BYTES_A_NANOSECOND
+        self.work = size / BYTES_PER_NS
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]]:
         """As `chain.NativeStep` has it."""

@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from adjit.codegen.kernel_source import KernelSource
-from adjit.codegen.link import LoadedKernel
+from adjit.codegen.llvm.link import LoadedKernel
+from adjit.codegen.numba.kernel_source import KernelSource
 from adjit.ir.dataclass import dataclass
 from adjit.runtime.portable.threads import POOL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adjit.codegen.kernel_source import lower_fused
+from adjit.codegen.numba.kernel_source import lower_fused
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op

@@ -14,8 +14,8 @@ from typing import Any
 from adjit.codegen.gemm.lower import compile_product, lower_product
 from adjit.codegen.gemm.plan import Plan, plan_product
 from adjit.codegen.gemm.product import Product, product_of
-from adjit.codegen.link import LoadedKernel
-from adjit.codegen.target import TARGETS, Target, host_target, host_targets
+from adjit.codegen.llvm.link import LoadedKernel
+from adjit.codegen.llvm.target import TARGETS, Target, host_target, host_targets
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 from adjit.runtime import settings
@@ -26,7 +26,7 @@ from adjit.runtime.portable.threads import POOL
 SPLIT_VECTORS = 1_000_000
 """Vector multiply-adds from which a product is split over threads: some times as long as waking a sleeping thread takes."""
 
-NANOSECONDS_A_VECTOR = 0.2
+NS_PER_VECTOR = 0.2
 """What a vector multiply-add takes, roughly: two a cycle."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -91,7 +91,7 @@ class ProductStep:
         self._calls = [(*operands, *results, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
         self._entry = _PROTOTYPE(kernel.loaded.address)
         self._kernel, self._threads, self._owner = kernel, threads, owner       # the code lives as long as the step
-        self.work = vectors * NANOSECONDS_A_VECTOR
+        self.work = vectors * NS_PER_VECTOR
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]] | None:
         """As `chain.NativeStep` has it."""

@@ -14,7 +14,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from adjit.codegen.aside import start
+from adjit.codegen.process.off_main_thread import start_thread
 
 Call = tuple[Any, ...]
 
@@ -64,7 +64,7 @@ class ThreadPool:
 
     def _start(self, count: int) -> None:
         while self._workers < count:
-            start(partial(_serve, self._jobs), f"adjit-{self._workers}", daemon=True)
+            start_thread(partial(_serve, self._jobs), f"adjit-{self._workers}", daemon=True)
             self._workers += 1
 
 

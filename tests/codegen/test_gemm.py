@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product, write_product
-from adjit.codegen.gemm.plan import GRAIN, plan_product
+from adjit.codegen.gemm.plan import K_ALIGN, plan_product
 from adjit.codegen.gemm.product import Product, dense_product
 from adjit.codegen.gemm.tile import Tile
-from adjit.codegen.link import load
+from adjit.codegen.llvm.link import load
+from adjit.codegen.llvm.target import TARGETS, Target, host_targets, machine
 from adjit.codegen.llvm.vectors import VectorBuilder
-from adjit.codegen.target import TARGETS, Target, host_targets, machine
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
 
@@ -69,14 +69,14 @@ def tolerance(inner: int, dtype: str) -> float:
 def check(product: Product, target: Target, cuts: tuple[int, ...] = (1, 3)) -> np.ndarray:
     """Run the product in that many ranges of its tasks; the result of each is near that of float64, and nothing else is written."""
     p, dtype = product, DTYPES[product.dtype]
-    a = matrices(p.batch, *((p.inner, p.rows) if p.transpose_a else (p.rows, p.inner)), p.row_a, dtype, 1)
-    b = matrices(p.batch, *((p.columns, p.inner) if p.transpose_b else (p.inner, p.columns)), p.row_b, dtype, 2)
+    a = matrices(p.batch, *((p.inner, p.rows) if p.transpose_a else (p.rows, p.inner)), p.lda, dtype, 1)
+    b = matrices(p.batch, *((p.columns, p.inner) if p.transpose_b else (p.inner, p.columns)), p.ldb, dtype, 2)
     exact = np.matmul((a.swapaxes(1, 2) if p.transpose_a else a).astype("f8"), (b.swapaxes(1, 2) if p.transpose_b else b).astype("f8"))
     code, function = lowered(product, target)
     results = []
     for cut in cuts:
-        memory = np.full(64 + p.batch * p.rows * p.row_c + 64, GAP, dtype)
-        c = memory[64:-64].reshape(p.batch, p.rows, p.row_c)
+        memory = np.full(64 + p.batch * p.rows * p.ldc + 64, GAP, dtype)
+        c = memory[64:-64].reshape(p.batch, p.rows, p.ldc)
         for i in range(cut):
             low, high = (code.plan.tasks * n // cut for n in (i, i + 1))
             function(a.ctypes.data, b.ctypes.data, c.ctypes.data, low, high)
@@ -130,8 +130,8 @@ def test_rows_with_gaps(target: Target, transpose_a: bool, transpose_b: bool) ->
     """Parts of wider matrices; one column of C among others is written by itself."""
     require(target)
     for rows, inner, columns in (5, 6, 7), (20, 33, 1), (1, 70, 9), (40, 30, 50):
-        row_a, row_b, row_c = (rows if transpose_a else inner) + 3, (inner if transpose_b else columns) + 5, columns + 2
-        check(Product(rows, inner, columns, "f64", transpose_a, transpose_b, row_a, row_b, row_c), target)
+        lda, ldb, ldc = (rows if transpose_a else inner) + 3, (inner if transpose_b else columns) + 5, columns + 2
+        check(Product(rows, inner, columns, "f64", transpose_a, transpose_b, lda, ldb, ldc), target)
 
 
 @on_every_target
@@ -143,7 +143,7 @@ def test_columns_of_a_whose_rows_are_far_apart(target: Target, dtype: str, trans
     cases = (1, 120, 150, 130), (1, 61, 901, 150), (9, 10, 5, 144), (2, 30, 17, 144)
     for batch, rows, inner, columns in some(cases, target, exhaustive, transpose_b + (dtype == "f64")):
         near = dense_product(rows, inner, columns, dtype, True, transpose_b, batch)
-        far = replace(near, row_a=700, step_a=inner * 700)
+        far = replace(near, lda=700, batch_stride_a=inner * 700)
         plan = lowered(far, target)[0].plan
         assert (plan.a, lowered(near, target)[0].plan.a) == ("copied", "in place")
         assert plan.axis == ("batch" if batch > 8 else "rows")
@@ -156,7 +156,7 @@ def test_columns_of_a_whose_rows_are_far_apart(target: Target, dtype: str, trans
 def test_rows_of_a_large_a_are_copied(target: Target, dtype: str, rows: int, inner: int, transpose_b: bool) -> None:
     """Where registers are few; the bits are those of its first rows alone, which are read in place, though their rows are far apart."""
     require(target)
-    large = replace(dense_product(rows, inner, 61, dtype, transpose_b=transpose_b), row_a=inner + 3)
+    large = replace(dense_product(rows, inner, 61, dtype, transpose_b=transpose_b), lda=inner + 3)
     plan = lowered(large, target)[0].plan
     assert (plan.a, len({*plan.tiles})) == ("in place" if target.registers >= 32 else "copied", 2)
     code, function = lowered(large, target)
@@ -180,9 +180,9 @@ def test_groups_of_tiles_and_of_panels(target: Target, transpose_a: bool, transp
     require(target)
     product = dense_product(700, 570, 6000, "f64", transpose_a, transpose_b)
     plan = lowered(product, target)[0].plan
-    assert 1 < plan.together < len(plan.tiles)
-    assert 1 < plan.beside < len(plan.panels) // plan.stripes
-    assert plan.stripes == (4 if plan.a == "copied" else 1)
+    assert 1 < plan.mc_tiles < len(plan.tiles)
+    assert 1 < plan.nc_panels < len(plan.panels) // plan.column_splits
+    assert plan.column_splits == (4 if plan.a == "copied" else 1)
     if exhaustive or (transpose_a and not transpose_b) or (transpose_b and not transpose_a and target is host_targets()[0]):
         check(product, target, cuts=(1, 3))
 
@@ -196,10 +196,10 @@ def test_tasks_divide_rows_and_columns(target: Target, dtype: str, columns: int,
     require(target)
     product = dense_product(523, 70, columns, dtype, True, transpose_b)
     plan = lowered(product, target)[0].plan
-    assert (plan.a, plan.stripes) == ("copied", 4 if len(plan.panels) >= 40 else 2)
-    assert plan.tasks == plan.stripes * plan.tasks_each > plan.stripes
-    assert plan.b == "in place" or plan.beside <= -(-len(plan.panels) // plan.stripes)
-    assert plan_product(dense_product(523, 70, columns, dtype, True, transpose_b, batch=2), target).stripes == 1
+    assert (plan.a, plan.column_splits) == ("copied", 4 if len(plan.panels) >= 40 else 2)
+    assert plan.tasks == plan.column_splits * plan.tasks_each > plan.column_splits
+    assert plan.b == "in place" or plan.nc_panels <= -(-len(plan.panels) // plan.column_splits)
+    assert plan_product(dense_product(523, 70, columns, dtype, True, transpose_b, batch=2), target).column_splits == 1
     check(product, target, cuts=(1, 2, 3, plan.tasks - 1))
 
 
@@ -223,8 +223,8 @@ def test_plans_cover_the_product(data: st.DataObject) -> None:
     plan = plan_product(product, target)
     p = plan.product
     assert (p.rows, p.columns) == ((product.columns, product.rows) if plan.swapped else (product.rows, product.columns))
-    assert (sum(plan.tiles), sum(map(sum, plan.panels)), sum(plan.parts)) == (p.rows, p.columns, p.inner)
-    assert all(part % GRAIN == 0 for part in plan.parts[:-1])
+    assert (sum(plan.tiles), sum(map(sum, plan.panels)), sum(plan.k_blocks)) == (p.rows, p.columns, p.inner)
+    assert all(part % K_ALIGN == 0 for part in plan.k_blocks[:-1])
     assert len(set(plan.tiles)) <= 2
     if not plan.dots:
         assert all(rows * len(counts) + len(counts) + 1 <= target.registers for rows in plan.tiles[:1] for counts in plan.panels)
@@ -301,7 +301,7 @@ def test_products_share_kernels() -> None:
     """Sizes and strides are in tables: products that are cut into equal tiles are the same functions."""
     shapes = [(128, 256, 768), (256, 320, 768), (640, 96, 1536), (1024, 512, 480), (64, 17, 1024), (8, 700, 96)]
     products = [dense_product(*shape, "f32", transpose_a) for shape in shapes for transpose_a in (False, True)]
-    products += [replace(product, batch=12) for product in products] + [replace(product, row_c=5000) for product in products]
+    products += [replace(product, batch=12) for product in products] + [replace(product, ldc=5000) for product in products]
     written = [write_product(product, TARGETS["avx512"]) for product in products]
     shared = {name: text for one in written for name, text in one.shared.items()}
     for name, text in shared.items():
@@ -321,12 +321,12 @@ def test_sums_of_the_largest_tiles_stay_in_registers(dtype: str, shape: tuple[in
     assert not re.search(r"zmm\d+, -?\d*\(%rsp\)", assembly)
 
 
-@pytest.mark.parametrize(("rows", "inner", "batch", "written_out"), [
+@pytest.mark.parametrize(("rows", "inner", "batch", "specialised"), [
     (10, 3, 1, True), (8, 8, 1, False), (8, 8, 64, True), (16, 16, 64, False)])
 @pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
-def test_small_matrices_times_vectors_are_written_out(target: Target, rows: int, inner: int, batch: int, written_out: bool) -> None:
+def test_small_matrices_times_vectors_are_written_out(target: Target, rows: int, inner: int, batch: int, specialised: bool) -> None:
     plan = plan_product(dense_product(rows, inner, 1, "f32", batch=batch), target)
-    assert plan.written_out == written_out == (not plan.dots)
+    assert plan.specialised == specialised == (not plan.dots)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -348,10 +348,10 @@ def test_sums_stay_in_registers_where_there_are_16(dtype: str) -> None:
 def test_small_products_need_no_table() -> None:
     for shape in (4, 4, 4), (8, 8, 8), (16, 16, 16), (17, 9, 16), (3, 0, 40):
         written = write_product(dense_product(*shape, "f32"), TARGETS["avx512"])
-        assert written.plan.written_out
+        assert written.plan.specialised
         assert list(written.own) == ["adjit_product"]
         assert not written.shared
-    assert not plan_product(dense_product(64, 64, 64, "f32"), TARGETS["avx512"]).written_out
+    assert not plan_product(dense_product(64, 64, 64, "f32"), TARGETS["avx512"]).specialised
 
 
 @pytest.mark.parametrize(("shape", "transpose_b", "kernel"), [

@@ -13,14 +13,14 @@ from support.op_cases import op_cases, sample_graph
 from support.project import ROOT
 
 import adjit as aj
-from adjit.codegen.link import CompiledObject, load
 from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.link import CompiledObject, load
 from adjit.codegen.llvm.module import Definition, Function
+from adjit.codegen.llvm.object_code import emit_object
+from adjit.codegen.llvm.target import TARGETS, host_target
 from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.native.lower_step import lower_step
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.object_code import emit_object
-from adjit.codegen.target import TARGETS, host_target
 from adjit.ir.errors import UnsupportedError
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -30,7 +30,7 @@ from workloads import WORKLOADS
 BYTES = {"double": 8, "float": 4, "ptr": 8, "i64": 8, "i32": 4, "i8": 1}
 
 
-def asked_bytes(text: str) -> int:
+def alloca_bytes(text: str) -> int:
     """What a text asks for of the stack."""
     arrays = re.findall(r"= alloca \[(\d+) x (\w+)\]", text)
     return sum(int(count) * BYTES[element] for count, element in arrays) + sum(BYTES[kind] for kind in re.findall(r"= alloca (\w+)", text))
@@ -41,7 +41,7 @@ def check(definitions: Iterable[Definition]) -> None:
         head, _, body = definition.text.partition("\n" if isinstance(definition, Function) else "=")
         names = set(re.findall(r"@([\w.]+)", body))
         assert {name for name in names if not name.startswith("llvm.")} <= definition.uses | {definition.name}, definition.name
-        assert definition.stack_bytes == asked_bytes(definition.text)
+        assert definition.stack_bytes == alloca_bytes(definition.text)
         if isinstance(definition, Function):
             assert head == f"define {definition.head(definition.linkage)} {{"
             assert definition.returns_early == (definition.text.count("\n  ret ") > (definition.returned is not None))

@@ -16,8 +16,8 @@ from support.op_cases import for_each_sample, sample_graph, type_of
 from support.random_derivatives import gradient, random_function
 from support.random_programs import random_program
 
-from adjit.codegen import numpy_source
-from adjit.codegen.numpy_source import NumpyFunction, compile_graph
+from adjit.codegen.numpy import graph_function
+from adjit.codegen.numpy.graph_function import NumpyFunction, compile_graph
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
@@ -469,10 +469,10 @@ def test_graphs_of_one_structure_share_a_text() -> None:
         moved = ops.reshape(ops.add(x, repeated(b, (rows, columns), 1)), shape=(columns, rows))
         return [ops.reduce_sum(moved, axes=(1,)), ops.multiply(moved, ops.full_like(moved, float(rows)))]
 
-    numpy_source._compiled.cache_clear()
+    graph_function._compiled.cache_clear()
     texts = {check(function, numbers(rows, 3), numbers(3)).text for rows in (2, 4, 7)}
     assert len(texts) == 1
-    assert numpy_source._compiled.cache_info().misses == 1
+    assert graph_function._compiled.cache_info().misses == 1
 
 
 def test_no_results_and_no_params() -> None:

@@ -17,7 +17,7 @@ from support import special_references
 from support.accuracy import LONG, double_points, edges, errors_in_ulps, point_pairs, single_points
 from support.project import ROOT
 
-from adjit.codegen.scalar_functions import native_helpers, processor_has_fma, vector_bits
+from adjit.codegen.numba.scalar_functions import native_helpers, processor_has_fma, vector_bits
 from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import FORMATS, Value
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type, print_function

@@ -21,8 +21,8 @@ from support.fusion_cases import CASES
 from support.project import ROOT
 
 import adjit as aj
+from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native import program
-from adjit.codegen.target import TARGETS
 from adjit.ir.graph import Graph, Op, structural_key, walk
 from adjit.ir.ops.region import fused
 from adjit.ir.ops.traits import FREE_IN_KERNELS

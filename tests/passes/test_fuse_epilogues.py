@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.target import TARGETS, host_targets
+from adjit.codegen.llvm.target import TARGETS, host_targets
 from adjit.passes.fusion import fuse_epilogues
 from adjit.passes.options import Options
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.project import ROOT
 
-from adjit.codegen.kernel_source import KernelSource, lower_fused
+from adjit.codegen.numba.kernel_source import KernelSource, lower_fused
 from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.ops.traits import ALIASES

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from support.project import ROOT
 
+from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import TARGETS
 from adjit.ir.printer import print_graph
 from adjit.runtime import choices
 from adjit.runtime.machine import USUAL_BYTES

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 from adjit.errors import AdjitError
 
 BACKENDS = ("interpret", *["native"] * bool(host_targets()))

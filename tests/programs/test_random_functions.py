@@ -22,7 +22,7 @@ from support.noisy_arrays import tolerances
 from support.random_functions import DTYPES, Source, Values, random_source
 
 import adjit as aj
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 from adjit.ir.errors import AdjitError
 
 CHUNKS = 10

@@ -22,8 +22,8 @@ from support.pass_text import same_bits
 from support.random_derivatives import Function, gradient, random_function, second, tangent
 from support.random_programs import Program, random_program
 
+from adjit.codegen.llvm.target import Target, host_targets
 from adjit.codegen.native import program_code
-from adjit.codegen.target import Target, host_targets
 from adjit.ir.analysis import kernel_schedule
 from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.graph import Graph
@@ -70,7 +70,7 @@ def machine(elements_per_block: int) -> Iterator[None]:
         patch.setenv("ADJIT_VERIFY", "1")
         patch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", elements_per_block)
         patch.setattr(kernel_step, "SPLIT_NANOSECONDS", 0.0)
-        patch.setattr(program_code, "PARALLEL_NANOSECONDS", 0.0)
+        patch.setattr(program_code, "MIN_PARALLEL_NS", 0.0)
         yield
 
 

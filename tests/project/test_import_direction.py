@@ -115,7 +115,8 @@ def test_importing_adjit_is_light() -> None:
 FIRST_CALL = 46
 """Modules that a first call may import; those for ops that few programs have are imported where an op asks for them."""
 
-LATER = ("codegen.gemm", "codegen.kernel_source", "codegen.native.program", "codegen.numba_compiler", "codegen.vector_math", "nn", "optim",
+LATER = ("codegen.gemm", "codegen.numba.kernel_source", "codegen.native.program", "codegen.numba.compile_kernel", "codegen.vector_math",
+         "nn", "optim",
          "runtime.exports", "runtime.native.program_record", "runtime.portable.executable", "runtime.portable.kernels",
          "runtime.portable.steps", "runtime.reports.explain", "runtime.reports.memory_report", "runtime.reports.profile",
          "runtime.reports.reports", "special", "viz")
@@ -152,8 +153,8 @@ print(*(name for name in set(sys.modules) - before if name.startswith("adjit."))
     assert "adjit.codegen.native.program" in loaded, "nothing was compiled"
     assert len(loaded) <= FIRST_CALL, sorted(loaded)
     rare = {f"adjit.codegen.native.{name}" for name in (
-        "control_flow", "panels", "arrays.scans", "arrays.sorting", "windows.convolution", "windows.pooling")}
-    rare |= {"adjit.runtime.portable.executable", "adjit.runtime.portable.kernels", "adjit.codegen.numba_compiler",
+        "control_flow", "tiled", "arrays.scans", "arrays.sorting", "conv.convolution", "conv.pooling")}
+    rare |= {"adjit.runtime.portable.executable", "adjit.runtime.portable.kernels", "adjit.codegen.numba.compile_kernel",
              "adjit.codegen.vector_math.gamma"}
     assert all(map(find_spec, rare)), "a name that no module has"
     assert rare.isdisjoint(loaded)

@@ -77,7 +77,7 @@ def test_what_is_left_of_it_in_the_process() -> None:
     assert run("""
         import gc, os, signal, sys, threading, time, warnings
         import numpy as np, adjit as aj
-        from adjit.codegen import aside
+        from adjit.codegen.process import off_main_thread
 
         def state():
             handlers = [signal.getsignal(n) for n in range(1, signal.NSIG)]
@@ -86,7 +86,8 @@ def test_what_is_left_of_it_in_the_process() -> None:
                     threading.active_count())
 
         def wait():
-            while any(thread.name.startswith(aside.NAME) for thread in threading.enumerate()) or aside._at_work:
+            while any(thread.name.startswith(off_main_thread.THREAD_NAME_PREFIX) for thread in threading.enumerate()) \\
+                    or off_main_thread._running:
                 time.sleep(0.01)
 
         signal.signal(signal.SIGUSR1, lambda number, frame: None)

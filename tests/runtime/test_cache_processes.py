@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
 from adjit.runtime import cache_tally
 from adjit.runtime.kernel_cache import DiskCache
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits o
 HEAD = """
 import sys
 from pathlib import Path
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
 from adjit.runtime.kernel_cache import DiskCache, sha256
 cache = DiskCache(Path(sys.argv[1]), 64 << 20)
 def compiled(number):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
 from adjit.runtime import cache_tally, kernel_cache
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.kernel_cache import DiskCache, Lookup
@@ -252,7 +252,7 @@ def test_one_larger_than_the_limit_is_kept_until_the_next(tmp_path: Path) -> Non
 LOOK = """
 import sys
 from pathlib import Path
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
 from adjit.runtime.kernel_cache import DiskCache, Lookup
 looks = []
 LISTINGS = ("os.scandir", "os.listdir")

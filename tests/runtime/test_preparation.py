@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from adjit.codegen.forks import no_fork
+from adjit.codegen.process.cores import usable_cores
+from adjit.codegen.process.fork_safety import no_fork
 from adjit.runtime import preparation
-from adjit.runtime.cores import usable_cores
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.preparation import COMPILER, Preparation
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.native import compile_program
-from adjit.codegen.native.early_code import EarlyCode
+from adjit.codegen.native.overlapped_codegen import OverlappedCodegen
 from adjit.ir.parser import parse
 from adjit.passes.options import Options
 from adjit.runtime import compile_graph, warm_start
@@ -43,9 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done to compile: "passes", "LLVM"."""
     done: list[str] = []
-    run_pipeline, finish, compile_text = compile_graph.run_pipeline, EarlyCode.finish, compile_program.compile_program_text
+    run_pipeline, finish, compile_text = compile_graph.run_pipeline, OverlappedCodegen.finish, compile_program.compile_program_text
     monkeypatch.setattr(compile_graph, "run_pipeline", lambda *args: done.append("passes") or run_pipeline(*args))
-    monkeypatch.setattr(EarlyCode, "finish", lambda *args: done.append("LLVM") or finish(*args))
+    monkeypatch.setattr(OverlappedCodegen, "finish", lambda *args: done.append("LLVM") or finish(*args))
     monkeypatch.setattr(compile_program, "compile_program_text", lambda *args: done.append("LLVM") or compile_text(*args))
     return done
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from adjit.codegen import aside
+from adjit.codegen.process import off_main_thread
 
 
 def wait_for_compilers() -> None:
@@ -13,5 +13,5 @@ def wait_for_compilers() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("adjit compiler"):
             thread.join()
-    while aside._at_work:
+    while off_main_thread._running:
         time.sleep(0.001)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from support.op_cases import op_cases, sample_graph
 
-from adjit.codegen.kernel_source import KernelSource, lower_fused
-from adjit.codegen.link import CompiledObject, load
-from adjit.codegen.numba_compiler import compile_source, python_kernel
+from adjit.codegen.llvm.link import CompiledObject, load
+from adjit.codegen.numba.compile_kernel import compile_source, python_kernel
+from adjit.codegen.numba.kernel_source import KernelSource, lower_fused
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.definition import Kind, OpDefinition, Sample
 from adjit.ir.evaluator import evaluate

@@ -10,7 +10,7 @@ import pytest
 from support.compiler_threads import wait_for_compilers
 
 import adjit
-from adjit.codegen.native.entry import object_layout
+from adjit.codegen.fastcall import object_layout
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.native.code import native_is_supported

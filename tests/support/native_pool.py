@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from adjit.codegen.link import CompiledObject, LoadedKernel, load
-from adjit.codegen.native.thread_pool import THREAD_NAME
-from adjit.codegen.target import TARGETS, machine
-from adjit.runtime.native.threads import Pool, Team, make_pool
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel, load
+from adjit.codegen.llvm.target import TARGETS, machine
+from adjit.codegen.native.threads.thread_pool import THREAD_NAME
+from adjit.runtime.native.threads import Pool, ThreadTeam, make_pool
 
 STEPS = {
     # Each does this for every task; %cell is counts[task], %argument is places[1].
@@ -106,7 +106,7 @@ def workers() -> set[int]:
     return found
 
 
-def with_one_helper(team: Team) -> tuple[Pool, int]:
+def with_one_helper(team: ThreadTeam) -> tuple[Pool, int]:
     """A pool of two threads, and the number of the one that was started for it."""
     pool, before = make_pool(team, 2), workers()
     launch(pool, "meet", 2, np.zeros(3, np.int64), 2)

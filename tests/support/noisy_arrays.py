@@ -13,7 +13,7 @@ EXACT = frozenset((np.negative, np.positive, np.absolute, np.fabs, np.sign, np.c
 """What is rounded in one way only. A product may be rounded together with the sum it is part of."""
 
 SHAKES = 4
-RUNS = 3
+RUNS_SYMBOL = 3
 
 
 class NoisyArray(np.ndarray):
@@ -85,7 +85,7 @@ def tolerances(run: Callable[[Callable[[np.ndarray], np.ndarray]], Sequence[Any]
     `run` gives the results where a function is applied to the arrays that the program starts with.
     """
     found: list[np.ndarray | None] = []
-    runs = [run(lambda array: array.view(NoisyArray) if array.ndim else NoisyArray.shaken(array)) for _ in range(RUNS)]
+    runs = [run(lambda array: array.view(NoisyArray) if array.ndim else NoisyArray.shaken(array)) for _ in range(RUNS_SYMBOL)]
     if any(isinstance(results, Exception) for results in runs):
         return [None] * len(wanted)
     for index, expected in enumerate(map(np.asarray, wanted)):

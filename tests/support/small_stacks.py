@@ -21,7 +21,7 @@ from workloads import WORKLOADS, Workload
 
 import adjit
 from adjit.runtime.native.entry import entry_is_ready
-from adjit.runtime.native.stack import LITTLE, has_stack
+from adjit.runtime.native.stack import ASSUMED_STACK_BYTES, has_stack
 
 
 def on_thread(kib: int, work: Callable[[], Any]) -> Any:
@@ -73,7 +73,7 @@ def check(name: str, kib: int) -> None:
     assert first == wanted, name
     function, need = workload.function, executable_of(workload.function).stack
     assert need > kib << 10, (name, need)
-    assert need >= executable_of(function).code.artifact.stack_bytes + LITTLE
+    assert need >= executable_of(function).code.artifact.stack_bytes + ASSUMED_STACK_BYTES
     assert function._cache.record.hits >= 2, name
     copies = WORKLOADS[name]()
     on_thread(kib, lambda: function.profile(*copies.arguments))
@@ -88,7 +88,7 @@ def check(name: str, kib: int) -> None:
     executable_of(exact.function).stack = 0         # nobody looks: what a program says that it needs is enough
     again = WORKLOADS[name]()
     again.function = exact.function
-    assert on_thread((need + LITTLE >> 10) // 4 * 4, lambda: steps(again, 1)) == wanted[:1], name
+    assert on_thread((need + ASSUMED_STACK_BYTES >> 10) // 4 * 4, lambda: steps(again, 1)) == wanted[:1], name
 
 
 def check_exports(kib: int) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, element_type, share_rounds
-from adjit.codegen.target import Target
+from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, element_type, split_iterations
 from adjit.ir.graph import Op
 
-BLOCK = 1 << 12
+LINE_BLOCK = 1 << 12
 """Numbers of a long line that one round of the outer loops writes."""
 
 
@@ -21,28 +21,28 @@ def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
         return ()
     before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
     text, size, element = StepBuilder(target), type.dtype.itemsize, element_type(type.dtype)
-    extents = (before, max(count // BLOCK, 1)) if after == 1 else (before, count)
-    share = share_rounds(extents, work := type.nbytes / BYTES_A_NANOSECOND)
+    extents = (before, max(count // LINE_BLOCK, 1)) if after == 1 else (before, count)
+    task_split = split_iterations(extents, work := type.nbytes / BYTES_PER_NS)
     width = text.width(count if after == 1 else after, size)
     vector, whole = f"<{width} x {element}>", "i32" if count < 1 << 31 else "i64"      # i32: all targets have vectors for converting it
     with text.step():
         to = text.place(0)
-        for _, task in text.parts([share.tasks]):
-            with text.rounds(task, extents, share) as (outer, place):
+        for _, task in text.parts([task_split.tasks]):
+            with text.iterations(task, extents, task_split) as (outer, position):
                 row = text.at(to, size, (outer, count * after))
                 if after > 1:
-                    value = text.splat(element, _converted(text, place, "i64", element), width)
+                    value = text.splat(element, _converted(text, position, "i64", element), width)
                     with text.chunks(after, width) as start:
-                        text.store(vector, value, text.at(row, size, (place, after), (start, 1)), align=size)
+                        text.store(vector, value, text.at(row, size, (position, after), (start, 1)), align=size)
                     continue
-                with text.for_range(text.times(place, BLOCK), text.ends_at(place, count, BLOCK), width) as loop:
+                with text.for_range(text.times(position, LINE_BLOCK), text.ends_at(position, count, LINE_BLOCK), width) as loop:
                     start = loop.counter if count % width == 0 else text.smaller(loop.counter, count - width)
                     first = text.splat(whole, start if whole == "i64" else text.let(f"trunc i64 {start} to i32"), width)
                     lanes = f"<{', '.join(f'{whole} {lane}' for lane in range(width))}>"
                     numbers = text.let(f"add <{width} x {whole}> {first}, {lanes}")
                     text.store(vector, _converted(text, numbers, f"<{width} x {whole}>", vector), text.at(row, size, (start, 1)),
                                align=size)
-    return (text.code(share.tasks, work),)
+    return (text.code(task_split.tasks, work),)
 
 
 def _converted(text: StepBuilder, numbers: str, source: str, goal: str) -> str:

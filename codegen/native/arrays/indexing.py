@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.movement import copy_of
 from adjit.codegen.native.arrays.moves import lower_moves
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, element_type, share_rounds
-from adjit.codegen.target import Target
+from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, element_type, split_iterations
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 
 INDEX_BYTES = 8
-COLUMN_BYTES = 256
+MIN_TASK_COLUMN_BYTES = 256
 """Of a row that is scattered: what one task writes of it at least."""
 
 
@@ -61,7 +61,7 @@ def lower_check(op: Op, target: Target) -> tuple[StepCode, ...]:
             number = text.load("i64", text.at(indices, INDEX_BYTES, (loop.counter, 1)), align=INDEX_BYTES)
             with text.if_(text.compare("uge", number, size)):
                 text.ret("i64", text.plus(loop.counter, 1))
-    return (text.code(1, count * INDEX_BYTES / BYTES_A_NANOSECOND, checks=True),)
+    return (text.code(1, count * INDEX_BYTES / BYTES_PER_NS, checks=True),)
 
 
 # -- reading
@@ -73,15 +73,15 @@ def lower_take(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     if not op.result.type.size:
         return check
     text, extents, row = StepBuilder(target), (s.before, s.count), s.after * s.bytes
-    work = op.result.type.size * max(s.bytes * 2 / BYTES_A_NANOSECOND, 1.5 / s.after)
-    share = share_rounds(extents, work)
+    work = op.result.type.size * max(s.bytes * 2 / BYTES_PER_NS, 1.5 / s.after)
+    task_split = split_iterations(extents, work)
     with text.step():
         source, indices, to = text.place(0), text.place(1), text.place(2)
-        for _, task in text.parts([share.tasks]):
-            with text.rounds(task, extents, share) as (outer, place):
-                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), align=INDEX_BYTES)
-                text.copy(text.at(to, row, (outer, s.count), (place, 1)), text.at(source, row, (outer, s.size), (number, 1)), row)
-    return (*check, text.code(share.tasks, work))
+        for _, task in text.parts([task_split.tasks]):
+            with text.iterations(task, extents, task_split) as (outer, position):
+                number = text.load("i64", text.at(indices, INDEX_BYTES, (position, 1)), align=INDEX_BYTES)
+                text.copy(text.at(to, row, (outer, s.count), (position, 1)), text.at(source, row, (outer, s.size), (number, 1)), row)
+    return (*check, text.code(task_split.tasks, work))
 
 
 def lower_take_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -91,17 +91,17 @@ def lower_take_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> 
         return check
     text, extents = StepBuilder(target), (s.before, s.count, s.after)
     work = op.result.type.size * 1.5
-    share = share_rounds(extents, work)
+    task_split = split_iterations(extents, work)
     with text.step():
         source, indices, to = text.place(0), text.place(1), text.place(2)
-        for _, task in text.parts([share.tasks]):
-            with text.rounds(task, extents, share) as (outer, place, column):
-                at = ((outer, s.count * s.after), (place, s.after), (column, 1))
+        for _, task in text.parts([task_split.tasks]):
+            with text.iterations(task, extents, task_split) as (outer, position, column):
+                at = ((outer, s.count * s.after), (position, s.after), (column, 1))
                 number = text.load("i64", text.at(indices, INDEX_BYTES, *at), align=INDEX_BYTES)
                 value = text.load(s.element, text.at(source, s.bytes, (outer, s.size * s.after), (number, s.after), (column, 1)),
                                   align=s.bytes)
                 text.store(s.element, value, text.at(to, s.bytes, *at), align=s.bytes)
-    return (*check, text.code(share.tasks, work))
+    return (*check, text.code(task_split.tasks, work))
 
 
 # -- writing
@@ -116,21 +116,21 @@ def lower_scatter(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     text = StepBuilder(target)
     width, columns = text.width(s.after, s.bytes), _columns(s)
     extents = (s.before, s.after // columns)
-    work = op.operands[2].type.size * max(s.bytes * 3 / BYTES_A_NANOSECOND, 1.5 / s.after)
-    share = share_rounds(extents, work)
+    work = op.operands[2].type.size * max(s.bytes * 3 / BYTES_PER_NS, 1.5 / s.after)
+    task_split = split_iterations(extents, work)
     with text.step():
         indices, updates, to = text.place(1), text.place(2), text.place(3)
-        for _, task in text.parts([share.tasks]):
-            with text.rounds(task, extents, share) as (outer, part), text.nest([s.count]) as (place,):
-                number = text.load("i64", text.at(indices, INDEX_BYTES, (place, 1)), align=INDEX_BYTES)
-                source = text.at(updates, s.bytes, (outer, s.count * s.after), (place, s.after), (part, columns))
+        for _, task in text.parts([task_split.tasks]):
+            with text.iterations(task, extents, task_split) as (outer, part), text.nest([s.count]) as (position,):
+                number = text.load("i64", text.at(indices, INDEX_BYTES, (position, 1)), align=INDEX_BYTES)
+                source = text.at(updates, s.bytes, (outer, s.count * s.after), (position, s.after), (part, columns))
                 goal = text.at(to, s.bytes, (outer, s.size * s.after), (number, s.after), (part, columns))
                 if op.name == "scatter_set":
                     text.copy(goal, source, columns * s.bytes)
                     continue
                 for first, lanes in text.blocks(columns, width):
                     _add(text, s, lanes, text.at(source, s.bytes, (first, 1)), text.at(goal, s.bytes, (first, 1)))
-    return (*start, text.code(share.tasks, work))
+    return (*start, text.code(task_split.tasks, work))
 
 
 def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -142,16 +142,16 @@ def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) 
     text, columns = StepBuilder(target), _columns(s)
     extents = (s.before, s.after // columns)
     work = op.operands[2].type.size * 2.0
-    share = share_rounds(extents, work)
+    task_split = split_iterations(extents, work)
     with text.step():
         indices, updates, to = text.place(1), text.place(2), text.place(3)
-        for _, task in text.parts([share.tasks]):
-            with text.rounds(task, extents, share) as (outer, part), text.nest([s.count, columns]) as (place, column):
-                at = ((outer, s.count * s.after), (place, s.after), (part, columns), (column, 1))
+        for _, task in text.parts([task_split.tasks]):
+            with text.iterations(task, extents, task_split) as (outer, part), text.nest([s.count, columns]) as (position, column):
+                at = ((outer, s.count * s.after), (position, s.after), (part, columns), (column, 1))
                 number = text.load("i64", text.at(indices, INDEX_BYTES, *at), align=INDEX_BYTES)
                 goal = text.at(to, s.bytes, (outer, s.size * s.after), (number, s.after), (part, columns), (column, 1))
                 _add(text, s, 1, text.at(updates, s.bytes, *at), goal)
-    return (*start, text.code(share.tasks, work))
+    return (*start, text.code(task_split.tasks, work))
 
 
 def _base(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -160,8 +160,8 @@ def _base(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, 
 
 
 def _columns(s: _Shape) -> int:
-    """Columns of a row that stay together: so few that they divide the row, but `COLUMN_BYTES` at least."""
-    fewest = max(COLUMN_BYTES // s.bytes, 1)
+    """Columns of a row that stay together: so few that they divide the row, but `MIN_TASK_COLUMN_BYTES` at least."""
+    fewest = max(MIN_TASK_COLUMN_BYTES // s.bytes, 1)
     return fewest if s.after % fewest == 0 else s.after
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
 from adjit.codegen.native.step_code import StepCode
 from adjit.codegen.native.step_text import element_bits, strides_of
-from adjit.codegen.target import Target
 from adjit.ir.graph import Op
 from adjit.ir.ops.movement import inside
 from adjit.ir.types import Shape
@@ -63,8 +63,8 @@ def _slice(op: Op) -> list[Move]:
 def _flip(op: Op) -> list[Move]:
     type, strides = op.result.type, strides_of(op.result.type.shape)
     first = sum((type.shape[axis] - 1) * strides[axis] for axis in op.attrs["axes"])
-    turned = [-stride if axis in op.attrs["axes"] else stride for axis, stride in enumerate(strides)]
-    return [Move(type.dtype.itemsize, _axes(type.shape, turned, strides), first)]
+    reversed_strides = [-stride if axis in op.attrs["axes"] else stride for axis, stride in enumerate(strides)]
+    return [Move(type.dtype.itemsize, _axes(type.shape, reversed_strides, strides), first)]
 
 
 def _inner(op: Op) -> Move:

@@ -10,16 +10,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, Share, StepBuilder, power_of_two_below, share_rounds
-from adjit.codegen.target import Target
+from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, TaskSplit, power_of_two_below, split_iterations
 from adjit.ir.dataclass import dataclass
 
-LONG = 1 << 15
+MIN_CUT_ROW_BYTES = 1 << 15
 """Bytes of a row from which it is cut, to be shared among tasks."""
 
 CACHE_LINE = 64
-LARGEST_TILE = {1: 4, 2: 4, 4: 8, 8: 4}
+MAX_TILE = {1: 4, 2: 4, 4: 8, 8: 4}
 """Rows and columns of a tile, by the size of an element: with larger ones, shuffles take LLVM long and run no faster."""
 
 
@@ -63,7 +63,7 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
     offsets: tuple[tuple[int, int], ...] = ()
     if len(moves) == 1 and moves[0].operands == 1:
         (move,) = moves
-        offsets = tuple((place, count * move.size) for place, count in ((move.operand, move.source), (result, move.target)) if count)
+        offsets = tuple((arg, count * move.size) for arg, count in ((move.operand, move.source), (result, move.target)) if count)
         moves = [replace(move, source=0, target=0)]
     parts = [part for move in moves if move.count for part in _cut(_simplified(move))]
     if not parts:
@@ -72,9 +72,9 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
     text = StepBuilder(target)
     with text.step():
         to = text.place(result)
-        for index, task in text.parts([plan.share.tasks for plan in plans]):
+        for index, task in text.parts([plan.task_split.tasks for plan in plans]):
             plans[index].write(text, task, to)
-    return (text.code(sum(plan.share.tasks for plan in plans), sum(plan.work for plan in plans), offsets=offsets),)
+    return (text.code(sum(plan.task_split.tasks for plan in plans), sum(plan.work for plan in plans), offsets=offsets),)
 
 
 # -- fewer dimensions
@@ -96,9 +96,9 @@ def _simplified(move: Move) -> Move:
 
 def _cut(move: Move) -> Iterator[Move]:
     """A long row becomes two dimensions, and what is left over a move of its own."""
-    block = LONG // move.size
+    block = MIN_CUT_ROW_BYTES // move.size
     row = move.axes[-1] if move.axes else Axis(1, 0, 1)
-    if row.size < 2 * block or _turned_axis(move) is not None:
+    if row.size < 2 * block or _transposed_axis(move) is not None:
         yield move
         return
     blocks, left = divmod(row.size, block)
@@ -109,7 +109,7 @@ def _cut(move: Move) -> Iterator[Move]:
                       target=move.target + done * row.target)
 
 
-def _turned_axis(move: Move) -> int | None:
+def _transposed_axis(move: Move) -> int | None:
     """The dimension along which the source lies without gaps, where the target's is another one."""
     if move.bits is not None or not move.axes or move.axes[-1].target != 1 or move.axes[-1].source in (0, 1, -1):
         return None
@@ -120,9 +120,9 @@ def _turned_axis(move: Move) -> int | None:
 
 
 def _plan(move: Move, target: Target) -> _Rows:
-    turned = _turned_axis(move)
-    if turned is not None:
-        return _Tiles(move, target, turned)
+    transposed = _transposed_axis(move)
+    if transposed is not None:
+        return _Tiles(move, target, transposed)
     return _Rows(move, target)
 
 
@@ -134,14 +134,14 @@ class _Rows:
         self.row = move.axes[-1] if move.axes else Axis(1, 0, 1)
         self.outer: tuple[Axis, ...] = move.axes[:-1]
         self.extents: tuple[int, ...] = (move.operands, *(axis.size for axis in self.outer))
-        self.share: Share = share_rounds(self.extents, self.work)
+        self.task_split: TaskSplit = split_iterations(self.extents, self.work)
 
     @property
     def work(self) -> float:
         """Estimated nanoseconds."""
         m, row = self.move, self.row
         in_vectors = row.target == 1 and row.source in (0, 1, -1)
-        each = m.size / BYTES_A_NANOSECOND * (1 if m.bits is not None else 2)
+        each = m.size / BYTES_PER_NS * (1 if m.bits is not None else 2)
         return m.count * (each if in_vectors else max(each, 0.7)) + 2 * m.count / row.size
 
     def write(self, text: StepBuilder, task: str, to: str) -> None:
@@ -151,7 +151,7 @@ class _Rows:
         source = ""
         if m.bits is None and m.operands == 1:
             source = text.at(text.place(m.operand), m.size, m.source)
-        with text.rounds(task, self.extents, self.share) as (operand, *counters):
+        with text.iterations(task, self.extents, self.task_split) as (operand, *counters):
             if m.bits is None and m.operands > 1:
                 source = text.at(text.place(text.plus(operand, m.operand)), m.size, m.source)
             to = text.at(to, m.size, (operand, m.operand_step))
@@ -173,23 +173,23 @@ class _Rows:
 
 
 class _Tiles(_Rows):
-    """Loops around tiles that are transposed in registers; `turned` is the dimension along which the source lies without gaps."""
+    """Loops around tiles that are transposed in registers; `transposed` is the dimension along which the source lies without gaps."""
 
-    def __init__(self, move: Move, target: Target, turned: int):
-        row, column = move.axes[-1], move.axes[turned]
+    def __init__(self, move: Move, target: Target, transposed: int):
+        row, column = move.axes[-1], move.axes[transposed]
         self.column = column
-        self.tile = min(power_of_two_below(min(row.size, column.size)), target.lanes(move.size), LARGEST_TILE[move.size])
+        self.tile = min(power_of_two_below(min(row.size, column.size)), target.lanes(move.size), MAX_TILE[move.size])
         self.block = max(self.tile, CACHE_LINE // move.size)          # of the column: whole lines of the source are used at once
         self.strip = 32 * self.block                                  # of the row
         super().__init__(move, target)
-        self.outer = (*move.axes[:turned], *move.axes[turned + 1:-1])
+        self.outer = (*move.axes[:transposed], *move.axes[transposed + 1:-1])
         blocks, strips = max(column.size // self.block, 1), max(row.size // self.strip, 1)
         self.extents = (move.operands, *(axis.size for axis in self.outer), blocks, strips)
-        self.share = share_rounds(self.extents, self.work)
+        self.task_split = split_iterations(self.extents, self.work)
 
     @property
     def work(self) -> float:
-        return self.move.count * max(self.move.size * 2 / BYTES_A_NANOSECOND, 1.0 / self.tile) + 2.0 * self.move.count / self.tile ** 2
+        return self.move.count * max(self.move.size * 2 / BYTES_PER_NS, 1.0 / self.tile) + 2.0 * self.move.count / self.tile ** 2
 
     def write_inner(self, text: StepBuilder, source: str, to: str, counters: Sequence[str]) -> None:
         size, tile, row, column = self.move.size, self.tile, self.row, self.column

@@ -2,7 +2,7 @@
 
 Dimensions are merged until reduced and kept ones alternate. Vectors lie along the innermost one: along kept elements, each lane a result of
 its own; along reduced ones, whose lanes are combined at the end; or, where a short window is innermost, along the kept elements
-around it, sorted out of their windows in registers. Float sums are made of sums over short stretches (`codegen/long_sums.py`). The order
+around it, sorted out of their windows in registers. Float sums are made of sums over short blocks (`llvm/compensated_sums.py`). The order
 depends on the shape and the target alone.
 """
 
@@ -11,17 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from adjit.codegen.long_sums import STRETCH, add_part, settled
+from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS, add_block, compensated_total
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.movement import copy_of
 from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
-from adjit.codegen.native.combining import Combination
+from adjit.codegen.native.combiner import Combiner
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, element_bits, power_of_two_below, share_rounds
-from adjit.codegen.target import Target
+from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, element_bits, power_of_two_below, split_iterations
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 
-UNROLLED = 4
+MAX_UNROLLED = 4
 """The longest dimension that is written out instead of as a loop, and the most vectors that are combined side by side."""
 
 Values = list[str]
@@ -50,8 +50,8 @@ def lower_reduction(op: Op, shared: Mapping[int, int], target: Target) -> tuple[
     dimensions = _dimensions(op)
     if not any(dimension.reduced for dimension in dimensions):
         return lower_moves([copy_of(op, 0)], 1, target)
-    work = operand.nbytes / BYTES_A_NANOSECOND + result.size * 2.0
-    return (_Reduction(Combination.of(op.definition, operand.dtype), dimensions, StepBuilder(target)).lower(work),)
+    work = operand.nbytes / BYTES_PER_NS + result.size * 2.0
+    return (_Reduction(Combiner.of(op.definition, operand.dtype), dimensions, StepBuilder(target)).lower(work),)
 
 
 def _dimensions(op: Op) -> list[_Dimension]:
@@ -73,12 +73,12 @@ def _dimensions(op: Op) -> list[_Dimension]:
 class _Reduction:
     """Writes one reduction."""
 
-    def __init__(self, combination: Combination, dimensions: Sequence[_Dimension], text: StepBuilder):
-        self.c, self.text = combination, text
+    def __init__(self, combiner: Combiner, dimensions: Sequence[_Dimension], text: StepBuilder):
+        self.c, self.text = combiner, text
         self.kept = [dimension for dimension in dimensions if not dimension.reduced]
         self.reduced = [dimension for dimension in dimensions if dimension.reduced]
         self.window = 1
-        if dimensions[-1].reduced and self.kept and dimensions[-1].size <= UNROLLED:
+        if dimensions[-1].reduced and self.kept and dimensions[-1].size <= MAX_UNROLLED:
             self.window = self.reduced.pop().size
         self.along_row = self.window == 1 and dimensions[-1].reduced
 
@@ -90,15 +90,15 @@ class _Reduction:
     def _columns(self, work: float) -> StepCode:
         text, c, line = self.text, self.c, self.kept[-1]
         lanes = text.width(line.size, c.size)
-        vectors = 1 if self.window > 1 else min(UNROLLED, power_of_two_below(line.size // lanes))
+        vectors = 1 if self.window > 1 else min(MAX_UNROLLED, power_of_two_below(line.size // lanes))
         chunk = lanes * vectors
         outer = self.kept[:-1]
         extents = (*(dimension.size for dimension in outer), max(line.size // chunk, 1))
-        share = share_rounds(extents, work)
+        task_split = split_iterations(extents, work)
         with text.step():
             source, to = text.place(0), text.place(1)
-            for _, task in text.parts([share.tasks]):
-                with text.rounds(task, extents, share) as (*counters, block):
+            for _, task in text.parts([task_split.tasks]):
+                with text.iterations(task, extents, task_split) as (*counters, block):
                     source = text.at(source, c.size, *((i, d.stride) for i, d in zip(counters, outer, strict=True)))
                     to = text.at(to, c.size, *((i, d.result) for i, d in zip(counters, outer, strict=True)))
                     with text.for_range(text.times(block, chunk), text.ends_at(block, line.size, chunk), chunk) as loop:
@@ -109,7 +109,7 @@ class _Reduction:
                                             lambda at, sums: self._add_columns(at, sums, lanes))
                         for k, total in enumerate(totals):
                             text.store(c.type(lanes), total, text.at(to, c.size, (first, 1), k * lanes), align=c.size)
-        return text.code(share.tasks, work)
+        return text.code(task_split.tasks, work)
 
     def _add_columns(self, pointer: str, sums: Values, lanes: int) -> Values:
         text, c, type = self.text, self.c, self.c.type(lanes)
@@ -123,12 +123,12 @@ class _Reduction:
 
     def _every(self, lines: Values, position: int, lanes: int) -> str:
         """What lies at this position of each window, of as many windows as there are lanes."""
-        places = [divmod(lane * self.window + position, lanes) for lane in range(lanes)]
+        sources = [divmod(lane * self.window + position, lanes) for lane in range(lanes)]
         found = lines[0]
         for number, line in enumerate(lines):
             # Lane by lane: found before (in the first round: in this line), in this line, or still to come.
-            order = [(lane if number else place) if vector < max(number, 1) else lanes + place if vector == number else -1
-                     for lane, (vector, place) in enumerate(places)]
+            order = [(lane if number else lane_of) if vector < max(number, 1) else lanes + lane_of if vector == number else -1
+                     for lane, (vector, lane_of) in enumerate(sources)]
             found = self.text.shuffle(self.c.type(lanes), found, line if number else "poison", order)
         return found
 
@@ -137,20 +137,20 @@ class _Reduction:
     def _rows(self, work: float) -> StepCode:
         text, c, row = self.text, self.c, self.reduced[-1]
         lanes = text.width(row.size, c.size)
-        vectors = min(UNROLLED, power_of_two_below(row.size // lanes))
+        vectors = min(MAX_UNROLLED, power_of_two_below(row.size // lanes))
         extents = tuple(dimension.size for dimension in self.kept)
-        share = share_rounds(extents, work)
+        task_split = split_iterations(extents, work)
         with text.step():
             source, to = text.place(0), text.place(1)
-            for _, task in text.parts([share.tasks]):
-                with text.rounds(task, extents, share) as counters:
+            for _, task in text.parts([task_split.tasks]):
+                with text.iterations(task, extents, task_split) as counters:
                     source = text.at(source, c.size, *((i, d.stride) for i, d in zip(counters, self.kept, strict=True)))
                     to = text.at(to, c.size, *((i, d.result) for i, d in zip(counters, self.kept, strict=True)))
                     start = [c.neutrals(lanes)] * vectors
                     sums = self._over(self.reduced[:-1], source, start, lanes, row.size // (lanes * vectors),
                                       lambda at, sums: self._add_row(at, sums, lanes, row.size))
-                    text.store(c.element, c.across(text, lanes, c.together(text, lanes, sums)), to, align=c.size)
-        return text.code(share.tasks, work)
+                    text.store(c.element, c.combine_lanes(text, lanes, c.combine_vectors(text, lanes, sums)), to, align=c.size)
+        return text.code(task_split.tasks, work)
 
     def _add_row(self, pointer: str, sums: Values, lanes: int, size: int) -> Values:
         """All of a row: whole chunks in a loop, then what is left of vectors and of elements."""
@@ -181,36 +181,36 @@ class _Reduction:
 
     # -- loops over what is reduced
 
-    def _over(self, dimensions: Sequence[_Dimension], pointer: str, sums: Values, lanes: int, each: int, inner: Inner) -> Values:
-        """`inner`, which takes a place and sums and gives sums after `each` additions, at every place of these dimensions."""
+    def _over(self, dimensions: Sequence[_Dimension], pointer: str, sums: Values, lanes: int, additions: int, inner: Inner) -> Values:
+        """`inner`, which takes a place and sums and gives sums after `additions` additions, at every place of these dimensions."""
         if not dimensions:
             return inner(pointer, sums)
         text, c, (first, *rest) = self.text, self.c, dimensions
 
         def deeper(number: str | int, sums: Values) -> Values:
             at = text.at(pointer, c.size, number * first.stride if isinstance(number, int) else (number, first.stride))
-            return self._over(rest, at, sums, lanes, each, inner)
+            return self._over(rest, at, sums, lanes, additions, inner)
 
-        if first.size <= UNROLLED:
+        if first.size <= MAX_UNROLLED:
             for number in range(first.size):
                 sums = deeper(number, sums)
             return sums
         type = c.type(lanes)
-        below = each * math.prod(dimension.size for dimension in rest)
-        step = max(STRETCH // (below if below <= STRETCH else 1), 1)
-        if not c.rounds or first.size <= step:
+        below = additions * math.prod(dimension.size for dimension in rest)
+        step = max(BLOCK_ADDITIONS // (below if below <= BLOCK_ADDITIONS else 1), 1)
+        if not c.is_rounded or first.size <= step:
             with text.for_range(0, first.size, carried=[(type, total) for total in sums]) as loop:
                 loop.following = deeper(loop.counter, list(loop.values))
             return list(loop.following)
         neutral = [(type, c.neutrals(lanes))] * len(sums)
         parts = 1 if self.along_row else len(sums)
-        with text.for_range(0, first.size, step, carried=neutral[:1] * (2 * parts)) as stretches:
-            end = text.smaller(text.plus(stretches.counter, step), first.size)
-            with text.for_range(stretches.counter, end, carried=neutral) as loop:
+        with text.for_range(0, first.size, step, carried=neutral[:1] * (2 * parts)) as block_loop:
+            end = text.smaller(text.plus(block_loop.counter, step), first.size)
+            with text.for_range(block_loop.counter, end, carried=neutral) as loop:
                 loop.following = deeper(loop.counter, list(loop.values))
-            found = [c.together(text, lanes, loop.following)] if self.along_row else list(loop.following)
-            stretches.following = [name for number, part in enumerate(found)
-                                   for name in add_part(text, type, *stretches.values[2 * number:2 * number + 2], part)]
-        last = stretches.following
-        totals = [settled(text, type, *last[2 * number:2 * number + 2]) for number in range(parts)]
+            found = [c.combine_vectors(text, lanes, loop.following)] if self.along_row else list(loop.following)
+            block_loop.following = [name for number, part in enumerate(found)
+                                   for name in add_block(text, type, *block_loop.values[2 * number:2 * number + 2], part)]
+        last = block_loop.following
+        totals = [compensated_total(text, type, *last[2 * number:2 * number + 2]) for number in range(parts)]
         return [c.combine(text, lanes, a, b) for a, b in zip(sums, totals, strict=False)] + sums[parts:]

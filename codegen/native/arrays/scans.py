@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adjit.codegen.native.combining import Combination
+from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.combiner import Combiner
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_A_NANOSECOND, StepBuilder, literal, power_of_two_below, share_rounds
-from adjit.codegen.target import Target
+from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, literal, power_of_two_below, split_iterations
 from adjit.ir import ops
 from adjit.ir.graph import Op
 
-LINES = 4
+MAX_LINES_AT_ONCE = 4
 """Lines that are worked on at once, where there are so many: each waits for the addition before."""
 
-NANOSECONDS_AN_ADDITION = 1.5
+NS_PER_ADDITION = 1.5
 
 
 def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -26,32 +26,32 @@ def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple
         return ()
     before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
     text = StepBuilder(target)
-    c = Combination.of(ops.reduce_sum if op.name == "cumsum" else ops.reduce_prod, type.dtype)
-    if c.rounds:
+    c = Combiner.of(ops.reduce_sum if op.name == "cumsum" else ops.reduce_prod, type.dtype)
+    if c.is_rounded:
         c = replace(c, neutral=literal(-0.0, type.dtype))      # leaves a first element of -0.0 as it is
     # The lines: vectors side by side along what follows the axis; or, where nothing does, single elements of rows.
     lanes = text.width(after, c.size) if after > 1 else 1
     units, unit_step = (after, lanes) if after > 1 else (before, 1)
-    lines = min(LINES, power_of_two_below(units // unit_step))
+    lines = min(MAX_LINES_AT_ONCE, power_of_two_below(units // unit_step))
     chunk = lines * unit_step
     extents = ((before if after > 1 else 1), max(units // chunk, 1))
     distance = lanes if after > 1 else count
-    work = type.size * max(2 * c.size / BYTES_A_NANOSECOND, NANOSECONDS_AN_ADDITION / (lanes * lines))
-    share = share_rounds(extents, work)
+    work = type.size * max(2 * c.size / BYTES_PER_NS, NS_PER_ADDITION / (lanes * lines))
+    task_split = split_iterations(extents, work)
     vector, row = c.type(lanes), after if after > 1 else 1
     with text.step():
         source, to = text.place(0), text.place(1)
-        for _, task in text.parts([share.tasks]):
-            with (text.rounds(task, extents, share) as (outer, block),
+        for _, task in text.parts([task_split.tasks]):
+            with (text.iterations(task, extents, task_split) as (outer, block),
                   text.for_range(text.times(block, chunk), text.ends_at(block, units, chunk), chunk) as group):
                 unit = group.counter if units % chunk == 0 else text.smaller(group.counter, units - chunk)
                 begin = ((outer, count * after), (unit, 1 if after > 1 else count))
                 first, goal = text.at(source, c.size, *begin), text.at(to, c.size, *begin)
                 with text.for_range(0, count, carried=[(vector, c.neutrals(lanes))] * lines) as loop:
-                    place = text.sub(count - 1, loop.counter) if op.attrs["reverse"] else loop.counter
-                    here, there = text.at(first, c.size, (place, row)), text.at(goal, c.size, (place, row))
+                    index = text.sub(count - 1, loop.counter) if op.attrs["reverse"] else loop.counter
+                    here, there = text.at(first, c.size, (index, row)), text.at(goal, c.size, (index, row))
                     elements = [text.load(vector, text.at(here, c.size, k * distance), align=c.size) for k in range(lines)]
                     loop.following = [c.combine(text, lanes, a, b) for a, b in zip(loop.values, elements, strict=True)]
                     for k, total in enumerate(loop.following):
                         text.store(vector, total, text.at(there, c.size, k * distance), align=c.size)
-    return (text.code(share.tasks, work),)
+    return (text.code(task_split.tasks, work),)

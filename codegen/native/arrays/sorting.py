@@ -1,6 +1,6 @@
-"""`argsort` as a step: a stable merge sort of the places, which needs no memory but the result.
+"""`argsort` as a step: a stable merge sort of the indices, which needs no memory but the result.
 
-A place of the result has 64 bits: its two halves are elements of two arrays of 32-bit places, between which the merges go back and
+An index of the result has 64 bits: its two halves are elements of two arrays of 32-bit indices, between which the merges go back and
 forth, whatever the distance between places that follow each other. The last pass makes 64-bit places of the array that is sorted.
 """
 
@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepBuilder, element_type, share_rounds
-from adjit.codegen.target import Target
+from adjit.codegen.native.step_text import StepBuilder, element_type, split_iterations
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 
 INDEX_BYTES = 8
-HALF = 4
-NANOSECONDS_A_COMPARISON = 5.0
+HALF_BYTES = 4
+NS_PER_COMPARISON = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Lines:
 
     @property
     def passes(self) -> int:
-        """Merges until one sorted stretch is left."""
+        """Merges until one sorted run is left."""
         return (self.count - 1).bit_length()
 
 
@@ -47,63 +47,63 @@ def lower_argsort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     before, after = math.prod(type.shape[:axis]), math.prod(type.shape[axis + 1:])
     lines = _Lines(element_type(type.dtype), type.dtype.kind, type.dtype.itemsize, type.shape[axis], after)
     text, extents = StepBuilder(target), (before, after)
-    work = type.size * (1.0 + lines.passes * NANOSECONDS_A_COMPARISON)
-    share = share_rounds(extents, work)
+    work = type.size * (1.0 + lines.passes * NS_PER_COMPARISON)
+    task_split = split_iterations(extents, work)
     with text.step():
         source, to = text.place(0), text.place(1)
-        for _, task in text.parts([share.tasks]):
-            with text.rounds(task, extents, share) as (outer, column):
+        for _, task in text.parts([task_split.tasks]):
+            with text.iterations(task, extents, task_split) as (outer, column):
                 keys = text.at(source, lines.size, (outer, lines.count * after), (column, 1))
-                places = text.at(to, INDEX_BYTES, (outer, lines.count * after), (column, 1))
-                _sort(text, lines, keys, places)
-    return (text.code(share.tasks, work),)
+                indices = text.at(to, INDEX_BYTES, (outer, lines.count * after), (column, 1))
+                _sort(text, lines, keys, indices)
+    return (text.code(task_split.tasks, work),)
 
 
-def _sort(text: StepBuilder, lines: _Lines, keys: str, places: str) -> None:
+def _sort(text: StepBuilder, lines: _Lines, keys: str, indices: str) -> None:
     with text.for_range(0, lines.count) as loop:
-        text.store("i64", loop.counter, _place(text, lines, places, loop.counter), align=INDEX_BYTES)
+        text.store("i64", loop.counter, _index_address(text, lines, indices, loop.counter), align=INDEX_BYTES)
     if lines.count == 1:
         return
     with text.for_range(0, lines.passes) as merging:
         forth = text.let(f"and i64 {merging.counter}, 1")
-        there = text.times(text.let(f"xor i64 {forth}, 1"), HALF)
-        source = text.at(places, 1, text.times(forth, HALF))
-        goal = text.at(places, 1, there)
-        stretch = text.shl(1, merging.counter)
-        twice = text.shl(stretch, 1)
+        there = text.times(text.let(f"xor i64 {forth}, 1"), HALF_BYTES)
+        source = text.at(indices, 1, text.times(forth, HALF_BYTES))
+        goal = text.at(indices, 1, there)
+        run_length = text.shl(1, merging.counter)
+        twice = text.shl(run_length, 1)
         pairs = text.let(f"udiv i64 {lines.count}, {twice}")
         with text.for_range(0, pairs, empty=True) as pair:
             low = text.mul(pair.counter, twice)
-            _merge_pair(text, lines, keys, source, goal, low, stretch)
+            _merge_pair(text, lines, keys, source, goal, low, run_length)
         low = text.mul(pairs, twice)
-        _merge_rest(text, lines, keys, source, goal, low, text.smaller(text.add(low, stretch), lines.count))
+        _merge_rest(text, lines, keys, source, goal, low, text.smaller(text.add(low, run_length), lines.count))
     with text.for_range(0, lines.count) as loop:
-        place = _place(text, lines, places, loop.counter)
-        half = text.load("i32", text.at(place, HALF, lines.passes % 2), align=HALF)
-        text.store("i64", text.let(f"zext i32 {half} to i64"), place, align=INDEX_BYTES)
+        index = _index_address(text, lines, indices, loop.counter)
+        half = text.load("i32", text.at(index, HALF_BYTES, lines.passes % 2), align=HALF_BYTES)
+        text.store("i64", text.let(f"zext i32 {half} to i64"), index, align=INDEX_BYTES)
 
 
-def _merge_pair(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, stretch: str) -> None:
-    """Two sorted stretches of one length, from `low` on, into one: from both ends at once, neither of which can leave its half."""
-    middle = text.add(low, stretch)
-    end = text.add(middle, stretch)
+def _merge_pair(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, run_length: str) -> None:
+    """Two sorted runs of one length, from `low` on, into one: from both ends at once, neither of which can leave its half."""
+    middle = text.add(low, run_length)
+    end = text.add(middle, run_length)
     ends = [low, middle, text.sub(middle, 1), text.sub(end, 1)]
-    with text.for_range(0, stretch, carried=[("i64", number) for number in ends]) as loop:
+    with text.for_range(0, run_length, carried=[("i64", number) for number in ends]) as loop:
         left, right, left_end, right_end = loop.values
         first = text.add(low, loop.counter)
-        later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, first), False)
+        later = _choose(text, lines, keys, source, left, right, _index_address(text, lines, goal, first), False)
         last = text.sub(text.sub(end, 1), loop.counter)
-        sooner = _choose(text, lines, keys, source, left_end, right_end, _place(text, lines, goal, last), True)
+        sooner = _choose(text, lines, keys, source, left_end, right_end, _index_address(text, lines, goal, last), True)
         loop.following = [text.sub(text.plus(left, 1), later), text.add(right, later),
                           text.sub(left_end, sooner), text.add(text.plus(right_end, -1), sooner)]
 
 
 def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, middle: str) -> None:
-    """A sorted stretch from `low` to `middle`, and what follows it up to the end of the line, into one."""
+    """A sorted run from `low` to `middle`, and what follows it up to the end of the line, into one."""
     high, starts = lines.count, [("i64", low), ("i64", middle)]
     with (text.if_(text.compare("slt", middle, high), starts) as merged, text.do_while(starts) as loop):
         left, right = loop.values
-        later = _choose(text, lines, keys, source, left, right, _place(text, lines, goal, _merged(text, left, right, middle)), False)
+        later = _choose(text, lines, keys, source, left, right, _index_address(text, lines, goal, _merged(text, left, right, middle)), False)
         loop.following = merged.following = [text.sub(text.plus(left, 1), later), text.add(right, later)]
         loop.again = text.both(text.compare("slt", loop.following[0], middle), text.compare("slt", loop.following[1], high))
     left, right = merged.values
@@ -112,19 +112,19 @@ def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: 
     stop = text.select(on_left, "i64", middle, high)
     moved = text.sub(_merged(text, left, right, middle), start)
     with text.for_range(start, stop, empty=True) as loop:
-        value = text.load("i32", _place(text, lines, source, loop.counter), align=HALF)
-        text.store("i32", value, _place(text, lines, goal, text.add(loop.counter, moved)), align=HALF)
+        value = text.load("i32", _index_address(text, lines, source, loop.counter), align=HALF_BYTES)
+        text.store("i32", value, _index_address(text, lines, goal, text.add(loop.counter, moved)), align=HALF_BYTES)
 
 
 def _choose(text: StepBuilder, lines: _Lines, keys: str, source: str, left: str, right: str, goal: str, largest: bool) -> str:
     """Write the place on the left or on the right, that of the smaller element, or of the larger; whether the right element is the
     smaller one, as 0 or 1. Of equal elements the left one is the smaller."""
-    a, b = (text.load("i32", _place(text, lines, source, at), align=HALF) for at in (left, right))
-    x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {place} to i64"), lines.distance)), align=lines.size)
-            for place in (a, b))
+    a, b = (text.load("i32", _index_address(text, lines, source, at), align=HALF_BYTES) for at in (left, right))
+    x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {index} to i64"), lines.distance)), align=lines.size)
+            for index in (a, b))
     swapped = _less(text, lines, y, x)
     first, second = (a, b) if largest else (b, a)
-    text.store("i32", text.let(f"select i1 {swapped}, i32 {first}, i32 {second}"), goal, align=HALF)
+    text.store("i32", text.let(f"select i1 {swapped}, i32 {first}, i32 {second}"), goal, align=HALF_BYTES)
     return text.let(f"zext i1 {swapped} to i64")
 
 
@@ -133,8 +133,8 @@ def _merged(text: StepBuilder, left: str, right: str, middle: str) -> str:
     return text.sub(text.add(left, right), middle)
 
 
-def _place(text: StepBuilder, lines: _Lines, places: str, number: str) -> str:
-    return text.at(places, INDEX_BYTES, (number, lines.distance))
+def _index_address(text: StepBuilder, lines: _Lines, indices: str, number: str) -> str:
+    return text.at(indices, INDEX_BYTES, (number, lines.distance))
 
 
 def _less(text: StepBuilder, lines: _Lines, a: str, b: str) -> str:

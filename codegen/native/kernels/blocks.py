@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
-from adjit.codegen.long_sums import STRETCH
+from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.loops import Iteration, LoopWriter
-from adjit.codegen.native.kernels.plan import LONGEST_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, LoopPlan, pattern_copies
+from adjit.codegen.native.kernels.plan import MAX_UNROLLED_INSTRUCTIONS, MAX_UNROLLED_VECTORS, LoopPlan, pattern_copies
 from adjit.codegen.native.kernels.text import Index
 from adjit.codegen.native.kernels.writer import Accumulators, Position
-from adjit.codegen.target import Target
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.graph import Value
 
-NANOSECONDS_AN_INSTRUCTION, NANOSECONDS_A_ROW, NANOSECONDS_A_BYTE = 0.2, 5.0, 0.015
+NS_PER_INSTRUCTION, NS_PER_ROW, NS_PER_BYTE = 0.2, 5.0, 0.015
 
-LEAST_PREFETCHED = 1 << 20
+MIN_PREFETCHED_BYTES = 1 << 20
 """Bytes of an array that is not found in the nearer caches."""
 CACHE_LINE = 64
-PREFETCHED_AHEAD = 2048
+PREFETCH_DISTANCE_BYTES = 2048
 
 Body = Callable[[Position, int, Accumulators], None]
 """What is done for one vector: its position, the number of the accumulators to use, the accumulators."""
@@ -30,7 +30,7 @@ class BlockWriter(LoopWriter):
     def __init__(self, schedule: KernelSchedule, shared: Mapping[int, int], target: Target, lanes: int):
         super().__init__(schedule, shared, target, lanes)
         self.stage = 0
-        self.written_out = False
+        self.unrolled = False
         self.positions: list[Position] = []      # of the vectors of a row
         self.plans: list[LoopPlan] = []
         self.pattern_copies = pattern_copies(schedule, lanes)
@@ -42,12 +42,12 @@ class BlockWriter(LoopWriter):
         s = self.s
         vectors = len(self.positions) if self.positions else -(-s.rows // self.lanes)
         instructions = sum(plan.length for plan in self.plans) * vectors * (s.rows if self.positions else 1)
-        rows = NANOSECONDS_A_ROW * s.rows * s.stages if self.positions else 0.0
-        return (NANOSECONDS_AN_INSTRUCTION * instructions + rows
-                + NANOSECONDS_A_BYTE * sum(value.type.nbytes for value in (*s.region.params, *s.region.results)))
+        rows = NS_PER_ROW * s.rows * s.stages if self.positions else 0.0
+        return (NS_PER_INSTRUCTION * instructions + rows
+                + NS_PER_BYTE * sum(value.type.nbytes for value in (*s.region.params, *s.region.results)))
 
     def is_loaded(self, value: Value) -> bool:
-        return not self.written_out and self.s.is_cached(value, self.stage)
+        return not self.unrolled and self.s.is_cached(value, self.stage)
 
     def write(self) -> None:
         self.define("kernel", -1)
@@ -134,12 +134,12 @@ class BlockWriter(LoopWriter):
             if rest:
                 is_last = text.compare("eq", self.block, self.blocks - 1)
                 with text.if_(is_last, self.carried(accumulators)) as last, self.scope():
-                    inside = self.renamed(accumulators, last.values)
+                    inside = self.rebound(accumulators, last.values)
                     for number, position in enumerate(self.vectors(rest, whole)):
                         with self.scope():
                             body(position, number % copies, inside)
                     last.following = [name for names in inside.values() for name in names]
-                accumulators = self.renamed(accumulators, last.values)
+                accumulators = self.rebound(accumulators, last.values)
             self.store_totals(accumulators)
 
     def load_periodic(self, plan: LoopPlan, copies: int) -> None:
@@ -165,14 +165,14 @@ class BlockWriter(LoopWriter):
         """In a single loop, ask for what is some lines ahead in something large, over the ends of pages."""
         if self.s.stages == 1 and self.s.extent(value) == ("row" if self.flat else "full"):
             self.prefetch_ahead(value, pointer if self.flat else self.row_pointer(pointer, value.type.dtype), position,
-                                PREFETCHED_AHEAD, write)
+                                PREFETCH_DISTANCE_BYTES, write)
 
     def rows_to_prefetch(self) -> list[tuple[Value, str, int, bool]]:
         """What one of several loops over a row asks for, as later ones would wait for it: what, where it begins, how many bytes ahead, and
         whether it is written. The processor foresees nothing beyond a row; so the longest loop asks for the next row of all large operands
         (so many loads at once would wait for each other), and each loop for what the one after it writes."""
         s = self.s
-        if s.stages == 1 or self.written_out:
+        if s.stages == 1 or self.unrolled:
             return []
         rows = []
         if self.plans[self.stage] is max(self.plans, key=lambda plan: plan.length):
@@ -188,7 +188,7 @@ class BlockWriter(LoopWriter):
 
     def prefetch_ahead(self, value: Value, start: str, position: Position, ahead: int, write: bool) -> None:
         dtype = value.type.dtype
-        if (isinstance(position.counter, int) or value.type.nbytes < LEAST_PREFETCHED or position.offset * dtype.itemsize % CACHE_LINE):
+        if (isinstance(position.counter, int) or value.type.nbytes < MIN_PREFETCHED_BYTES or position.offset * dtype.itemsize % CACHE_LINE):
             return
         self.text.prefetch(self.address(start, dtype, position), ahead, write)
 
@@ -197,11 +197,11 @@ class BlockWriter(LoopWriter):
     def write_rows(self) -> None:
         s, text = self.s, self.text
         self.positions = self.vectors(s.columns)
-        self.choose_form()
+        self.choose_unrolling()
         numbers = [value for plan in self.plans for value in plan.uniforms if s.level[value] == "kernel"]
-        self.spread(numbers)
+        self.splat_numbers(numbers)
         self.column_scopes: list[dict[Hashable, str]] = [{} for _ in self.positions]
-        if self.written_out:
+        if self.unrolled:
             columns = dict.fromkeys(v for plan in self.plans for v in plan.leaves if s.extent(v) == "column" and v not in s.scope)
             for position, names in zip(self.positions, self.column_scopes, strict=True):
                 with self.scope(names):
@@ -214,18 +214,18 @@ class BlockWriter(LoopWriter):
             self.block = tasks.counter
             self.write_block()
 
-    def choose_form(self) -> None:
+    def choose_unrolling(self) -> None:
         """Write a short row out, with all its values in registers; else loop over its columns, once a stage."""
         s = self.s
-        self.written_out = True
+        self.unrolled = True
         self.plans = self.all_plans()
         length = sum(plan.length for plan in self.plans) * len(self.positions)
         sums = [value for value in s.partials if s.scope[value] == "columns"]
-        most = MOST_VECTORS_WRITTEN_OUT if s.stages > 1 or sums else 2
-        self.written_out = len(self.positions) <= most and length <= LONGEST_WRITTEN_OUT
-        if not self.written_out:
+        most = MAX_UNROLLED_VECTORS if s.stages > 1 or sums else 2
+        self.unrolled = len(self.positions) <= most and length <= MAX_UNROLLED_INSTRUCTIONS
+        if not self.unrolled:
             self.plans = self.all_plans()
-        fits = self.written_out and len(sums) * len(self.positions) <= self.text.target.registers // 3
+        fits = self.unrolled and len(sums) * len(self.positions) <= self.text.target.registers // 3
         self.in_registers, self.in_memory = (sums, []) if fits else ([], sums)
 
     def all_plans(self) -> list[LoopPlan]:
@@ -260,7 +260,7 @@ class BlockWriter(LoopWriter):
                 self.write_row(accumulators)
             each = max((-(-len(self.positions) // len(names)) for value, names in accumulators.items() if s.scope[value] == "all"),
                        default=1)
-            each = each if each <= STRETCH else 1       # longer rows leave one sum each
+            each = each if each <= BLOCK_ADDITIONS else 1       # longer rows leave one sum each
             accumulators = self.repeat(start, stop, 1, accumulators, iteration, s.rows_per_block, each=each, widths=widths)
         self.store_totals(accumulators)
 
@@ -303,7 +303,7 @@ class BlockWriter(LoopWriter):
         copies = plan.copies(len(self.positions))
         own = {op.result: self.start(op, copies) for op in inner}
         carried = own | {op.result: accumulators[op.result] for op in plan.reductions if s.scope[op.result] == "all"}
-        if self.written_out:
+        if self.unrolled:
             body = self.body(plan, accumulators)
             for number, position in enumerate(self.positions):
                 with self.scope(self.column_scopes[number]), self.scope(self.vector_scopes[number]):
@@ -347,7 +347,7 @@ class BlockWriter(LoopWriter):
         s = self.s
         if s.is_stored(sink) and s.extent(sink) == "full" and s.stage_of_use(sink) == self.stage:
             return self.row_pointer(self.results[sink], sink.type.dtype)
-        if sink in s.cached and s.stage[sink] == self.stage and not self.written_out:
+        if sink in s.cached and s.stage[sink] == self.stage and not self.unrolled:
             return self.block_pointer(sink)
         return None
 

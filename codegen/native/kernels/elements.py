@@ -6,12 +6,12 @@ The update of an optimiser is one such kernel for each shape of a parameter; so 
 from __future__ import annotations
 
 from adjit.codegen.gemm.kernels import named_by_content
-from adjit.codegen.llvm.module import GLUE, Function
+from adjit.codegen.llvm.module import DISPATCH, Function
+from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.kernels.block_combine import post_results
 from adjit.codegen.native.kernels.blocks import BlockWriter
-from adjit.codegen.native.kernels.finish import late_results
 from adjit.codegen.native.kernels.writer import Position
 from adjit.codegen.native.step_code import SIGNATURE
-from adjit.codegen.target import Target
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 
 MASKED_BYTES = {64: 1, 32: 4}
@@ -23,7 +23,7 @@ def is_elementwise(schedule: KernelSchedule, target: Target, lanes: int) -> bool
     values = (*schedule.region.params, *schedule.region.results)
     smallest = MASKED_BYTES.get(target.vector_bytes)
     return (schedule.columns == 1 and schedule.rows > lanes and not schedule.scope and smallest is not None
-            and not late_results(schedule) and all(op.name != "iota" for op in schedule.region.ops)
+            and not post_results(schedule) and all(op.name != "iota" for op in schedule.region.ops)
             and all(schedule.extent(value) in ("row", "scalar") and value.type.dtype.itemsize >= smallest for value in values))
 
 
@@ -70,4 +70,4 @@ class ElementsWriter(BlockWriter):
         start, end = text.times("%low", self.rows_per_block), text.times("%high", self.rows_per_block)
         text.call("void", f"@{function.name}", ("ptr", "%places"), ("i64", start), ("i64", text.smaller(end, rows)))
         text.ret("i64", 0)
-        return text.end_function("step", SIGNATURE, "i64", attributes=GLUE)
+        return text.end_function("step", SIGNATURE, "i64", attributes=DISPATCH)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adjit.codegen.llvm.builder import Builder
-from adjit.codegen.llvm.module import GLUE, Function
+from adjit.codegen.llvm.module import DISPATCH, Function
+from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.kernels.block_combine import BlockCombineWriter, post_results
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.elements import ElementsWriter, is_elementwise
-from adjit.codegen.native.kernels.finish import FinishWriter, late_results
-from adjit.codegen.native.kernels.plan import choose_lanes, flattened, shortened
+from adjit.codegen.native.kernels.plan import choose_lanes, flatten, shorten_lanes
 from adjit.codegen.native.kernels.text import KernelBuilder
 from adjit.codegen.native.kernels.writer import KernelWriter
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
-from adjit.codegen.target import Target
 from adjit.ir.analysis.kernel_schedule import has_row_work, schedule_kernel
 from adjit.ir.graph import Op
 
@@ -23,10 +23,10 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
     (region,) = op.regions
     schedule = schedule_kernel(region, op.attrs["rows"], op.attrs["columns"])
     lanes = choose_lanes(schedule, target)
-    schedule = flattened(schedule, lanes)
-    lanes = shortened(lanes, schedule)
+    schedule = flatten(schedule, lanes)
+    lanes = shorten_lanes(lanes, schedule)
     work = 0.03 * (schedule.scratch_bytes + sum(value.type.nbytes for value in region.results))
-    finish_work = work
+    combine_work = work
     writers: list[KernelWriter] = []
     blocks = 1
     if is_elementwise(schedule, target, lanes):
@@ -40,15 +40,15 @@ def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Step
         work = writer.estimate()
         writers.append(writer)
         blocks = writer.blocks
-    if late_results(schedule):
-        finish = FinishWriter(schedule, shared, target, lanes)
-        finish.write_finish(blocks)
-        writers.append(finish)
+    if post_results(schedule):
+        combine = BlockCombineWriter(schedule, shared, target, lanes)
+        combine.write_combine(blocks)
+        writers.append(combine)
     if len(writers) == 1:
         return (_step(writers, blocks, work),)
     if blocks == 1:
         return (_step(writers, 1, work),)
-    return _step(writers[:1], blocks, work), _step(writers[1:], 1, finish_work)
+    return _step(writers[:1], blocks, work), _step(writers[1:], 1, combine_work)
 
 
 def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
@@ -60,7 +60,7 @@ def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
         for name in names:
             text.call("i64", f"@{name}", ("ptr", "%places"), ("i64", "%low"), ("i64", "%high"))
         text.ret("i64", 0)
-        functions.append(text.end_function("step", SIGNATURE, "i64", attributes=GLUE))
+        functions.append(text.end_function("step", SIGNATURE, "i64", attributes=DISPATCH))
     declarations = frozenset(line for writer in writers for line in writer.text.declarations)
     shared = {name: function for writer in writers for name, function in writer.text.shared.items()}
     return StepCode(tuple(functions), tasks, work, declarations, shared)

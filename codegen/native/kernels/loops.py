@@ -1,16 +1,16 @@
-"""Loops of kernels that carry reductions; long sums of floats go in stretches (`codegen/long_sums.py`)."""
+"""Loops of kernels that carry reductions; long sums of floats go in blocks (`codegen/llvm/compensated_sums.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from adjit.codegen.long_sums import FEW, STRETCH, add_part, settled
+from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS, MAX_UNCOMPENSATED_BLOCKS, add_block, compensated_total
 from adjit.codegen.native.kernels.text import Index
 from adjit.codegen.native.kernels.writer import Accumulators, KernelWriter
 from adjit.ir.graph import Value
 from adjit.ir.types import is_float
 
-STRETCH_DOWN_COLUMNS = 128
+COLUMN_BLOCK_ROWS = 128
 """Rows, where nothing is summed but columns: NumPy adds all rows one after the other."""
 
 Iteration = Callable[[Index, Accumulators], None]
@@ -26,44 +26,44 @@ class LoopWriter(KernelWriter):
         accumulators afterwards."""
         text, s = self.text, self.s
         sums = [value for value in accumulators if s.producer[value].name == "reduce_sum" and is_float(value.type.dtype)]
-        most = STRETCH if any(s.scope[value] != "columns" for value in sums) else STRETCH_DOWN_COLUMNS
-        stretch = max(most // each, 1)
-        if not sums or times <= stretch:
+        most = BLOCK_ADDITIONS if any(s.scope[value] != "columns" for value in sums) else COLUMN_BLOCK_ROWS
+        block_length = max(most // each, 1)
+        if not sums or times <= block_length:
             return self.carry(start, stop, step, accumulators, iteration, widths, empty)
         types = {value: text.element(value.type.dtype, (widths or {}).get(value, self.lanes)) for value in sums}
         zeros = {value: text.literal(0.0, value.type.dtype, (widths or {}).get(value, self.lanes)) for value in sums}
         begin = {value: [zero] * len(accumulators[value]) for value, zero in zeros.items()}
         others = {value: names for value, names in accumulators.items() if value not in begin}
-        each_has = 1 if times <= stretch * FEW else 2       # a total, and a rest where there are many stretches
+        each_has = 1 if times <= block_length * MAX_UNCOMPENSATED_BLOCKS else 2       # a total, and a rest where there are many blocks
         parts = {value: len(names) if s.scope[value] == "columns" else 1 for value, names in begin.items()}
         carried = [(types[value], zeros[value]) for value in sums for _ in range(each_has * parts[value])]
-        with text.for_range(start, stop, step * stretch, [*carried, *self.carried(others, widths)], empty) as loop, self.scope():
-            end = text.smaller(str(text.plus(loop.counter, step * stretch)), stop)
-            inside = self.renamed(others, loop.values[len(carried):]) | begin
+        with text.for_range(start, stop, step * block_length, [*carried, *self.carried(others, widths)], empty) as loop, self.scope():
+            end = text.smaller(str(text.plus(loop.counter, step * block_length)), stop)
+            inside = self.rebound(others, loop.values[len(carried):]) | begin
             inside = self.carry(loop.counter, end, step, inside, iteration, widths)
             before, loop.following = iter(loop.values), []
             for value in sums:
                 for part in self.parts_of(value, inside[value]):
                     total = [next(before) for _ in range(each_has)]
-                    loop.following += add_part(text, types[value], *total, part)
+                    loop.following += add_block(text, types[value], *total, part)
             loop.following += [name for value in others for name in inside[value]]
         last, found = iter(loop.values), dict(accumulators)
         for value in sums:
-            totals = [settled(text, types[value], *(next(last) for _ in range(each_has))) for _ in range(parts[value])]
+            totals = [compensated_total(text, types[value], *(next(last) for _ in range(each_has))) for _ in range(parts[value])]
             names = [b if a == zeros[value] else text.let(f"fadd {types[value]} {a}, {b}")
                      for a, b in zip(accumulators[value], totals, strict=False)]
             found[value] = names + accumulators[value][len(names):]
-        return found | self.renamed(others, loop.values[len(carried):])
+        return found | self.rebound(others, loop.values[len(carried):])
 
     def parts_of(self, value: Value, names: list[str]) -> list[str]:
-        """What a stretch adds to a sum: one vector for all accumulators together, unless they are columns."""
-        return names if self.s.scope[value] == "columns" else [self.together(self.s.producer[value], names)]
+        """What a block adds to a sum: one vector for all accumulators together, unless they are columns."""
+        return names if self.s.scope[value] == "columns" else [self.combine_accumulators(self.s.producer[value], names)]
 
     def carry(self, start: Index, stop: Index, step: int, accumulators: Accumulators, iteration: Iteration,
               widths: Mapping[Value, int] | None = None, empty: bool = False) -> Accumulators:
         """Do the iteration for counters from `start` up to `stop`; the accumulators afterwards."""
         with self.text.for_range(start, stop, step, self.carried(accumulators, widths), empty) as loop, self.scope():
-            inside = self.renamed(accumulators, loop.values)
+            inside = self.rebound(accumulators, loop.values)
             iteration(loop.counter, inside)
             loop.following = [name for names in inside.values() for name in names]
-        return self.renamed(accumulators, loop.values)
+        return self.rebound(accumulators, loop.values)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.fused import lower_fused
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.target import Target
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.region import fused
 

@@ -9,17 +9,17 @@ from dataclasses import field
 
 import numpy as np
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.scalar_templates import SUMS_WITH, template_of
-from adjit.codegen.target import Target
 from adjit.ir.analysis.kernel_schedule import KernelSchedule, schedule_kernel
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.types import is_float
 
-LONGEST_WRITTEN_OUT = 640
+MAX_UNROLLED_INSTRUCTIONS = 640
 """Instructions of a row without loops; a longer one is a loop over its columns."""
-MOST_VECTORS_WRITTEN_OUT = 8
+MAX_UNROLLED_VECTORS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _only_summed(ops: Iterable[Op], stored: Iterable[Value], reductions: Iterabl
             and op.result in summed and uses[op.result] == 1}
 
 
-MOST_PATTERN_COPIES = 10
+MAX_PATTERN_COPIES = 10
 
 
 def pattern_copies(schedule: KernelSchedule, lanes: int) -> int:
@@ -106,13 +106,13 @@ def pattern_copies(schedule: KernelSchedule, lanes: int) -> int:
         for size, stride in schedule.maps[value] if schedule.extent(value) == "other" else ():
             period = stride if size * stride == schedule.rows else size * stride
             copies = math.lcm(copies, math.lcm(period, lanes) // lanes)
-    return copies if copies <= MOST_PATTERN_COPIES else 0
+    return copies if copies <= MAX_PATTERN_COPIES else 0
 
 
-def flattened(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
+def flatten(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
     """The kernel over one column, where its rows are too short for vectors and all it computes has one element a position."""
     rows, columns = schedule.rows, schedule.columns
-    if columns == 1 or rows == 1 or columns > MOST_PATTERN_COPIES * lanes or (columns % lanes == 0 and columns > lanes):
+    if columns == 1 or rows == 1 or columns > MAX_PATTERN_COPIES * lanes or (columns % lanes == 0 and columns > lanes):
         return schedule
     if any(schedule.extent(op.result) not in ("full", "scalar") for op in schedule.region.ops if op.name not in FREE_IN_KERNELS) or any(
             schedule.extent(value) not in ("full", "scalar") for value in schedule.region.results):
@@ -135,7 +135,7 @@ def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
     return target.lanes(itemsize)
 
 
-def shortened(lanes: int, schedule: KernelSchedule) -> int:
+def shorten_lanes(lanes: int, schedule: KernelSchedule) -> int:
     """Not more lanes than there are elements for them."""
     length = schedule.rows if schedule.columns == 1 else schedule.columns
     while lanes > 2 and lanes // 2 >= length:

@@ -14,10 +14,10 @@ from dataclasses import field
 from functools import cache, partial
 
 from adjit.codegen.llvm.module import Definition, Function
-from adjit.codegen.target import Target
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.vector_math import arithmetic
 from adjit.codegen.vector_math.functions import BINARY, UNARY
-from adjit.codegen.vector_math.language import Value, convert, fma, rare, select
+from adjit.codegen.vector_math.language import Value, convert, fma, select, slow_path
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
@@ -27,12 +27,12 @@ from adjit.ir.types import short_name
 NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05\x06"
 """Marks: of names, of the block before the instructions, of the operands."""
 
-_LONGEST_INLINED = 160
+_MAX_INLINED_INSTRUCTIONS = 160
 """Instructions of a function that is printed in place; a longer one is called."""
 
 
 
-LEAST_QUOTIENT = {32: 2.0**-30, 64: 2.0**-300}
+MIN_EXACT_QUOTIENT = {32: 2.0**-30, 64: 2.0**-300}
 """Of divisors up to the square of its reciprocal, on both sides of 1: the dividend is large enough then for all bits of what is left."""
 
 
@@ -62,7 +62,7 @@ def quotient_by_number(a: Value, divisor: Value, inverse: Value, zero: Value) ->
     NaN."""
     q = a * inverse
     q = fma(-fma(q, divisor, -a), inverse, q)      # so that zeros keep their sign
-    (result,) = rare(~(abs(q) >= LEAST_QUOTIENT[a.bits]) & a.differs(zero), lambda: (a / divisor,), q)
+    (result,) = slow_path(~(abs(q) >= MIN_EXACT_QUOTIENT[a.bits]) & a.differs(zero), lambda: (a / divisor,), q)
     return result
 
 
@@ -113,7 +113,7 @@ def template(name: str, types: tuple[str, ...], converted: str, width: int, targ
     """The template of the op with this name on operands of these dtypes; `converted`: the dtype that a conversion gives."""
     printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK)
     result = _definition(name, converted)(*[Value(printer, mark, type) for mark, type in zip(OPERANDS, types, strict=False)])
-    if len(printer.lines) > _LONGEST_INLINED:
+    if len(printer.lines) > _MAX_INLINED_INSTRUCTIONS:
         return _call(name, types, result, printer)
     text = "\n".join(printer.lines)
     last = printer.block if printer.block != BLOCK else ""

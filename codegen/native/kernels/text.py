@@ -8,9 +8,9 @@ import numpy as np
 
 from adjit.codegen.llvm.builder import Typed
 from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import Count, VectorBuilder
 from adjit.codegen.native.kernels.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
-from adjit.codegen.target import Target
 from adjit.codegen.vector_math.llvm_printer import element_literal, llvm_type
 from adjit.ir.graph import Op
 from adjit.ir.types import short_name
@@ -93,9 +93,9 @@ class KernelBuilder(VectorBuilder):
 
     def apply(self, op: Op, operands: Sequence[str], width: int) -> str:
         """What an elementwise op, or one step of a reduction, makes of these."""
-        return self.put_in(template_of(op, width, self.target), operands)
+        return self.instantiate(template_of(op, width, self.target), operands)
 
-    def put_in(self, template: Template, operands: Sequence[str]) -> str:
+    def instantiate(self, template: Template, operands: Sequence[str]) -> str:
         text, result, number = template.text, template.result, str(self.fresh())
         for mark, operand in zip(OPERANDS, operands, strict=False):
             text, result = text.replace(mark, operand), result.replace(mark, operand)

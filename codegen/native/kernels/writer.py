@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from adjit.codegen.llvm.builder import Typed
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.plan import LoopPlan, Walk
 from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
-from adjit.codegen.native.kernels.scalar_templates import LEAST_QUOTIENT, QUOTIENTS_BY_NUMBER, template
+from adjit.codegen.native.kernels.scalar_templates import MIN_EXACT_QUOTIENT, QUOTIENTS_BY_NUMBER, template
 from adjit.codegen.native.kernels.text import Index, KernelBuilder
-from adjit.codegen.target import Target
 from adjit.ir.analysis.iteration_space import split_at_rows, split_map
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.dataclass import dataclass
@@ -21,9 +21,9 @@ from adjit.ir.graph import Op, Value
 from adjit.ir.ops.traits import SAME_ELEMENTS
 from adjit.ir.types import U32, U64, short_name
 
-WITH_SLOW_DIVISION = 64
+SLOW_DIVISION_VECTOR_BYTES = 64
 """Bytes of the vectors that take so long to divide that a division holds a loop up."""
-SHORTEST_WITH_INVERSES = 4
+MIN_VECTORS_FOR_INVERSE = 4
 """Vectors of a loop from which on a division is replaced by products with the inverse, which is a division itself."""
 
 Accumulators = dict[Value, list[str]]
@@ -53,9 +53,9 @@ class KernelWriter:
         self.scopes: list[dict[Hashable, str]] = [{}]
         self.pointers: dict[Value, str] = {}
         self.results: dict[Value, str] = {}
-        self.load_places(shared)
+        self.load_arguments(shared)
 
-    def load_places(self, shared: Mapping[int, int]) -> None:
+    def load_arguments(self, shared: Mapping[int, int]) -> None:
         s, text = self.s, self.text
         count = len(s.region.params)
 
@@ -123,7 +123,7 @@ class KernelWriter:
 
     def converted(self, name: str, source: str, value: Value, width: int) -> str:
         target = short_name(value.type.dtype)
-        return self.text.put_in(template("convert", (source,), target, width, self.text.target), (name,))
+        return self.text.instantiate(template("convert", (source,), target, width, self.text.target), (name,))
 
     def scalar_position(self, value: Value) -> Index:
         """The flat index of a parameter's element for the row."""
@@ -167,25 +167,25 @@ class KernelWriter:
         known = (op.name, value.type.dtype, *names)
         result = self.find(known)
         if result is None:
-            result = self.scopes[-1][known] = self.divided(op, names) or self.text.apply(op, names, self.lanes)
+            result = self.scopes[-1][known] = self.divide_by_inverse(op, names) or self.text.apply(op, names, self.lanes)
         return result
 
-    def divided(self, op: Op, names: list[str]) -> str | None:
-        """A quotient by a number whose inverse `spread` made ready."""
+    def divide_by_inverse(self, op: Op, names: list[str]) -> str | None:
+        """A quotient by a number whose inverse `splat_numbers` made ready."""
         inverse = self.find((op.operands[-1], "inverse")) if op.name in QUOTIENTS_BY_NUMBER else None
         if inverse is None:
             return None
         type, divisor = short_name(op.result.type.dtype), op.operands[1]
-        return self.text.put_in(template(f"{op.name}_by_number", (type,) * 4, "", self.lanes, self.text.target),
+        return self.text.instantiate(template(f"{op.name}_by_number", (type,) * 4, "", self.lanes, self.text.target),
                                 (names[0], names[1], inverse, str(self.find((divisor, "zero")))))
 
-    def invert(self, op: Op) -> None:
+    def prepare_inverse(self, op: Op) -> None:
         """Make a number ready to be divided by many times; one that is very small or large, or negative, gets no inverse."""
         text, divisor = self.text, op.operands[1]
         if self.find((divisor, "inverse")) is not None:
             return
         dtype = divisor.type.dtype
-        type, name, least = text.element(dtype), self.scalar(divisor), LEAST_QUOTIENT[dtype.itemsize * 8] ** 2
+        type, name, least = text.element(dtype), self.scalar(divisor), MIN_EXACT_QUOTIENT[dtype.itemsize * 8] ** 2
         large = text.let(f"fcmp oge {type} {name}, {text.literal(least, dtype)}")
         small = text.let(f"fcmp ole {type} {name}, {text.literal(1 / least, dtype)}")
         inverse = text.let(f"fdiv {type} {text.literal(1, dtype)}, {name}")
@@ -207,15 +207,15 @@ class KernelWriter:
 
     def prepare(self, plan: LoopPlan, length: int) -> None:
         """Before a loop over `length` elements: the numbers that it needs in all lanes of a vector, and the inverses of divisors."""
-        self.spread(plan.uniforms)
+        self.splat_numbers(plan.uniforms)
         divisions = [op for op in plan.ops if op.name in QUOTIENTS_BY_NUMBER]
-        slow = self.text.target.vector_bytes == WITH_SLOW_DIVISION
-        if slow and length >= SHORTEST_WITH_INVERSES * self.lanes:
+        slow = self.text.target.vector_bytes == SLOW_DIVISION_VECTOR_BYTES
+        if slow and length >= MIN_VECTORS_FOR_INVERSE * self.lanes:
             for op in divisions:
                 if not self.is_vector(op.operands[1]):
-                    self.invert(op)
+                    self.prepare_inverse(op)
 
-    def spread(self, values: Iterable[Value]) -> None:
+    def splat_numbers(self, values: Iterable[Value]) -> None:
         for value in values:
             if self.find((value, "vector")) is None:
                 self.scopes[-1][value, "vector"] = self.text.splat(self.text.element(value.type.dtype), self.scalar(value))
@@ -314,24 +314,24 @@ class KernelWriter:
 
     def step(self, op: Op, accumulator: str, elements: Sequence[str], position: Position) -> str:
         """The accumulator with one more vector, or with the product of two; lanes that do not exist add nothing."""
-        together = self.combined(op, accumulator, elements)
+        combine_accumulators = self.combined(op, accumulator, elements)
         if position.count is None:
-            return together
+            return combine_accumulators
         type, mask = self.text.element(op.result.type.dtype, self.lanes), self.text.mask(position.count)
-        return self.text.let(f"select {mask[0]} {mask[1]}, {type} {together}, {type} {accumulator}")
+        return self.text.let(f"select {mask[0]} {mask[1]}, {type} {combine_accumulators}, {type} {accumulator}")
 
     def combined(self, op: Op, accumulator: str, elements: Sequence[str]) -> str:
         """The accumulator with one more vector, or with the product of two, which is rounded together with the sum."""
         if len(elements) == 1:
             return self.text.apply(op, (accumulator, *elements), self.lanes)
         name, types = f"sum_with_{self.s.producer[op.operands[0]].name}", (short_name(op.result.type.dtype),) * 3
-        return self.text.put_in(template(name, types, "", self.lanes, self.text.target), (accumulator, *elements))
+        return self.text.instantiate(template(name, types, "", self.lanes, self.text.target), (accumulator, *elements))
 
     def total(self, op: Op, accumulators: Sequence[str]) -> str:
         """All lanes of all accumulators in one, as a tree."""
-        return self.text.combine_lanes(op, self.together(op, accumulators))
+        return self.text.combine_lanes(op, self.combine_accumulators(op, accumulators))
 
-    def together(self, op: Op, accumulators: Sequence[str]) -> str:
+    def combine_accumulators(self, op: Op, accumulators: Sequence[str]) -> str:
         """All accumulators in one, as a tree."""
         names = list(accumulators)
         while len(names) > 1:
@@ -344,7 +344,7 @@ class KernelWriter:
         return [(self.text.element(value.type.dtype, width.get(value, self.lanes)), name)
                 for value, names in accumulators.items() for name in names]
 
-    def renamed(self, accumulators: Accumulators, names: Sequence[str]) -> Accumulators:
+    def rebound(self, accumulators: Accumulators, names: Sequence[str]) -> Accumulators:
         """The same accumulators under the names of a loop."""
         rest = iter(names)
         return {value: [next(rest) for _ in old] for value, old in accumulators.items()}

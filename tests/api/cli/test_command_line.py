@@ -11,7 +11,7 @@ import pytest
 
 import adjit
 from adjit.__main__ import main
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
 from adjit.runtime.kernel_cache import DiskCache
 
 GRAPH = """graph @double(%x: f64[3]) {

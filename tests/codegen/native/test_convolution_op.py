@@ -14,9 +14,9 @@ from support.native_steps import TARGET_CASES, LoadedSteps, load_together, run_s
 from support.op_cases import check_derivative, gradient_graph, sample_graph
 
 import adjit as aj
+from adjit.codegen.llvm.target import TARGETS, Target
+from adjit.codegen.native.conv import separable_pooling as overlapping_windows
 from adjit.codegen.native.lower_op import lower_op
-from adjit.codegen.native.windows import overlapping as overlapping_windows
-from adjit.codegen.target import TARGETS, Target
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import OpDefinition, Sample
@@ -222,7 +222,7 @@ def test_pooling_of_a_few_rows_at_a_time(case: str, definition: OpDefinition, ta
     chosen = []
     for memory in (1 << 20, 1 << 10):
         while True:
-            monkeypatch.setattr(overlapping_windows, "MEMORY_BYTES", memory)
+            monkeypatch.setattr(overlapping_windows, "MAX_BUFFER_BYTES", memory)
             block = overlapping_windows.choose_block(window, target.lanes(4), 12)
             if block is not None:
                 break

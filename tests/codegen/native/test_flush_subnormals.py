@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.codegen.llvm.target import NEON
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import NEON
 from adjit.ir.errors import UnsupportedError
 from adjit.runtime import settings
 from adjit.runtime.native.code import native_is_supported

@@ -9,15 +9,15 @@ import pytest
 from llvm_definitions import definitions_of
 
 import adjit as aj
-from adjit.codegen.link import load
+from adjit.codegen.llvm.link import load
 from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.target import host_target
 from adjit.codegen.native import program as programs
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
-from adjit.codegen.native.merge_steps import LINES, is_small, merge_steps
+from adjit.codegen.native.merge_steps import MAX_MERGED_LINES, is_small, merge_steps
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import Call, ProgramCode
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.target import host_target
 from adjit.ir.graph import Graph, Slot
 from adjit.runtime.native.code import NativeCode, native_is_supported
 from adjit.runtime.native.executable import NativeExecutable
@@ -68,7 +68,7 @@ s1.body1:
 s1.after1:
   ret i64 0
 }"""
-    assert merged.places == (A, B, A)
+    assert merged.args == (A, B, A)
     assert merged.code.offsets == ((0, 64), (2, 8))
     assert merged.code.work == 20.0
     assert merged.code.tasks == 1
@@ -90,7 +90,7 @@ def test_which_steps_may_share_a_function() -> None:
     assert not is_small(call("@step.table = internal constant i8 0\n" + SHORT, A))
     assert not is_small(call(SHORT + "\n" + SHORT.replace("@step", "@step.part"), A))
     assert not is_small(call(SHORT.replace("ret i64 0", "ret i64 %low"), A))
-    assert not is_small(call(SHORT.replace("  ret", "  ; more\n" * LINES + "  ret"), A))
+    assert not is_small(call(SHORT.replace("  ret", "  ; more\n" * MAX_MERGED_LINES + "  ret"), A))
     busy = call(LOOP, A)
     assert not is_small(replace(busy, code=replace(busy.code, work=1e6)))       # given to the threads
 

@@ -18,12 +18,12 @@ from support.op_cases import op_cases, sample_graph
 from support.project import TESTS
 from support.random_programs import random_program
 
-from adjit.codegen.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.llvm.target import TARGETS, Target, host_targets
 from adjit.codegen.native import program_code
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import TARGETS, Target, host_targets
 from adjit.ir.analysis import kernel_schedule
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph
@@ -48,7 +48,7 @@ for_each_target = pytest.mark.parametrize("target", [TARGETS["avx2"], TARGETS["s
 @pytest.fixture(autouse=True)
 def every_step_in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small programs that are cut as large ones are."""
-    monkeypatch.setattr(program_code, "PARALLEL_NANOSECONDS", 0.0)
+    monkeypatch.setattr(program_code, "MIN_PARALLEL_NS", 0.0)
     monkeypatch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", 8)
 
 

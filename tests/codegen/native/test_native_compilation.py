@@ -21,18 +21,18 @@ from support.llvm_definitions import definitions_of
 from support.project import TESTS
 
 import adjit as aj
-from adjit.codegen import forks, object_code, turns
-from adjit.codegen.forks import no_fork, no_fork_for
-from adjit.codegen.link import CompiledObject, load
-from adjit.codegen.native import module_parts
+from adjit.codegen.llvm import object_code, partition_module
+from adjit.codegen.llvm.link import CompiledObject, load
+from adjit.codegen.llvm.object_code import Emission, Module, emit_objects
+from adjit.codegen.llvm.partition_module import MIN_IDLE_PARTITION_LINES, MIN_PARTITION_LINES, ModuleText, cost_of
+from adjit.codegen.llvm.target import TARGETS, Target, host_target, machine
 from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
-from adjit.codegen.native.early_code import STEPS_LINES, EarlyCode
-from adjit.codegen.native.module_parts import IDLE_PART_LINES, PART_LINES, ModuleText, cost_of
-from adjit.codegen.native.product_kernels import KERNELS, KernelStore
+from adjit.codegen.native.gemm_objects import KERNEL_STORE, KernelStore
+from adjit.codegen.native.overlapped_codegen import STEP_MODULE_LINES, OverlappedCodegen
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
-from adjit.codegen.object_code import Emission, Module, emit_objects
-from adjit.codegen.target import TARGETS, Target, host_target, machine
-from adjit.codegen.turns import short_turns
+from adjit.codegen.process import fork_safety, switch_interval
+from adjit.codegen.process.fork_safety import no_fork, no_fork_for
+from adjit.codegen.process.switch_interval import short_switch_interval
 from adjit.ir.graph import Graph
 from adjit.runtime import compile_graph
 from adjit.runtime.kernel_cache import DiskCache
@@ -88,8 +88,8 @@ def module_of(text: str) -> ModuleText:
 
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_the_code_is_the_same_in_parts(text: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_parts, "LEAST_GLUE", 1)
-    *parts, glue = module_of(text).split(count)
+    monkeypatch.setattr(partition_module, "MIN_DISPATCH_FUNCTIONS", 1)
+    *parts, dispatch = module_of(text).split(count)
     assert len(parts) == count
     assert all(part.optimized for part in parts)
     together: dict[str, str] = {}
@@ -100,9 +100,9 @@ def test_the_code_is_the_same_in_parts(text: str, count: int, monkeypatch: pytes
         together |= there
     calling = set(re.findall(r"(?m)^define [^\n]*@([\w.]+)\([^\n]*\"glue\" {", text))
     assert together == {name: code for name, code in assembly(text).items() if name not in calling}
-    assert not glue.optimized
-    assert assembly(glue.text).keys() == calling
-    assert " = phi " not in glue.text       # no loops
+    assert not dispatch.optimized
+    assert assembly(dispatch.text).keys() == calling
+    assert " = phi " not in dispatch.text       # no loops
 
 
 def test_little_glue_stays_with_the_rest() -> None:
@@ -123,7 +123,7 @@ def test_functions_that_are_made_already_are_declared(text: str) -> None:
 
 
 def test_kernels_of_products_are_begun_before_the_passes_are_over_and_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KERNELS, "_made", {})
+    monkeypatch.setattr(KERNEL_STORE, "_made", {})
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
     events: list[str] = []
     add, run_passes = object_code.Emission.add, compile_graph.run_pipeline
@@ -142,23 +142,23 @@ def test_kernels_of_products_are_begun_before_the_passes_are_over_and_made_once(
     kernel = re.compile(r"(?m)^define [^\n]*@(adjit_(?:tile|turn|copy|dots|multiply)[\w.]*)\(")
 
     aj.compile(aj.grad(loss, (1, 2, 3)), backend="native", threads=2)(*[array + 2 for array in ARRAYS])
-    early = kernel.findall("".join(events[:events.index("the passes are over")]))
-    assert early
-    assert len(set(early)) == len(early)
-    assert set(early).isdisjoint(kernel.findall("".join(events[events.index("the passes are over"):])))
+    overlapped = kernel.findall("".join(events[:events.index("the passes are over")]))
+    assert overlapped
+    assert len(set(overlapped)) == len(overlapped)
+    assert set(overlapped).isdisjoint(kernel.findall("".join(events[events.index("the passes are over"):])))
 
     events.clear()
     aj.compile(lambda *arrays: aj.grad(loss, (1, 2, 3))(*arrays)[0] * 2, backend="native", threads=2)(*ARRAYS)
     assert len(events) > 1
-    assert set(early).isdisjoint(kernel.findall("".join(events)))
+    assert set(overlapped).isdisjoint(kernel.findall("".join(events)))
 
 
 def test_what_is_begun_when_depends_on_the_program_alone(planned: Graph) -> None:
     def compiled(first: float) -> CompiledObject:
-        with EarlyCode(machine_target(), 2, KernelStore()) as early:
-            early.start_products(planned)
+        with OverlappedCodegen(machine_target(), 2, KernelStore()) as overlapped:
+            overlapped.start_products(planned)
             time.sleep(first)
-            return early.finish(lower_program(planned, machine_target(), on_step=early.start_step))
+            return overlapped.finish(lower_program(planned, machine_target(), on_step=overlapped.start_step))
 
     assert compiled(0.0) == compiled(0.2)
 
@@ -176,64 +176,64 @@ def test_a_step_worth_several_modules_is_begun_in_several(monkeypatch: pytest.Mo
     begun: list[str] = []
     add = Emission.add
     monkeypatch.setattr(Emission, "add", lambda emission, module: (begun.append(module.text), add(emission, module))[1])
-    with EarlyCode(machine_target(), 2, KernelStore()) as early:
-        lower_program(planned, machine_target(), on_step=early.start_step)
+    with OverlappedCodegen(machine_target(), 2, KernelStore()) as overlapped:
+        lower_program(planned, machine_target(), on_step=overlapped.start_step)
     costs = [[function.cost for function in module_of(text).functions.values()] for text in begun]
-    assert sum(map(sum, costs)) > 3 * STEPS_LINES
-    assert all(sum(functions) < 2 * STEPS_LINES or len(functions) == 1 for functions in costs)
+    assert sum(map(sum, costs)) > 3 * STEP_MODULE_LINES
+    assert all(sum(functions) < 2 * STEP_MODULE_LINES or len(functions) == 1 for functions in costs)
     assert len({name for text in begun for name in module_of(text).functions}) == sum(map(len, costs))
 
 
 def test_constants_count_when_steps_are_begun_and_not_when_they_are_cut() -> None:
     constants = "".join(f"@c{k} = internal constant i64 {k}\n" for k in range(30))
-    body = "".join(f"  %x{k} = add i64 %low, {k}\n" for k in range(STEPS_LINES - 40))
+    body = "".join(f"  %x{k} = add i64 %low, {k}\n" for k in range(STEP_MODULE_LINES - 40))
     text = f"{constants}define internal i64 @step_0({SIGNATURE}) nounwind {{\nentry:\n{body}  ret i64 0\n}}\n"
     step = definitions_of(text)
-    assert module_of(text).functions["step_0"].cost < STEPS_LINES < cost_of(step)
-    with EarlyCode(machine_target(), 2, KernelStore()) as early:
-        early.start_step(step, StepCode(step, 1, 1.0, frozenset(), {}))
+    assert module_of(text).functions["step_0"].cost < STEP_MODULE_LINES < cost_of(step)
+    with OverlappedCodegen(machine_target(), 2, KernelStore()) as overlapped:
+        overlapped.start_step(step, StepCode(step, 1, 1.0, frozenset(), {}))
 
 
 def test_kernels_that_are_not_needed_after_all_are_no_part_of_the_program(planned: Graph) -> None:
     store = KernelStore()
-    with EarlyCode(machine_target(), 2, store) as early:
-        early.start_products(planned)
+    with OverlappedCodegen(machine_target(), 2, store) as overlapped:
+        overlapped.start_products(planned)
         small = aj.compile(lambda x: np.tanh(x), backend="native").program(np.tanh, (np.ones(99),), {}).planned
-        compiled = early.finish(lower_program(small, machine_target(), on_step=early.start_step))
-    assert not compiled.more
+        compiled = overlapped.finish(lower_program(small, machine_target(), on_step=overlapped.start_step))
+    assert not compiled.extra_objects
     load(compiled)
 
 
 def test_threads_end_where_a_program_is_given_up(planned: Graph) -> None:
     before = set(threading.enumerate())
-    with suppress(KeyError), EarlyCode(machine_target(), 2, KernelStore()) as early:
-        early.start_products(planned)
+    with suppress(KeyError), OverlappedCodegen(machine_target(), 2, KernelStore()) as overlapped:
+        overlapped.start_products(planned)
         raise KeyError
     wait_for_compilers()
     assert set(threading.enumerate()) == before
-    assert sys.getswitchinterval() > turns.SHORT * 1e-6
+    assert sys.getswitchinterval() > switch_interval.SWITCH_INTERVAL_US * 1e-6
 
 
 def test_turns_are_short_while_any_thread_is_within() -> None:
     usual = sys.getswitchinterval()
     try:
         sys.setswitchinterval(0.02)
-        with short_turns():
-            assert sys.getswitchinterval() == pytest.approx(turns.SHORT * 1e-6)
-            with short_turns():
+        with short_switch_interval():
+            assert sys.getswitchinterval() == pytest.approx(switch_interval.SWITCH_INTERVAL_US * 1e-6)
+            with short_switch_interval():
                 pass
-            assert sys.getswitchinterval() == pytest.approx(turns.SHORT * 1e-6)
+            assert sys.getswitchinterval() == pytest.approx(switch_interval.SWITCH_INTERVAL_US * 1e-6)
         assert sys.getswitchinterval() == 0.02
-        with short_turns():
+        with short_switch_interval():
             sys.setswitchinterval(0.01)         # the user's own choice stays
         assert sys.getswitchinterval() == 0.01
         sys.setswitchinterval(0.000125)         # shorter ones too
-        with short_turns():
+        with short_switch_interval():
             assert sys.getswitchinterval() == 0.000125
         assert sys.getswitchinterval() == 0.000125
-        sys.setswitchinterval((turns.SHORT + 0.5) * 1e-6)       # and the same one
+        sys.setswitchinterval((switch_interval.SWITCH_INTERVAL_US + 0.5) * 1e-6)       # and the same one
         chosen = sys.getswitchinterval()
-        with short_turns():
+        with short_switch_interval():
             pass
         assert sys.getswitchinterval() == chosen
     finally:
@@ -252,24 +252,24 @@ def test_parts_are_of_about_equal_cost(text: str) -> None:
 
 
 def test_small_modules_and_single_threads_have_one_part(text: str) -> None:
-    assert module_of("define i64 @adjit_run() {\n  ret i64 0\n}\n").worthwhile_parts(8) == 1
+    assert module_of("define i64 @adjit_run() {\n  ret i64 0\n}\n").choose_partitions(8) == 1
     module = module_of(text)
-    assert module.worthwhile_parts(1) == 1
-    assert module.worthwhile_parts(2) in (2, 4)
-    assert module.worthwhile_parts(1000) * IDLE_PART_LINES <= cost_of(definitions_of(text))
-    small = module_of("\n".join(f"define i64 @f{k}() {{\n{chr(10) * (PART_LINES // 2)}  ret i64 0\n}}" for k in range(2)))
-    assert [small.worthwhile_parts(2), small.worthwhile_parts(2, ["others"])] == [2, 1]      # others keep the other thread busy
-    assert module.worthwhile_parts(1000, module.functions) == 1
+    assert module.choose_partitions(1) == 1
+    assert module.choose_partitions(2) in (2, 4)
+    assert module.choose_partitions(1000) * MIN_IDLE_PARTITION_LINES <= cost_of(definitions_of(text))
+    small = module_of("\n".join(f"define i64 @f{k}() {{\n{chr(10) * (MIN_PARTITION_LINES // 2)}  ret i64 0\n}}" for k in range(2)))
+    assert [small.choose_partitions(2), small.choose_partitions(2, ["others"])] == [2, 1]      # others keep the other thread busy
+    assert module.choose_partitions(1000, module.functions) == 1
 
 
 def test_a_program_in_parts_has_the_bits_of_one_in_one_piece(planned: Graph, text: str) -> None:
     target, results = machine_target(), []
     code = lower_program(planned, target)
     artifact = make_artifact(planned, code, target)
-    with EarlyCode(target, 2, KernelStore()) as early:
-        early.start_products(planned)
-        parts = early.finish(lower_program(planned, target, on_step=early.start_step))
-    assert len(parts.more) > 1
+    with OverlappedCodegen(target, 2, KernelStore()) as overlapped:
+        overlapped.start_products(planned)
+        parts = overlapped.finish(lower_program(planned, target, on_step=overlapped.start_step))
+    assert len(parts.extra_objects) > 1
     for compiled in (compile_program_text(text, target, verify=True), parts):
         executable = NativeExecutable(NativeCode(load(compiled), artifact, "", ""), lambda: planned)
         results.append([np.asarray(result).tobytes() for result in executable.run(ARRAYS, ARRAYS)])
@@ -369,9 +369,9 @@ def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread
     script = """
         import sys, threading, time
         import numpy as np, adjit as aj
-        from adjit.codegen.native.entry import compile_entry as entry
+        from adjit.codegen.fastcall import compile_fastcall as entry
         from support.compiler_threads import wait_for_compilers
-        compile_entry, waited = entry.compile_entry, []
+        compile_entry, waited = entry.compile_fastcall, []
         def noted(text):
             frame, names = sys._current_frames()[threading.main_thread().ident], []
             while frame:
@@ -379,7 +379,7 @@ def test_the_entry_is_compiled_beside_the_calls_unless_there_is_to_be_one_thread
                 frame = frame.f_back
             waited.append("get" in names)
             return compile_entry(text)
-        entry.compile_entry = noted
+        entry.compile_fastcall = noted
         function = aj.compile(lambda x: x + 1, backend="native")
         for _ in range(1000):
             assert (function(np.zeros(3)) == 1).all()
@@ -449,14 +449,14 @@ def test_a_fork_waits_for_all_parts_of_a_module() -> None:
     left_inside: list[int] = []
 
     def fork() -> None:
-        forks._guard.before_fork()
-        left_inside.append(len(forks._guard.inside))
-        forks._guard.after_in_parent()
+        fork_safety._guard.before_fork()
+        left_inside.append(len(fork_safety._guard.active))
+        fork_safety._guard.after_in_parent()
 
     thread = threading.Thread(target=fork)
     with no_fork():
         thread.start()
-        while not forks._guard.forking:
+        while not fork_safety._guard.forking:
             time.sleep(0.001)
         emit_objects([Module(f"define i64 @f{k}() {{\n  ret i64 0\n}}") for k in range(8)], TARGETS["sse2"], threads=2)
     thread.join()
@@ -470,7 +470,7 @@ def test_a_block_that_ends_after_those_around_it_leaves_nobody_inside() -> None:
     with no_fork():
         inner.enter_context(no_fork())
     inner.close()
-    assert threading.get_ident() not in forks._guard.inside
+    assert threading.get_ident() not in fork_safety._guard.active
 
 
 @pytest.mark.parametrize("waited_for", [True, False])
@@ -483,18 +483,18 @@ def test_a_thread_goes_inside_with_the_one_that_waits_for_it(waited_for: bool) -
             done.append("worked")
 
     def fork() -> None:
-        forks._guard.before_fork()
+        fork_safety._guard.before_fork()
         if not waited_for:
             working.start()
             time.sleep(0.05)
         done.append("forked")
-        forks._guard.after_in_parent()
+        fork_safety._guard.after_in_parent()
 
     working = threading.Thread(target=work, args=(threading.get_ident(),))
     forking = threading.Thread(target=fork)
     with no_fork() if waited_for else nullcontext():
         forking.start()
-        while not forks._guard.forking:
+        while not fork_safety._guard.forking:
             time.sleep(0.001)
         if waited_for:
             working.start()
@@ -502,7 +502,7 @@ def test_a_thread_goes_inside_with_the_one_that_waits_for_it(waited_for: bool) -
     forking.join()
     working.join()
     assert done == (["worked", "forked"] if waited_for else ["forked", "worked"])
-    assert not forks._guard.inside
+    assert not fork_safety._guard.active
 
 
 def test_children_forked_while_others_compile_can_compile() -> None:

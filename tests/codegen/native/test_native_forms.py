@@ -14,9 +14,9 @@ from support.project import ROOT
 
 import adjit as aj
 from adjit.codegen.llvm.module import Function
-from adjit.codegen.native.forms import ALIKE, find_forms
+from adjit.codegen.llvm.target import TARGETS, host_targets
+from adjit.codegen.native.merge_similar import MIN_SIMILAR, find_similar
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import TARGETS, host_targets
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.native.code import native_is_supported
@@ -46,10 +46,10 @@ def step(offset: int, value: int, lane: int = 0, align: int = 8) -> Function:
 
 def test_numbers_that_differ_come_from_a_table() -> None:
     """Equal numbers of a step are one where they are in all; those that no step has otherwise stay."""
-    steps = {step(8 * k, 100 - k): 2 for k in range(ALIKE)}
-    (form,) = find_forms(steps)
-    assert [form.numbers[step] for step in steps] == [(8 * k, 100 - k) for k in range(ALIKE)]
-    assert form.place == 2
+    steps = {step(8 * k, 100 - k): 2 for k in range(MIN_SIMILAR)}
+    (form,) = find_similar(steps)
+    assert [form.constants[step] for step in steps] == [(8 * k, 100 - k) for k in range(MIN_SIMILAR)]
+    assert form.table_index == 2
     lines = form.function.text.splitlines()
     assert lines[2] == "  %numbers.at = getelementptr ptr, ptr %places, i64 2"
     assert "  %there = getelementptr i8, ptr %here, i64 %number.0" in lines
@@ -59,17 +59,17 @@ def test_numbers_that_differ_come_from_a_table() -> None:
 
 
 def test_few_steps_of_a_form_stay_as_they_are() -> None:
-    assert find_forms({step(8 * k, k): 2 for k in range(ALIKE - 1)}) == []
+    assert find_similar({step(8 * k, k): 2 for k in range(MIN_SIMILAR - 1)}) == []
 
 
 @pytest.mark.parametrize("part", ["lane", "align"])
 def test_what_has_to_be_a_constant_is_no_number(part: str) -> None:
-    assert find_forms({step(8, 8, **{part: 1 << k}): 2 for k in range(ALIKE)}) == []
+    assert find_similar({step(8, 8, **{part: 1 << k}): 2 for k in range(MIN_SIMILAR)}) == []
 
 
 def test_the_table_lies_behind_the_places_of_all_steps() -> None:
-    (form,) = find_forms({step(8 * k, k): 2 + k % 3 for k in range(ALIKE)})
-    assert form.place == 4
+    (form,) = find_similar({step(8 * k, k): 2 + k % 3 for k in range(MIN_SIMILAR)})
+    assert form.table_index == 4
     assert "%numbers.at = getelementptr ptr, ptr %places, i64 4" in form.function.text
 
 

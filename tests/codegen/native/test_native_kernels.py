@@ -11,8 +11,8 @@ from support.fusion_cases import CASES as PROGRAMS
 from support.kernel_runs import CASES, check_numbers, kernel_of, overwriting
 from support.native_steps import BEST, TARGET_CASES, LoadedSteps, load_together, run_steps
 
+from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.fused import lower_fused
-from adjit.codegen.target import Target
 from adjit.ir.analysis import kernel_schedule
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.evaluator import evaluate

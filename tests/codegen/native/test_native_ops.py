@@ -12,8 +12,8 @@ from support.each import for_each
 from support.native_steps import BEST, TARGET_CASES, CheckFailed, LoadedSteps, load_together, run_steps
 from support.op_cases import assert_identical, first_of_each_dtype, type_of
 
+from adjit.codegen.llvm.target import TARGETS, Target
 from adjit.codegen.native.lower_op import lower_op
-from adjit.codegen.target import TARGETS, Target
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op, Value

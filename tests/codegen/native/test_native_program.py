@@ -14,10 +14,10 @@ import pytest
 from support.object_code import undefined_symbols
 
 import adjit as aj
+from adjit.codegen.llvm.target import Target, host_targets
 from adjit.codegen.native.artifact import artifact_of_json, failed_check
 from adjit.codegen.native.compile_program import compile_program_text
-from adjit.codegen.native.program import CALLS, lower_program
-from adjit.codegen.target import Target, host_targets
+from adjit.codegen.native.program import MAX_CALLS_PER_FUNCTION, lower_program
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
@@ -105,7 +105,8 @@ def test_nothing_but_parameters() -> None:
     assert not np.shares_memory(copy, y)
 
 
-@pytest.mark.parametrize("count", [CALLS - 1, CALLS, CALLS + 1, 3 * CALLS + 5])
+@pytest.mark.parametrize("count", [
+    MAX_CALLS_PER_FUNCTION - 1, MAX_CALLS_PER_FUNCTION, MAX_CALLS_PER_FUNCTION + 1, 3 * MAX_CALLS_PER_FUNCTION + 5])
 def test_programs_of_many_steps(count: int) -> None:
     graph = many_steps(count)
     executable = native_executable(graph, native_target())

@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose
 from support.object_code import undefined_symbols
 from support.project import ROOT
 
-from adjit.codegen.link import load
+from adjit.codegen.llvm.link import load
 from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.target import Target, host_targets
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import Target, host_targets
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.graph import Graph
 from adjit.passes.options import Options

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from adjit.codegen.llvm.target import TARGETS, Target
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.target import TARGETS, Target
 from adjit.ir.parser import parse
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 
 Loss = Callable[[Any, Any, Any], Any]
 

@@ -10,15 +10,15 @@ import weakref
 
 import pytest
 
-from adjit.codegen.call_chain import CLASSES, MOST_ARGUMENTS, Builtin, available, compile_chain, make_chain
-from adjit.codegen.link import load
+from adjit.codegen.llvm.link import load
+from adjit.codegen.numba.batched_calls import ARITIES, MAX_ARGUMENTS, Builtin, available, compile_batch_runner, make_batch
 
 pytestmark = pytest.mark.skipif(not available(), reason="another interpreter or processor")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["locked", "released"])
 def builtin(request: pytest.FixtureRequest) -> Builtin:
-    return Builtin(load(compile_chain(request.param)))
+    return Builtin(load(compile_batch_runner(request.param)))
 
 
 def noting(count: int, seen: list[tuple[int, ...]]):
@@ -27,12 +27,12 @@ def noting(count: int, seen: list[tuple[int, ...]]):
     return function, ctypes.cast(function, ctypes.c_void_p).value
 
 
-@pytest.mark.parametrize("count", sorted({1, 2, 5, 7, *CLASSES, *(n - 1 for n in CLASSES), MOST_ARGUMENTS}))
+@pytest.mark.parametrize("count", sorted({1, 2, 5, 7, *ARITIES, *(n - 1 for n in ARITIES), MAX_ARGUMENTS}))
 def test_every_number_of_arguments_arrives(builtin: Builtin, count: int) -> None:
     seen: list[tuple[int, ...]] = []
     function, address = noting(count, seen)
     cells = [ctypes.c_int64(-(3 ** 20) * (i + 1)) for i in range(count)]
-    run = make_chain(builtin, [(address, cells)], function)
+    run = make_batch(builtin, [(address, cells)], function)
     assert run() is None
     assert seen == [tuple(cell.value for cell in cells)]
 
@@ -43,7 +43,7 @@ def test_calls_are_made_in_turn_and_cells_are_read_anew(builtin: Builtin) -> Non
     second, second_address = noting(9, seen)
     cell, pointer = ctypes.c_int64(1), ctypes.c_void_p(7)
     many = [cell, pointer, *(ctypes.c_int64(i) for i in range(7))]
-    run = make_chain(builtin, [(first_address, [cell, pointer]), (second_address, many), (first_address, [pointer, cell])], (first, second))
+    run = make_batch(builtin, [(first_address, [cell, pointer]), (second_address, many), (first_address, [pointer, cell])], (first, second))
     run()
     cell.value, pointer.value = 2, 8
     run()
@@ -51,7 +51,7 @@ def test_calls_are_made_in_turn_and_cells_are_read_anew(builtin: Builtin) -> Non
 
 
 def test_no_calls(builtin: Builtin) -> None:
-    assert make_chain(builtin, [], None)() is None
+    assert make_batch(builtin, [], None)() is None
 
 
 def test_references_are_right(builtin: Builtin) -> None:
@@ -61,7 +61,7 @@ def test_references_are_right(builtin: Builtin) -> None:
     owner = Owner()
     function, address = noting(1, [])
     before = sys.getrefcount(None)
-    run = make_chain(builtin, [(address, [ctypes.c_int64(0)])], (owner, function))
+    run = make_batch(builtin, [(address, [ctypes.c_int64(0)])], (owner, function))
     gone = weakref.ref(owner)
     del owner
     for _ in range(100_000):
@@ -81,7 +81,7 @@ def test_many_threads_make_and_run_chains(builtin: Builtin) -> None:
             for i in range(50):
                 seen: list[tuple[int, ...]] = []
                 function, address = noting(3, seen)
-                run = make_chain(builtin, [(address, [ctypes.c_int64(number), ctypes.c_int64(i), ctypes.c_int64(0)])] * 3, function)
+                run = make_batch(builtin, [(address, [ctypes.c_int64(number), ctypes.c_int64(i), ctypes.c_int64(0)])] * 3, function)
                 run()
                 assert seen == [(number, i, 0)] * 3
         except BaseException as error:

@@ -13,9 +13,9 @@ from support import kernel_runs
 from support.each import for_each
 from support.kernel_runs import CASES, Runner, as_python, check_numbers, kernel_of, run_kernel
 
-from adjit.codegen.kernel_source import KernelSource
-from adjit.codegen.link import CompiledObject
-from adjit.codegen.numba_compiler import compile_source
+from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.numba.compile_kernel import compile_source
+from adjit.codegen.numba.kernel_source import KernelSource
 from adjit.ir.definition import Kind, OpDefinition, Sample
 from adjit.ir.evaluator import evaluate
 

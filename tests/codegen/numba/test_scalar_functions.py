@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.each import for_each
 
-from adjit.codegen.scalar_functions import helper, native_helpers, python_helpers
+from adjit.codegen.numba.scalar_functions import helper, native_helpers, python_helpers
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Rounding
 from adjit.ir.ops.sampling import edge_pairs
 from adjit.ir.types import SHORT_NAMES, short_name

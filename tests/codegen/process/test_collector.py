@@ -12,12 +12,12 @@ import pytest
 from support.forks import in_child
 
 import adjit as aj
-from adjit.codegen import forks
+from adjit.codegen.process import fork_safety
+from adjit.codegen.process import gc_pause as collector_module
+from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.graph import Graph
 from adjit.passes.options import Options
-from adjit.runtime import collector as collector_module
 from adjit.runtime import compile_graph
-from adjit.runtime.collector import no_collection
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,8 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_blocks_within_blocks() -> None:
-    with no_collection():
-        with no_collection():
+    with gc_paused():
+        with gc_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -37,13 +37,13 @@ def test_blocks_within_blocks() -> None:
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
-    with no_collection():
+    with gc_paused():
         pass
     assert not gc.isenabled()
 
 
 def test_it_is_on_again_after_an_error() -> None:
-    with pytest.raises(ZeroDivisionError), no_collection():
+    with pytest.raises(ZeroDivisionError), gc_paused():
         raise ZeroDivisionError
     assert gc.isenabled()
 
@@ -62,7 +62,7 @@ def test_what_the_first_block_makes_is_old_at_once(is_first: bool, walks: int, m
     gc.collect()
     gc.callbacks.append(count)
     try:
-        with no_collection():
+        with gc_paused():
             cycles: list[Any] = [[] for _ in range(2 * gc.get_threshold()[0])]
             cycles.append(cycles)
         more: list[Any] = [[] for _ in range(10)]
@@ -80,7 +80,7 @@ def test_a_child_that_was_forked_meanwhile_collects() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:
-        with no_collection():
+        with gc_paused():
             inside.set()
             leave.wait()
 
@@ -93,7 +93,7 @@ def test_a_child_that_was_forked_meanwhile_collects() -> None:
 
     try:
         assert in_child(gc.isenabled) == 0
-        with no_collection():
+        with gc_paused():
             assert in_child(within) == 0
     finally:
         leave.set()
@@ -107,7 +107,7 @@ def test_backward_halves_are_compiled_without_forks(monkeypatch: pytest.MonkeyPa
     run = compile_graph.run_pipeline
 
     def passes(*arguments: object) -> object:
-        inside.append(threading.get_ident() in forks._guard.inside)
+        inside.append(threading.get_ident() in fork_safety._guard.active)
         return run(*arguments)
 
     monkeypatch.setattr(compile_graph, "run_pipeline", passes)

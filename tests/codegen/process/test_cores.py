@@ -9,7 +9,8 @@ import pytest
 
 import adjit as aj
 from adjit.__main__ import main
-from adjit.runtime import cores, settings
+from adjit.codegen.process import cores
+from adjit.runtime import settings
 
 CASES = {
     "a group in the hybrid form": (

@@ -18,9 +18,9 @@ import pytest
 from support.compiler_threads import wait_for_compilers
 
 import adjit as aj
-from adjit.codegen import aside as aside_module
-from adjit.codegen.aside import aside, go_on, let_go_aside
-from adjit.codegen.forks import _guard, llvmlite_lock
+from adjit.codegen.process import off_main_thread as aside_module
+from adjit.codegen.process.fork_safety import _guard, llvmlite_lock
+from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thread, release_off_main_thread
 from adjit.ir.emitter import emitters
 from adjit.runtime import compile_graph
 from adjit.runtime.kernel_cache import compiler
@@ -43,7 +43,7 @@ def press() -> None:
 
 def test_work_is_another_threads_where_it_would_be_the_main_ones() -> None:
     idents = []
-    work = aside(lambda: idents.append(threading.get_ident()))
+    work = off_main_thread(lambda: idents.append(threading.get_ident()))
     work()
     thread = threading.Thread(target=lambda: (work(), idents.append(threading.get_ident())))
     thread.start()
@@ -59,7 +59,7 @@ def test_what_work_gives_and_raises_comes_back() -> None:
 
     made: list[weakref.ref[Thing]] = []
 
-    @aside
+    @off_main_thread
     def work(x: float, y: float = 0) -> float:
         thing = Thing()
         made.append(weakref.ref(thing))
@@ -84,22 +84,22 @@ def press_once(begun: threading.Event) -> None:
 
 
 def test_who_waits_can_be_interrupted_at_once() -> None:
-    begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
         begun.set()
-        go_on.wait()
+        may_end.wait()
         done.set()
 
     press_once(begun)
     with pytest.raises(KeyboardInterrupt):
-        aside(work)()
-    assert _guard.inside        # it is still at work, and forks wait for it
+        off_main_thread(work)()
+    assert _guard.active        # it is still at work, and forks wait for it
     assert not done.is_set()
-    go_on.set()
+    may_end.set()
     assert done.wait(10)
     wait_for_compilers()
-    assert not _guard.inside
+    assert not _guard.active
 
 
 def test_who_waits_hears_what_does_not_wake_it() -> None:
@@ -112,7 +112,7 @@ def test_who_waits_hears_what_does_not_wake_it() -> None:
         return heard.wait(10)
 
     with pytest.raises(KeyboardInterrupt):
-        aside(work)()
+        off_main_thread(work)()
     assert pressed.is_set()
     heard.set()
 
@@ -121,24 +121,24 @@ def test_what_nobody_waits_for_stops_where_it_can() -> None:
     begun, pressed, steps = threading.Event(), threading.Event(), []
 
     def work() -> None:
-        go_on()
+        check_cancelled()
         begun.set()
         pressed.wait()
         steps.append("under way")
-        go_on()
+        check_cancelled()
         steps.append("next")
 
     press_once(begun)
     with pytest.raises(KeyboardInterrupt):
-        aside(work)()
+        off_main_thread(work)()
     pressed.set()
     wait_for_compilers()
     assert steps == ["under way"]
     begun.clear()
     steps.clear()
-    aside(work)()
+    off_main_thread(work)()
     assert steps == ["under way", "next"]
-    go_on()         # for who does not wait for others
+    check_cancelled()         # for who does not wait for others
 
 
 @pytest.mark.parametrize("backend", ["native", "numba"])
@@ -146,14 +146,14 @@ def test_an_interrupted_compilation_stops_between_two_passes(backend: str, monke
     done: list[str] = []
     after_pass = compile_graph._after_pass
 
-    def interrupted_after(early: Any, on_pass: Any, step: str, graph: Any) -> None:
+    def interrupted_after(overlapped: Any, on_pass: Any, step: str, graph: Any) -> None:
         done.append(step)
         if len(done) == 3:
-            (task,) = aside_module._at_work.values()
+            (task,) = aside_module._running.values()
             os.kill(os.getpid(), signal.SIGINT)
-            while not task.is_given_up:
+            while not task.is_cancelled:
                 time.sleep(0.001)
-        after_pass(early, on_pass, step, graph)
+        after_pass(overlapped, on_pass, step, graph)
 
     monkeypatch.setattr(compile_graph, "_after_pass", interrupted_after)
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
@@ -168,8 +168,8 @@ def test_who_is_within_a_call_of_llvmlite_does_it_alone() -> None:
     compiler()
     lock = llvmlite_lock()
     with lock:
-        assert aside(threading.get_ident)() == threading.get_ident()
-    assert aside(threading.get_ident)() != threading.get_ident()
+        assert off_main_thread(threading.get_ident)() == threading.get_ident()
+    assert off_main_thread(threading.get_ident)() != threading.get_ident()
 
 
 def test_without_a_thread_to_be_had_it_is_done_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_without_a_thread_to_be_had_it_is_done_all_the_same(monkeypatch: pytest.
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("_thread.start_new_thread", refuse)
-    assert aside(threading.get_ident)() == threading.get_ident()
+    assert off_main_thread(threading.get_ident)() == threading.get_ident()
 
 
 def test_what_is_let_go_ends_in_another_thread() -> None:
@@ -190,12 +190,12 @@ def test_what_is_let_go_ends_in_another_thread() -> None:
 
     ended: list[int] = []
     kernel = Kernel()
-    let_go_aside(kernel, Library())
-    aside(gc.collect)()
+    release_off_main_thread(kernel, Library())
+    off_main_thread(gc.collect)()
     assert ended == []
     del kernel
     assert ended == []
-    aside(int)()
+    off_main_thread(int)()
     limit = time.monotonic() + 10
     while not ended and time.monotonic() < limit:       # the thread lets go of it after its work
         time.sleep(0.001)
@@ -230,7 +230,7 @@ def test_the_main_thread_takes_no_step_in_llvmlite(backend: str, monkeypatch: py
     finally:
         sys.settrace(None)
     assert came == []
-    free = aside(lambda: llvmlite_lock().acquire(timeout=10) and (llvmlite_lock().release() or True))
+    free = off_main_thread(lambda: llvmlite_lock().acquire(timeout=10) and (llvmlite_lock().release() or True))
     assert free()
 
 
@@ -247,7 +247,7 @@ def test_while_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     np.testing.assert_allclose(function(np.ones(4)), np.sin(np.ones(4)) * 3)
     wait_for_compilers()
-    assert not _guard.inside
+    assert not _guard.active
 
 
 def interrupted_at(event: int, x: np.ndarray) -> bool:
@@ -299,7 +299,7 @@ def test_anywhere_in_a_trace() -> None:
             assert active_scope() is None, event
             assert emitters() == [], event
             assert open_traces.value == 0, event
-            assert not _guard.inside, event
+            assert not _guard.active, event
             if not came:
                 break
     finally:

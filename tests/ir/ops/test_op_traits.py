@@ -14,9 +14,9 @@ from support.op_cases import assert_identical, type_of
 from support.project import ROOT
 
 import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
+from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.kernels.scalar_templates import SUMS_WITH, template
-from adjit.codegen.numpy_ops import EXPRESSIONS
-from adjit.codegen.target import TARGETS
+from adjit.codegen.numpy.op_functions import EXPRESSIONS
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.definition import DEFINITIONS, Kind, OpCost, OpDefinition, Rounding, Sample
 from adjit.ir.errors import DTypeError

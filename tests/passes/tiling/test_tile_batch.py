@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 from adjit.ir.analysis.region_memory import stack_bytes
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op

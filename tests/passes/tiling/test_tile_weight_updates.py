@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adjit import optim
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.native.entry import object_layout
-from adjit.codegen.object_image import link_image
+from adjit.codegen.fastcall import object_layout
+from adjit.codegen.llvm.elf_linker import link_image
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.exports.load import LoadedFunction
 from adjit.runtime.native.code import native_is_supported

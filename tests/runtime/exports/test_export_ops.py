@@ -10,9 +10,9 @@ from support.native_steps import module_text
 from support.object_code import undefined_symbols
 from support.op_cases import type_of
 
+from adjit.codegen.llvm.target import LEVELS, NEON, Target, machine
 from adjit.codegen.native.lower_op import lower_op
 from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.target import LEVELS, NEON, Target, machine
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.traits import TRANSFORMS

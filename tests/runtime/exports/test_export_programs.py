@@ -17,7 +17,7 @@ import pytest
 from support.project import ROOT
 
 import adjit as aj
-from adjit.codegen.target import TARGETS
+from adjit.codegen.llvm.target import TARGETS
 from adjit.runtime.native.code import native_is_supported, native_target
 from adjit.runtime.native.entry import entry_is_ready
 from adjit.tracer.trees import flatten
@@ -30,7 +30,7 @@ from workloads import workload
 pytestmark = pytest.mark.skipif(not native_is_supported() or native_target() is TARGETS["sse2"],
                                 reason="exports have the bits of Python on x86-64 with AVX2")
 with_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-RUNS = 2
+RUNS_SYMBOL = 2
 SOURCE = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ int main(void) {
     for (int64_t i = 0; i < step_outputs(); ++i) fwrite(outputs[i], 1, (size_t)step_output(i)->bytes, file);
     return fclose(file);
 }
-""".replace("%d", str(RUNS))
+""".replace("%d", str(RUNS_SYMBOL))
 
 
 def from_c(folder: Path, arrays: list[Any]) -> bytes:
@@ -113,7 +113,7 @@ def test_workloads(name: str, tmp_path: Path) -> None:
     made.function.export(tmp_path / "step.so", *made.arguments)
     given = [copied(made.arguments) for _ in range(3)]
     loaded = aj.load(tmp_path / "step.adjit")
-    for _ in range(RUNS):       # what is donated goes on from where it was
+    for _ in range(RUNS_SYMBOL):       # what is donated goes on from where it was
         wanted = made.function(*given[0])
         assert joined(loaded(*given[1])) == joined(wanted)
     assert from_c(tmp_path, flatten(given[2])[0]) == joined(wanted)
@@ -197,7 +197,7 @@ def test_a_captured_adam_step(tmp_path: Path) -> None:
     start = {name: array.copy() for name, array in loaded.state.items()}
     arguments = iter((x, y))
     arrays = [start[name] if name in start else next(arguments) for name in params]
-    for _ in range(RUNS):
+    for _ in range(RUNS_SYMBOL):
         loss = float(train_step(model, optimizer, aj.tensor(x), aj.tensor(y)))
         assert float(loaded(x, y)) == loss
     content = from_c(tmp_path, arrays)

@@ -12,8 +12,8 @@ import pytest
 from support.native_calls import V, X, hot, needs_entry, runs_natively, transpose
 
 import adjit
-from adjit.codegen.native.entry import object_layout
-from adjit.codegen.native.entry.compile_entry import compile_entry, entry_text
+from adjit.codegen.fastcall import object_layout
+from adjit.codegen.fastcall.compile_fastcall import compile_fastcall, fastcall_text
 from adjit.errors import AdjitError
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.native import program_record
@@ -27,8 +27,8 @@ SCALE = 2.0
 
 
 def test_the_text_is_valid_and_compiles() -> None:
-    assert compile_entry(entry_text(24)).object_code == compile_entry(entry_text(24)).object_code
-    assert entry_text(16) != entry_text(24)
+    assert compile_fastcall(fastcall_text(24)).object_code == compile_fastcall(fastcall_text(24)).object_code
+    assert fastcall_text(16) != fastcall_text(24)
 
 
 def test_results_are_those_of_python() -> None:

@@ -15,7 +15,7 @@ import pytest
 from support.native_calls import V, X, hot, needs_entry, runs_natively, transpose
 
 import adjit
-from adjit.codegen.native.entry.blocks import HUGE_BYTES
+from adjit.codegen.fastcall.block_pool import MIN_HUGE_PAGE_BYTES
 from adjit.runtime.native.record_fields import BLOCK_BYTES
 
 pytestmark = needs_entry
@@ -71,7 +71,7 @@ def test_large_results_lie_in_blocks_that_are_used_again() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/sys/kernel/mm/transparent_hugepage/enabled"), reason="the system has no huge pages to give")
-@pytest.mark.parametrize(("nbytes", "asks"), [(HUGE_BYTES, True), (HUGE_BYTES // 2, False)])
+@pytest.mark.parametrize(("nbytes", "asks"), [(MIN_HUGE_PAGE_BYTES, True), (MIN_HUGE_PAGE_BYTES // 2, False)])
 def test_large_blocks_ask_for_huge_pages(nbytes: int, asks: bool) -> None:
     x = np.ones((64, nbytes // 8 // 64))
     place = hot(transpose, x)(x).ctypes.data

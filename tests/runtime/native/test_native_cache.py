@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 from adjit.runtime import warm_start
 from adjit.runtime.native import code as native_code
 from adjit.runtime.native.code import native_is_supported

@@ -21,7 +21,7 @@ from support.forks import in_child
 from support.project import ROOT, TESTS
 
 import adjit as aj
-from adjit.codegen.target import host_targets
+from adjit.codegen.llvm.target import host_targets
 from adjit.runtime.compiled import CompiledFunction
 
 BENCHMARKS = str(ROOT / "benchmarks")

@@ -18,17 +18,17 @@ from support.forks import in_child
 from support.native_pool import all_once, launch, with_one_helper, workers
 from support.project import TESTS
 
-from adjit.codegen.link import CompiledObject, load
-from adjit.codegen.target import TARGETS, machine
-from adjit.runtime.cores import usable_cores
-from adjit.runtime.native.threads import Team, make_pool, pool_for
+from adjit.codegen.llvm.link import CompiledObject, load
+from adjit.codegen.llvm.target import TARGETS, machine
+from adjit.codegen.process.cores import usable_cores
+from adjit.runtime.native.threads import ThreadTeam, make_pool, pool_for
 
 pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux"), reason="futexes are Linux's"),
               pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")]
 
 @pytest.fixture
-def team() -> Team:
-    return Team()
+def team() -> ThreadTeam:
+    return ThreadTeam()
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5, 40])
@@ -40,14 +40,14 @@ def test_every_task_runs_once(threads: int, tasks: int) -> None:
         assert all_once(pool, tasks)
 
 
-def test_the_threads_work_at_the_same_time(team: Team) -> None:
+def test_the_threads_work_at_the_same_time(team: ThreadTeam) -> None:
     counts = np.zeros(9, np.int64)
     assert launch(make_pool(team, 4), "meet", 4, counts, argument=4) == 0
     assert counts[0] == 4
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])
-def test_a_thread_begins_with_the_same_share_of_every_launch(team: Team, threads: int) -> None:
+def test_a_thread_begins_with_the_same_share_of_every_launch(team: ThreadTeam, threads: int) -> None:
     pool, first = make_pool(team, threads), set()
     for pause in (0, 0, 0, 0.001, 0, 0, 0.02, 0) * 3:
         time.sleep(pause)
@@ -58,7 +58,7 @@ def test_a_thread_begins_with_the_same_share_of_every_launch(team: Team, threads
     assert len(set(first.pop())) == threads
 
 
-def test_threads_start_when_they_are_needed_and_once(team: Team) -> None:
+def test_threads_start_when_they_are_needed_and_once(team: ThreadTeam) -> None:
     before = workers()
     few, many = make_pool(team, 2), make_pool(team, 4)
     assert all_once(few, 1)
@@ -68,7 +68,7 @@ def test_threads_start_when_they_are_needed_and_once(team: Team) -> None:
         assert len(workers() - before) == started
 
 
-def test_no_more_threads_than_the_program_may_use(team: Team) -> None:
+def test_no_more_threads_than_the_program_may_use(team: ThreadTeam) -> None:
     many, few = make_pool(team, 4), make_pool(team, 2)
     launch(many, "meet", 4, np.zeros(9, np.int64), argument=4)
     for _ in range(50):
@@ -89,13 +89,13 @@ def test_the_smallest_error_is_the_answer(threads: int) -> None:
         assert launch(pool, "check", 50, found) == (found[found > 0].min() if found.any() else 0)
 
 
-def test_a_launch_within_a_step_runs_alone(team: Team) -> None:
+def test_a_launch_within_a_step_runs_alone(team: ThreadTeam) -> None:
     pool, counts = make_pool(team, 2), np.zeros(3 * 20, np.int64)
     assert launch(pool, "nest", 20, counts, argument=pool.address) == 0
     assert np.all(counts == 1)
 
 
-def test_callers_at_the_same_time(team: Team) -> None:
+def test_callers_at_the_same_time(team: ThreadTeam) -> None:
     pool = make_pool(team, 2)
     right: list[bool] = []
 
@@ -110,7 +110,7 @@ def test_callers_at_the_same_time(team: Team) -> None:
     assert right == [True] * 8
 
 
-def test_idle_threads_sleep(team: Team) -> None:
+def test_idle_threads_sleep(team: ThreadTeam) -> None:
     launch(make_pool(team, 4), "meet", 4, np.zeros(9, np.int64), argument=4)
     time.sleep(0.05)
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -119,7 +119,7 @@ def test_idle_threads_sleep(team: Team) -> None:
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.05
 
 
-def test_sleeping_threads_wake_up(team: Team) -> None:
+def test_sleeping_threads_wake_up(team: ThreadTeam) -> None:
     pool = make_pool(team, 3)
     for pause in (0, 0.001, 0.02, 0.02):
         time.sleep(pause)
@@ -129,7 +129,7 @@ def test_sleeping_threads_wake_up(team: Team) -> None:
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="there is nowhere to go")
-def test_who_sleeps_on_the_processor_of_the_caller_is_woken_elsewhere(team: Team) -> None:
+def test_who_sleeps_on_the_processor_of_the_caller_is_woken_elsewhere(team: ThreadTeam) -> None:
     (pool, helper), counts = with_one_helper(team), np.zeros(3, np.int64)
     processor = ctypes.CDLL(None).sched_getcpu
     found: set[int] = set()
@@ -145,7 +145,7 @@ def test_who_sleeps_on_the_processor_of_the_caller_is_woken_elsewhere(team: Team
     assert found == os.sched_getaffinity(0) - {here}
 
 
-def test_a_caller_with_one_processor_shares_it(team: Team) -> None:
+def test_a_caller_with_one_processor_shares_it(team: ThreadTeam) -> None:
     pool, helper = with_one_helper(team)
     mine = os.sched_getaffinity(0)
     one = {min(mine)}
@@ -162,7 +162,7 @@ def test_a_caller_with_one_processor_shares_it(team: Team) -> None:
         os.sched_setaffinity(0, mine)
 
 
-def test_a_forked_child_starts_its_own(team: Team) -> None:
+def test_a_forked_child_starts_its_own(team: ThreadTeam) -> None:
     pool = make_pool(team, 3)
 
     def meet() -> bool:
@@ -175,7 +175,7 @@ def test_a_forked_child_starts_its_own(team: Team) -> None:
     assert all_once(pool, 100)
 
 
-def test_a_child_that_c_code_forked_leaves_the_threads_of_its_parent_alone(team: Team) -> None:
+def test_a_child_that_c_code_forked_leaves_the_threads_of_its_parent_alone(team: ThreadTeam) -> None:
     pool, helper = with_one_helper(team)
     mine = os.sched_getaffinity(0)
     one = {min(mine)}
@@ -199,7 +199,7 @@ def test_a_child_that_c_code_forked_leaves_the_threads_of_its_parent_alone(team:
         os.sched_setaffinity(0, mine)
 
 
-def test_a_fork_during_the_launch_of_another_thread(team: Team) -> None:
+def test_a_fork_during_the_launch_of_another_thread(team: ThreadTeam) -> None:
     pool = make_pool(team, 2)
     gate = np.zeros(9, np.int64)
     other = threading.Thread(target=launch, args=(pool, "meet", 2, gate, 3))     # waits for a third who opens the gate
@@ -220,7 +220,7 @@ def test_a_fork_during_the_launch_of_another_thread(team: Team) -> None:
     assert not other.is_alive()
 
 
-def test_signals_go_to_python_threads(team: Team) -> None:
+def test_signals_go_to_python_threads(team: ThreadTeam) -> None:
     before = workers()
     launch(make_pool(team, 2), "meet", 2, np.zeros(9, np.int64), argument=2)
     worker, = workers() - before
@@ -230,7 +230,7 @@ def test_signals_go_to_python_threads(team: Team) -> None:
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & own       # the caller's are as they were
 
 
-def test_threads_compute_as_the_caller_does(team: Team) -> None:
+def test_threads_compute_as_the_caller_does(team: ThreadTeam) -> None:
     """Subnormal numbers flushed to zero in the calling thread are flushed in all."""
     import llvmlite.binding as llvm
 
@@ -279,7 +279,7 @@ import sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from support import native_pool as t
-from adjit.runtime.cores import usable_cores
+from adjit.codegen.process.cores import usable_cores
 from adjit.runtime.native.threads import pool_for
 pool = pool_for(3)
 assert t.all_once(pool, 100)

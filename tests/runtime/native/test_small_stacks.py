@@ -12,9 +12,9 @@ from support.native_calls import hot
 from support.project import TESTS
 
 import adjit as aj
-from adjit.codegen.native.program_code import STEP_BYTES
+from adjit.codegen.llvm.target import TARGETS, host_targets
+from adjit.codegen.native.program_code import FRAME_BYTES
 from adjit.codegen.native.subnormals import flushing_entry
-from adjit.codegen.target import TARGETS, host_targets
 from adjit.runtime import choices
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.stack import has_stack, stack_needed
@@ -92,7 +92,7 @@ def test_what_a_thread_has_left() -> None:
 @pytest.mark.usefixtures("usual_cache")
 def test_programs_say_what_they_need() -> None:
     small = executable_of(hot(lambda x: np.sin(x) * 2 + 1, np.arange(5.0)))
-    assert small.code.artifact.stack_bytes < 2 * STEP_BYTES
+    assert small.code.artifact.stack_bytes < 2 * FRAME_BYTES
     assert small.stack == 0     # so that nothing is looked up in a call
     function, arguments = in_panels()
     function(*(array.copy() for array in arguments))
@@ -100,11 +100,11 @@ def test_programs_say_what_they_need() -> None:
     memory = function.memory()
     assert 0 < memory.stack_bytes < executable.code.artifact.stack_bytes
     assert "on the stack of each thread: up to" in str(memory)
-    tiles = [call.code for call in executable.program.calls if call.code.regions_stack]
+    tiles = [call.code for call in executable.program.calls if call.code.nested_stack_bytes]
     assert tiles
-    assert executable.code.artifact.stack_bytes >= max(code.stack_bytes + code.regions_stack for code in tiles) + STEP_BYTES
+    assert executable.code.artifact.stack_bytes >= max(code.stack_bytes + code.nested_stack_bytes for code in tiles) + FRAME_BYTES
     regions = [part for code in tiles for name, part in code.shared.items() if name.startswith("region")]
-    assert max(code.regions_stack for code in tiles) >= max(part.stack_bytes for part in regions)
+    assert max(code.nested_stack_bytes for code in tiles) >= max(part.stack_bytes for part in regions)
 
 
 def test_shared_functions_ask_for_little() -> None:
@@ -122,4 +122,4 @@ def test_shared_functions_ask_for_little() -> None:
     shared = executable_of(function).program.shared
     most = max(function.stack_bytes for name, function in shared.items() if not name.startswith("region"))
     wrapper, _ = flushing_entry("entry", TARGETS["sse2"], "ptr %a", [("ptr", "%a")], "")
-    assert most + wrapper.stack_bytes < STEP_BYTES // 4
+    assert most + wrapper.stack_bytes < FRAME_BYTES // 4

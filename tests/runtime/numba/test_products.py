@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.target import TARGETS, host_target, host_targets
+from adjit.codegen.llvm.target import TARGETS, host_target, host_targets
 from adjit.ir.parser import parse
 from adjit.runtime import kernel_cache
 from adjit.runtime.portable.executable import Executable

@@ -1,0 +1,1 @@
+"""The vectorcall path: machine code that Python calls in place of a compiled function."""

@@ -1,0 +1,187 @@
+"""Packs a panel of B, or tiles of A, into memory that suits the tiles.
+
+Of B rows lie one after the other, aligned, filled up to whole vectors. Of A the rows of a tile lie by columns: its first column, its
+second, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from adjit.codegen.gemm.kernels import PACK_A, PACK_B, Kernel, write_kernel
+from adjit.codegen.gemm.table import number
+from adjit.codegen.gemm.tile import Prologue
+from adjit.codegen.llvm.target import Target
+from adjit.codegen.llvm.vectors import VectorBuilder
+
+SHUFFLE_LANE_BYTES = 16
+"""Bytes of a lane group of a vector within which elements are moved at once."""
+
+MAX_ROWS_AT_ONCE = 8
+"""Rows of A or B as they lie that are read together: the first cache holds as many of equal place in a page."""
+
+
+def pack_b_kernel(target: Target, dtype: str, counts: tuple[int, ...], prologue: Prologue | None) -> Kernel:
+    """The function that copies rows of B."""
+    if prologue is None:
+        return _plain_pack_b(target, dtype, counts)
+    return write_kernel(target, dtype, _pack_b_name(counts), PACK_B, lambda text: _write_pack_b(text, counts, prologue), hooks=True)
+
+
+@cache
+def _plain_pack_b(target: Target, dtype: str, counts: tuple[int, ...]) -> Kernel:
+    return write_kernel(target, dtype, _pack_b_name(counts), PACK_B, lambda text: _write_pack_b(text, counts, None))
+
+
+def _pack_b_name(counts: tuple[int, ...]) -> str:
+    return f"copy_{'_'.join(map(str, counts))}"
+
+
+def _write_pack_b(text: VectorBuilder, counts: tuple[int, ...], prologue: Prologue | None) -> None:
+    ldb, row_panel = (text.strides(number(text, name), 1) for name in ("source_inner_b", "inner_b"))
+    with text.for_range(text.sub(0, "%length"), 0, carried=[("ptr", "%b"), ("ptr", "%panel")], exact=True) as loop:
+        b, panel = loop.values
+        for j, count in enumerate(counts):
+            vector = text.load_vector(text.at(b, text.scalar, j * text.lanes), count)
+            text.store_vector(vector if prologue is None else prologue(text, vector), text.at(panel, text.scalar, j * text.lanes),
+                              aligned=True)
+        loop.following = [ldb.next(b), row_panel.next(panel)]
+
+
+def pack_b_transposed_kernel(target: Target, dtype: str, inner: int, columns: int, prologue: Prologue | None) -> Kernel:
+    """The function that transposes rows of B as it lies, `columns` of them or more, where k has `inner` elements."""
+    lanes = VectorBuilder(target, dtype).lanes
+    shape = min(columns, lanes, MAX_ROWS_AT_ONCE), min(inner, lanes)
+    if prologue is None:
+        return _plain_pack_b_transposed(target, dtype, *shape)
+    return write_kernel(target, dtype, _pack_b_transposed_name(*shape), PACK_B,
+                        lambda text: _write_pack_b_transposed(text, *shape, prologue), hooks=True)
+
+
+@cache
+def _plain_pack_b_transposed(target: Target, dtype: str, rows: int, width: int) -> Kernel:
+    return write_kernel(target, dtype, _pack_b_transposed_name(rows, width), PACK_B,
+                        lambda text: _write_pack_b_transposed(text, rows, width, None))
+
+
+def _pack_b_transposed_name(rows: int, width: int) -> str:
+    return f"turn_{rows}x{width}"
+
+
+def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int, prologue: Prologue | None) -> None:
+    """Block by block: a vector of some rows, of which `width` elements count.
+
+    One block is all its code: where k or the rows of B do not fill the last one, it begins earlier. Where all rows are fewer, the last one
+    is repeated, in lanes that do not count.
+    """
+    at_once = min(text.lanes, MAX_ROWS_AT_ONCE)
+    ldb, row_panel = text.strides(number(text, "source_column_b"), at_once), text.strides(number(text, "inner_b"), width)
+    latest_row, latest = text.sub("%columns", rows), text.sub("%length", width)
+    with text.for_range(0, "%columns", text.lanes) as vector, text.for_range(0, "%length", text.lanes) as inner:
+        k = text.smaller(inner.counter, latest)
+        b = text.at("%b", text.scalar, k)
+        panel = text.at("%panel", 1, text.mul(k, row_panel.stride))
+        stop = text.smaller(text.add(vector.counter, text.lanes), "%columns")
+        with text.for_range(vector.counter, stop, at_once) as group:
+            row = text.smaller(group.counter, latest_row)
+            first = text.at(b, 1, text.mul(row, ldb.stride))
+            bases = ldb.bases(first, rows)
+            vectors = [text.load_vector(ldb.row(bases, min(i, rows - 1)), width) for i in range(at_once)]
+            if prologue is not None:
+                vectors = [prologue(text, vector) for vector in vectors]
+            to = row_panel.bases(text.at(panel, text.scalar, row), width)
+            for k_in_block, transposed_row in enumerate(transposed_block(text, vectors)[:width]):
+                text.store_vector(transposed_row, row_panel.row(to, k_in_block), lanes=at_once)
+
+
+def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
+    """For each lane, what the rows have there, from the first row to the last one.
+
+    Squares that fit into a group of `SHUFFLE_LANE_BYTES` are transposed within it, then whole groups are moved: moving within is cheap.
+    """
+    lanes, part = text.lanes, SHUFFLE_LANE_BYTES // text.bytes
+    squares = [_transposed_squares(text, list(rows[i:i + part]), part) for i in range(0, len(rows), part)]
+    vectors = []
+    for alike in zip(*squares, strict=True):        # lane `part` times q + j of all rows is in part q of the j-th ones
+        row = list(alike)
+        half = len(row) // 2
+        for _ in range(len(row).bit_length() - 1):
+            row = [text.shuffle(text.vector, row[i], row[i + half], _interleaved(first, lanes, part))
+                   for i in range(half) for first in (0, lanes // 2)]
+        vectors.append(row)
+    found = []
+    for lane in range(lanes):
+        index, lane_offset = divmod(lane // part * len(rows), lanes)
+        vector = vectors[lane % part][index]
+        found.append(vector if len(rows) == lanes else text.shuffle(text.vector, vector, "poison", range(lane_offset, lane_offset + len(rows))))
+    return found
+
+
+def _interleaved(first: int, lanes: int, size: int) -> list[int]:
+    """Places of half the lanes of two vectors, from `first` on, in turns of `size` lanes."""
+    return [at + offset + lane for at in range(first, first + lanes // 2, size) for offset in (0, lanes) for lane in range(size)]
+
+
+def _transposed_squares(text: VectorBuilder, square: list[str], size: int) -> list[str]:
+    """Squares of `size` rows beside each other, transposed by rounds of interleaving their halves."""
+    half = size // 2
+    for _ in range(size.bit_length() - 1):
+        square = [text.shuffle(text.vector, square[i], square[i + half], [
+                      lane for q in range(0, text.lanes, size) for k in range(q, q + half) for lane in (first + k, text.lanes + first + k)])
+                  for i in range(half) for first in (0, half)]
+    return square
+
+
+@cache
+def pack_a_transposed_kernel(target: Target, dtype: str, large: int, small: int | None) -> Kernel:
+    """The function that copies rows of A, which is transposed, to a packed tile each; tiles have `large` or `small` rows."""
+    name = f"strips_{large}" if small is None else f"strips_{large}_{small}"
+    return write_kernel(target, dtype, name, PACK_A, lambda text: _write_pack_a_transposed(text, large, small))
+
+
+def _write_pack_a_transposed(text: VectorBuilder, large: int, small: int | None) -> None:
+    """All packed tiles are as large as those of large tiles."""
+    lda = text.strides(number(text, "source_inner_a"), MAX_ROWS_AT_ONCE)
+    large_tiles = number(text, "large_tiles")
+    apart = number(text, "packed_tile")
+    whole = text.let(f"and i64 %length, {-MAX_ROWS_AT_ONCE}")
+    for first, stop, rows_at_once in (("0", whole, MAX_ROWS_AT_ONCE), (whole, "%length", 1)):
+        with text.for_range(first, stop, rows_at_once, empty=True) as inner:
+            source = text.at("%a", 1, text.mul(inner.counter, lda.stride))
+            packed_tile = text.at("%strips", text.scalar, (inner.counter, large))
+            with text.for_range("%low", "%high", carried=[("ptr", source), ("ptr", packed_tile)]) as tile:
+                a, to = tile.values
+                is_large = text.compare("slt", tile.counter, large_tiles)
+                for rows in (large,) if small is None else (large, small):
+                    wanted = is_large if rows == large else text.not_(is_large)
+                    with text.if_(wanted):
+                        for i in range(rows_at_once):
+                            columns = text.load_vector(lda.row([a], i), lanes=rows)
+                            text.store_vector(columns, text.at(to, text.scalar, i * large), lanes=rows)
+                rows_here = text.select(is_large, "i64", large, small or 0)
+                tile.following = [text.at(a, text.scalar, rows_here), text.at(to, 1, apart)]
+
+
+@cache
+def pack_a_kernel(target: Target, dtype: str) -> Kernel:
+    """The function that copies rows of A, which is not transposed, to a packed tile each."""
+    return write_kernel(target, dtype, "rows", PACK_A, _write_pack_a)
+
+
+def _write_pack_a(text: VectorBuilder) -> None:
+    large_tiles, large, small = (number(text, name) for name in ("large_tiles", "large_rows", "small_rows"))
+    lda, row_packed, packed_tile = (number(text, name) for name in ("source_lda", "lda", "packed_tile"))
+    whole = text.let(f"and i64 %length, {-text.lanes}")
+    with text.for_range("%low", "%high", carried=[("ptr", "%a"), ("ptr", "%strips")]) as tile:
+        is_large = text.compare("slt", tile.counter, large_tiles)
+        rows = text.select(is_large, "i64", large, small)
+        with text.for_range(0, rows, carried=[("ptr", tile.values[0]), ("ptr", tile.values[1])]) as row:
+            a, to = row.values
+            with text.for_range(0, whole, text.lanes, empty=True) as inner:
+                text.store_vector(text.load_vector(text.at(a, text.scalar, inner.counter)), text.at(to, text.scalar, inner.counter))
+            with text.for_range(whole, "%length", empty=True) as inner:
+                text.store_vector(text.load_vector(text.at(a, text.scalar, inner.counter), lanes=1),
+                                  text.at(to, text.scalar, inner.counter), lanes=1)
+            row.following = [text.at(pointer, 1, apart) for pointer, apart in ((a, lda), (to, row_packed))]
+        tile.following = [row.following[0], text.at(tile.values[1], 1, packed_tile)]

@@ -1,0 +1,71 @@
+"""Puts object code into memory, with LLVM's ORC linker; needs no compiler, and the code goes when its last user goes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import field
+from typing import Any
+
+from adjit.codegen.process.off_main_thread import off_main_thread, release_dead, release_off_main_thread
+from adjit.ir.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledObject:
+    """Object code of one kernel or program, the name of its entry, and what else is to be kept with it. `extra_objects` has further object
+    files that belong to it.
+
+    The entry of Numba's kernels is `int32 f(void* ret, void* excinfo, <pointers and int64 sizes>, int64 lo, int64 hi)`.
+    """
+
+    object_code: bytes
+    symbol: str
+    data: str = ""
+    extra_objects: tuple[bytes, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all object code."""
+        return len(self.object_code) + sum(map(len, self.extra_objects))
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class LoadedKernel:
+    """The address of a kernel's entry; the code stays while this object lives, and so does `library`: None where LLVM has it."""
+
+    address: int
+    library: Any = field(repr=False)
+    nbytes: int = 0     # of the object code
+
+
+MAX_LIBRARIES_PER_LINKER = 16
+"""Libraries of one linker. Of each that it ever linked it keeps some 9 kB, until it goes itself, with the last of their code."""
+
+_numbers = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _linker(number: int) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+    return llvm.create_lljit_compiler(machine, use_jit_link=True)
+
+
+@off_main_thread
+def load(compiled: CompiledObject) -> LoadedKernel:
+    """Link object code into this process; raises `RuntimeError` where a symbol is missing."""
+    import llvmlite.binding as llvm
+
+    release_dead()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for code in (compiled.object_code, *compiled.extra_objects):
+        builder.add_object_img(code)
+    number = next(_numbers)
+    library = builder.export_symbol(compiled.symbol).link(_linker(number // MAX_LIBRARIES_PER_LINKER), f"adjit_{number}")
+    loaded = LoadedKernel(library[compiled.symbol], None, compiled.nbytes)
+    release_off_main_thread(loaded, library)
+    return loaded

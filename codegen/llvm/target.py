@@ -1,0 +1,114 @@
+"""The processors that machine code is written for: width of a vector, number of registers, and whether products are fused with sums.
+
+    host_target().name          # "avx512", "avx2" or "sse2"
+
+A target asks for exactly the features in its list, so its code runs on every processor that has them, and is the same wherever it was made.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from typing import Any
+
+from adjit.codegen.process.off_main_thread import off_main_thread
+from adjit.ir.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A kind of processor: bytes and number of its vector registers; without `fma`, products are rounded before they are added.
+
+    `triple` is LLVM's name of the system; empty for that of this process.
+    """
+
+    name: str
+    vector_bytes: int
+    registers: int
+    fma: bool
+    features: tuple[str, ...]
+    triple: str = ""
+
+    @property
+    def cpu(self) -> str:
+        """LLVM's name of the processor that `features` are added to."""
+        return "generic" if self.triple.startswith("aarch64") else "x86-64"
+
+    @property
+    def avx512(self) -> bool:
+        """Whether it has AVX-512's instructions for exponents and mantissas, and for tables in registers."""
+        return "avx512f" in self.features
+
+    @property
+    def feature_text(self) -> str:
+        """The features as LLVM takes them: `+avx2,+fma`."""
+        return ",".join(f"+{feature}" for feature in self.features)
+
+    def lanes(self, element_bytes: int) -> int:
+        """Elements of one vector."""
+        return self.vector_bytes // element_bytes
+
+
+TARGETS: dict[str, Target] = {
+    target.name: target for target in (
+        Target("avx512", 64, 32, True, ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")),
+        Target("avx2", 32, 16, True, ("avx2", "fma")),
+        Target("sse2", 16, 16, False, ("sse2",)))}
+"""By name, the best first."""
+
+LEVELS: dict[str, Target] = {
+    "x86-64-v4": TARGETS["avx512"], "x86-64-v3": TARGETS["avx2"],
+    "x86-64-v2": Target("sse4", 16, 16, False, ("sse2", "sse3", "ssse3", "sse4.1", "sse4.2"))}
+"""The levels of x86-64 that exported programs hold code for, the best first."""
+
+NEON = Target("neon", 16, 32, True, ("neon",), "aarch64-unknown-linux-gnu")
+"""64-bit ARM, for exports: this process runs no code for it."""
+
+
+@cache
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+@cache
+@off_main_thread
+def host_targets() -> tuple[Target, ...]:
+    """The targets whose code this process can run, the best first; none where it is no x86-64 process, or llvmlite is not installed."""
+    if not is_installed("llvmlite"):
+        return ()
+    import llvmlite.binding as llvm
+
+    if not llvm.get_process_triple().startswith("x86_64"):
+        return ()
+    present = llvm.get_host_cpu_features()
+    return tuple(target for target in TARGETS.values() if all(present.get(feature, False) for feature in target.features))
+
+
+def host_target() -> Target | None:
+    """The best target of this processor; None where there is none."""
+    return next(iter(host_targets()), None)
+
+
+@cache
+def machine(target: Target) -> Any:
+    """LLVM's code generator for the target: one for all calls of llvmlite, which come one after the other."""
+    return make_machine(target)
+
+
+def make_machine(target: Target, optimized: bool = True) -> Any:
+    """A code generator of its own; one that is not to optimize takes a tenth of the time."""
+    import llvmlite.binding as llvm
+
+    if target.triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    triple = target.triple or llvm.get_process_triple()
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=target.cpu, features=target.feature_text, opt=2 if optimized else 0, reloc="pic", codemodel="small", jit=not target.triple)

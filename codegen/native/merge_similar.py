@@ -1,0 +1,87 @@
+"""Steps whose texts differ in numbers alone become one function, which finds its numbers in a table.
+
+An unrolled loop may hold hundreds of kernels and slices of one form, each of another size or at another place, and LLVM takes half a
+millisecond for the smallest function. Few steps of a form keep their own functions, as code is better where sizes are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from adjit.codegen.llvm.module import Definition, Function
+from adjit.ir.dataclass import dataclass
+
+MIN_SIMILAR = 8
+"""Texts of one form from which they become one function."""
+
+_NUMBERS = re.compile(r"<[^>\n]*>|splat \([^)\n]*\)|\[[^\]\n]*\]|alloca [^\n]*|(\bi64 (?:%[\w.]+, )?)(-?\d+)(?![\w.])")
+"""A number of type i64 that a register may stand for (the groups: what comes before it, it), or text in which there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedFunction:
+    """A function for steps of one form, under the name `@step`, the numbers of each step by its function, and the place where
+    the form finds a pointer to them.
+    """
+
+    function: Function
+    constants: dict[Function, tuple[int, ...]]
+    table_index: int
+
+
+def find_similar(arg_counts: Mapping[Function, int]) -> list[MergedFunction]:
+    """The forms among the functions of steps. `places` has for each how many places its calls have, at most."""
+    by_length: dict[tuple[int, str], list[Function]] = {}
+    for step in arg_counts:
+        by_length.setdefault((len(step.lines), step.attributes), []).append(step)
+    similar: dict[tuple[str, str], dict[Function, tuple[str, ...]]] = {}
+    for (_, attributes), steps in by_length.items():
+        for step in steps if len(steps) >= MIN_SIMILAR else ():
+            skeleton, constants = _without_constants("\n".join(step.lines))
+            similar.setdefault((attributes, skeleton), {})[step] = constants
+    return [_merged(steps, max(arg_counts[step] for step in steps)) for steps in similar.values() if len(steps) >= MIN_SIMILAR]
+
+
+def _without_constants(text: str) -> tuple[str, tuple[str, ...]]:
+    constants: list[str] = []
+
+    def hide(match: re.Match[str]) -> str:
+        if match[2] is None:
+            return match[0]
+        constants.append(match[2])
+        return f"{match[1]}?"
+
+    return _NUMBERS.sub(hide, text), tuple(constants)
+
+
+def _merged(steps: Mapping[Function, Sequence[str]], table_index: int) -> MergedFunction:
+    """Numbers that are the same in all steps stay; those that are the same as another one in each step are one number."""
+    columns = list(zip(*steps.values(), strict=True))
+    different = list(dict.fromkeys(column for column in columns if len(set(column)) > 1))
+    registers = {column: f"%number.{index}" for index, column in enumerate(different)}
+    remaining = iter(columns)
+
+    def name(match: re.Match[str]) -> str:
+        if match[2] is None:
+            return match[0]
+        column = next(remaining)
+        return match[1] + registers.get(column, match[2])
+
+    first = next(iter(steps))
+    body = _NUMBERS.sub(name, "\n".join(first.lines))
+    loads = [f"  %numbers.at = getelementptr ptr, ptr %places, i64 {table_index}", "  %numbers = load ptr, ptr %numbers.at, align 8"]
+    for index in range(len(different)):
+        loads += [f"  %number.{index}.at = getelementptr i64, ptr %numbers, i64 {index}",
+                  f"  %number.{index} = load i64, ptr %number.{index}.at, align 8"]
+    constants = {step: tuple(int(column[row]) for column in different) for row, step in enumerate(steps)}
+    return MergedFunction(first.changed([*loads, *body.split("\n")]), constants, table_index)
+
+
+def numbers_table(name: str, constants: Sequence[int]) -> Definition:
+    """The constant that holds the numbers of a step.
+
+    >>> numbers_table("step_1.numbers", (3, 64)).text
+    '@step_1.numbers = internal constant [2 x i64] [i64 3, i64 64]'
+    """
+    return Definition(name, f"@{name} = internal constant [{len(constants)} x i64] [{', '.join(f'i64 {number}' for number in constants)}]")

@@ -1,0 +1,1 @@
+"""The portable backend: kernels as Python text, which Numba compiles."""

@@ -1,0 +1,160 @@
+"""The functions that scalar code calls, by mangled name: `exp_f32`, `select_i64`, `convert_f32_i64`, `sum_step_f64`.
+
+A name is the op's (or a reduction step's) and the dtype of the operands; `convert` names source and target. Two views of each:
+
+- `native_helpers`: for kernels compiled by Numba. The definition in `codegen/vector_math` is printed as an LLVM function, which
+  LLVM inlines into the kernel; loops that call it become vector code, and no library is called.
+- `python_helpers`: for kernels run as ordinary Python, on NumPy scalars. The meaning is the op record's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.process.off_main_thread import off_main_thread
+from adjit.codegen.vector_math.functions import BINARY, UNARY
+from adjit.codegen.vector_math.language import Value, convert, select
+from adjit.codegen.vector_math.llvm_printer import llvm_type, print_function
+from adjit.ir import ops
+from adjit.ir.dataclass import dataclass
+from adjit.ir.types import SHORT_NAMES
+
+Helper = Callable[..., Any]
+
+_STEPS: dict[str, Callable[..., Any]] = {
+    "sum_step": np.add, "product_step": np.multiply, "maximum_step": np.maximum, "minimum_step": np.minimum}
+
+
+@dataclass(frozen=True, slots=True)
+class HelperFunction:
+    """One helper: `operation` is the op or step; `types` and `result_type` are short dtype names; `text` is its LLVM module."""
+
+    name: str
+    operation: str
+    types: tuple[str, ...]
+    result_type: str
+    text: str
+
+    @property
+    def symbol(self) -> str:
+        return _symbol(self.name)
+
+
+def _symbol(name: str) -> str:
+    return f"adjit_{name}"
+
+
+@cache
+@off_main_thread
+def processor_has_fma() -> bool:
+    """Whether this processor multiplies and adds with one rounding."""
+    import llvmlite.binding as llvm
+
+    if llvm.get_process_triple().startswith(("aarch64", "arm64")):
+        return True
+    return bool(llvm.get_host_cpu_features().get("fma", False))
+
+
+@cache
+@off_main_thread
+def vector_bits() -> int:
+    """The size of the vectors that LLVM makes of loops here; of 512 bits where there are, it uses half, which keeps the clock up."""
+    import llvmlite.binding as llvm
+
+    return 256 if llvm.get_host_cpu_features().get("avx2", False) else 128
+
+
+@cache
+def helper(name: str) -> HelperFunction:
+    """The helper of that mangled name; raises `KeyError` where there is none.
+
+    >>> helper("convert_f32_i64").types
+    ('f32',)
+    """
+    operation, _, type = name.rpartition("_")
+    definition: Callable[..., Value]
+    types: tuple[str, ...]
+    if type in SHORT_NAMES and operation in UNARY:
+        definition, types = UNARY[operation], (type,)
+    elif type in SHORT_NAMES and operation in BINARY:
+        definition, types = BINARY[operation], (type, type)
+    elif type in SHORT_NAMES and operation == "select":
+        definition, types = select, ("bool", type, type)
+    elif operation.startswith("convert_") and type in SHORT_NAMES:
+        target, (operation, _, source) = type, operation.partition("_")
+        definition, types = (lambda x: convert(x, target)), (source,)
+    else:
+        raise KeyError(f"no scalar function is called {name!r}")
+    text, result_type = print_function(_symbol(name), definition, types, processor_has_fma(), vector_bits())
+    return HelperFunction(name, operation, types, result_type, text)
+
+
+def native_helpers(names: Iterable[str]) -> dict[str, Helper]:
+    """The helpers as functions that Numba-compiled code can call, by mangled name. Imports Numba."""
+    return {name: _native(name) for name in set(names)}
+
+
+def python_helpers(names: Iterable[str]) -> dict[str, Helper]:
+    """The helpers as Python functions on NumPy scalars, by mangled name."""
+    return {name: _python(name) for name in set(names)}
+
+
+@cache
+def _native(name: str) -> Helper:
+    import numba
+    from llvmlite import ir as llvm_ir
+    from numba.extending import intrinsic
+
+    function = helper(name)
+    llvm_types = {"f32": llvm_ir.FloatType(), "f64": llvm_ir.DoubleType()}
+
+    def ir_type(type: str) -> Any:
+        return llvm_types.get(type) or llvm_ir.IntType(int(llvm_type(type)[1:]))
+
+    signature = numba.from_dtype(SHORT_NAMES[function.result_type])(*(numba.from_dtype(SHORT_NAMES[type]) for type in function.types))
+    callee_type = llvm_ir.FunctionType(ir_type(function.result_type), [ir_type(type) for type in function.types])
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # In a library of its own: what the kernel's module allows (contraction) would break error-free sums.
+        context.active_code_library.add_linking_library(_library(name, context.codegen()))
+        callee = builder.module.globals.get(function.symbol) or llvm_ir.Function(builder.module, callee_type, function.symbol)
+        return builder.call(callee, arguments)
+
+    by_arity: dict[int, Helper] = {   # Numba reads the number of parameters off the function
+        1: lambda typing, x: (signature, generate),
+        2: lambda typing, x, y: (signature, generate),
+        3: lambda typing, x, y, z: (signature, generate),
+    }
+    native: Helper = intrinsic(by_arity[len(function.types)])
+    return native
+
+
+@cache
+def _library(name: str, codegen: Any) -> Any:
+    """The helper as a library of Numba's, to link and inline."""
+    import llvmlite.binding as llvm
+
+    library = codegen.create_library(_symbol(name))
+    library.add_llvm_module(llvm.parse_assembly(helper(name).text))
+    library.finalize()
+    return library
+
+
+@cache
+def _python(name: str) -> Helper:
+    function = helper(name)
+    result = SHORT_NAMES[function.result_type]
+    evaluate = _STEPS[function.operation] if function.operation in _STEPS else getattr(ops, function.operation).evaluate
+    attributes = {"dtype": result} if function.operation == "convert" else {}
+
+    def call(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            arrays = (np.asarray(x, SHORT_NAMES[type]) for x, type in zip(arguments, function.types, strict=True))
+            return result.type(evaluate(*arrays, **attributes))
+
+    call.__name__ = name
+    return call

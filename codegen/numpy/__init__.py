@@ -1,0 +1,1 @@
+"""Graphs as Python functions of NumPy calls, for eager tensors."""

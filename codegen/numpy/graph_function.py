@@ -1,0 +1,404 @@
+"""Turns a graph into one straight-line Python function over ndarrays: what eager tensors run.
+
+A text holds names only, no shapes, axes or numbers: those are bound when the function is made, so that all graphs of one
+structure share one compiled text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.numpy.function_text import Binding, FunctionText
+from adjit.codegen.numpy.op_functions import (
+    EXPRESSIONS,
+    FUNCTIONS,
+    OPERATORS,
+    diagonal_of,
+)
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
+from adjit.ir.evaluator import evaluate
+from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops, producers
+from adjit.ir.ops.control_flow import run_control_flow
+from adjit.ir.ops.movement import inside, strided
+from adjit.ir.ops.traits import CONTROL_FLOW
+from adjit.ir.types import Shape, TensorType
+
+_RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
+_NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.SCAN)
+"""Kinds of ops whose meaning gives arrays that share no memory with its operands, but for those that are written in a way of their own."""
+
+_SMALL_BYTES = 1 << 14
+"""Bytes up to which calls count, not memory: a repeated result is copied, which is quicker than a view, and a caller may write to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumpyFunction:
+    """A graph as a Python function.
+
+    `run(*arrays)` gives the tuple of results, ndarrays all; `text` is its source. `fresh[i]` says that result i is certainly a new
+    array that shares memory with no parameter, no constant and no other result.
+    """
+
+    run: Callable[..., tuple[np.ndarray, ...]]
+    text: str
+    fresh: tuple[bool, ...]
+
+
+def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool = False) -> NumpyFunction:
+    """The function of a graph without region ops other than loops and branches. The parameters `weak` (f64[]) are Python floats. With
+    `views`, results that repeat elements are views of these, whatever their size.
+
+    Results are those of `interpret`, bit for bit but for the signs of zeros of strong products, and for the last bits of sums and
+    products of matrices over repeated or transposed values, whose layouts may differ. Floating-point warnings are the caller's to silence.
+    """
+    return _compile(graph, weak, _nonfinite_witnesses(graph), views)
+
+
+def _compile(graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], views: bool = False) -> NumpyFunction:
+    writer = _Writer(graph, weak, witnesses, views)
+    text, bound = writer.write()
+    make = _compiled(text, tuple(bound))
+    return NumpyFunction(make(*bound.values()), text, writer.fresh)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., tuple[np.ndarray, ...]]]:
+    """The function that binds these names in a text and gives its `run`. Cells are read faster than globals."""
+    lines = "\n    ".join(text.splitlines())
+    namespace: dict[str, Any] = {}
+    exec(compile(f"def make({', '.join(names)}):\n    {lines}\n    return run", "<adjit numpy>", "exec"), namespace)
+    return namespace["make"]     # type: ignore[no-any-return]
+
+
+class _Writer(FunctionText):
+    """Writes the function of a graph, op by op: `write_...` are the ops that are more than one call."""
+
+    def __init__(self, graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], views: bool = False):
+        super().__init__(graph.params, weak, FUNCTIONS)
+        self.graph = graph
+        self.weak = weak
+        self.views = views
+        self.witnesses = witnesses
+        self.producers = producers(graph)
+        self.unchecked: dict[Value, None] = {}       # results that tell of strong products whether those are finite
+        self.fresh: tuple[bool, ...] = ()
+
+    def write(self) -> tuple[str, dict[str, Any]]:
+        """The text, and what its names stand for."""
+        ops = live_ops(self.graph)
+        last = last_uses(self.graph.with_ops(ops))
+        for index, op in enumerate(ops):
+            self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
+            if op.name in CONTROL_FLOW:
+                self.write_control_flow(op)
+                self.drop_dead([value for value in op.results if last[value] == index])
+            else:
+                self.bindings[op.result] = self.op(op)
+            self.drop_dead(self.dying)
+        while self.lines and self.lines[-1].endswith(" = None"):
+            self.lines.pop()
+        params = ", ".join(f"a{index}" for index in range(len(self.graph.params)))
+        if self.unchecked:
+            self.lines.append(f"if not is_finite({' + '.join(self.norm(value) for value in self.unchecked)}):")
+            self.lines.append(f"    return {self.constant(_CheckedFunction(self.graph, self.weak))}({params})")
+        results = self.results()
+        body = "".join(f"    {line}\n" for line in (*self.lines, f"return ({results})"))
+        return f"def run({params}):\n{body}", self.bound
+
+    # -- ops
+
+    def op(self, op: Op) -> Binding:
+        special: Callable[[Op], Binding] | None = getattr(self, f"write_{op.name}", None)
+        if special is not None:
+            return special(op)
+        if op.definition.strong:
+            return self.strong(op)
+        if op.name in EXPRESSIONS or isinstance(op.definition.evaluate, np.ufunc):
+            return self.elementwise(op, op.name, op.definition.evaluate)
+        if op.definition.kind is Kind.REDUCTION:
+            return self.reduction(op)
+        return self.other(op)
+
+    def other(self, op: Op) -> Binding:
+        """The meaning of an op of which nothing else is known."""
+        if op.definition.kind in (Kind.REGION, Kind.MEMORY):
+            raise ValueError(f"{op.name} has no place in a NumPy function")
+        function = self.constant(partial(op.definition.evaluate, **op.attrs) if op.attrs else op.definition.evaluate)
+        expression = f"{function}({', '.join(self.array(value) for value in op.operands)})"
+        roots = self.new_root()
+        if (op.definition.view or op.definition.kind not in _NEW_ARRAYS) and op.operands:
+            roots = self.foreign_root.union(*(self.bindings[value].roots for value in op.operands))
+        return self.assign(expression, op.result.type.shape, roots)
+
+    def write_control_flow(self, op: Op) -> None:
+        """A loop or a branch: a function of arrays, which calls those of its regions."""
+        function = self.constant(run_control_flow(op, [compile_graph(region).run for region in op.regions]))
+        arguments = ", ".join(self.array(value) for value in op.operands)
+        bindings = [Binding(self.new_name(), value.type.shape, self.new_root()) for value in op.results]
+        self.lines.append(f"{''.join(f'{binding.text}, ' for binding in bindings)}= {function}({arguments})")
+        self.bindings.update(zip(op.results, bindings, strict=True))
+
+    def elementwise(self, op: Op, name: str, function: Any) -> Binding:
+        """Operands that are repeated are left to NumPy's broadcasting; where all are, so is the result."""
+        bindings = [self.bindings[value] for value in op.operands]
+        shape = np.broadcast_shapes(*(binding.shape for binding in bindings))
+        texts = [binding.text for binding in bindings]
+        if shape != op.result.type.shape and not op.definition.same_alone:
+            texts[0], shape = self.full(op.operands[0]), op.result.type.shape
+        elif op.name in EXPRESSIONS or all(binding.weak for binding in bindings):
+            texts = [self.typed(value) for value in op.operands]
+        if op.name in EXPRESSIONS:
+            if op.name == "select":     # twice as fast with arrays as with NumPy scalars
+                texts = [text if binding.number is None else self.constant(np.asarray(self.bound[binding.text]))
+                         for text, binding in zip(texts, bindings, strict=True)]
+            return self.assign(EXPRESSIONS[op.name].format(*texts), shape, self.new_root())
+        if not shape and name in OPERATORS and op.result.type.dtype.kind == "f":
+            return self.assign(f"{texts[0]} {OPERATORS[name]} {texts[1]}", shape, self.new_root())
+        target = self.overwritten(op.operands, op.result.type) if shape == op.result.type.shape else None
+        if target is None:
+            return self.assign(f"{self.function(name, function)}({', '.join(texts)})", shape, self.new_root())
+        binding = self.bindings.pop(target)
+        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, out={binding.text})")
+        return binding
+
+    def strong(self, op: Op) -> Binding:
+        """Where the plain product is finite it is right; its norm tells so in one pass. A number that makes no NaN of 0 needs no test."""
+        function, strong = op.definition.where_finite, op.definition.strong
+        assert function is not None
+        candidates = op.operands if strong == 2 else op.operands[1:]
+        numbers = [number for number in (self.bindings[value].number for value in candidates) if number is not None]
+        finite = any(math.isfinite(number) and (number != 0 or (strong == 1 and function is np.multiply)) for number in numbers)
+        if not finite and op.result in self.witnesses:
+            self.unchecked[self.witnesses[op.result]] = None
+            finite = True
+        if finite:
+            return self.elementwise(op, function.__name__, function)
+        shape = np.broadcast_shapes(*(self.bindings[value].shape for value in op.operands))
+        operands = ", ".join(self.typed(value) for value in op.operands)
+        binding = self.named(f"{self.function(function.__name__, function)}({operands})", shape)
+        norm = self.norm_of(binding, op.result.type)
+        self.lines.append(f"if not is_finite({norm}):")
+        self.lines.append(f"    {binding.text} = {self.constant(op.definition.evaluate)}({operands})")
+        return binding
+
+    def norm(self, value: Value) -> str:
+        return self.norm_of(self.bindings[value], value.type)
+
+    def norm_of(self, binding: Binding, type: TensorType) -> str:
+        """The text of a number that is finite only where all elements are."""
+        if not binding.shape:
+            return binding.text
+        return f"vdot({binding.text}, {binding.text})" if type.nbytes <= _SMALL_BYTES else f"norm({binding.text})"
+
+    def reduction(self, op: Op) -> Binding:
+        (x,) = op.operands
+        function, axes, dtype = op.definition.combine, op.attrs["axes"], x.type.dtype
+        assert function is not None
+        text, name = self.full(x), self.function(op.name, function.reduce)
+        needed = f", {self.constant(dtype)}" if dtype.kind in "iu" and function in (np.add, np.multiply) else ""
+        return self.assign(f"{name}({text}, {self.constant(axes)}{needed})", op.result.type.shape, self.new_root())
+
+    def write_matmul(self, op: Op) -> Binding:
+        texts = [self.full(value) for value in op.operands]
+        plain = op.result.type.rank == 2
+        for index, key in enumerate(("transpose_a", "transpose_b")):
+            if op.attrs[key]:
+                texts[index] += ".T" if plain else ".swapaxes(-1, -2)"
+        return self.assign(f"{'dot' if plain else 'matmul'}({', '.join(texts)})", op.result.type.shape, self.new_root())
+
+    def write_constant(self, op: Op) -> Binding:
+        value = op.attrs["value"]
+        return Binding(self.constant(op.attrs["dtype"].type(value)), (), number=value)
+
+    def write_iota(self, op: Op) -> Binding:
+        """The numbers along the axis, once; they are repeated along the others."""
+        shape, axis = op.attrs["shape"], op.attrs["axis"]
+        along = np.arange(shape[axis], dtype=op.attrs["dtype"]).reshape([shape[axis]] + [1] * (len(shape) - axis - 1))
+        along.flags.writeable = False
+        return Binding(self.constant(along), along.shape, self.foreign_root, viewed=True)
+
+    def write_convert(self, op: Op) -> Binding:
+        (x,), dtype = op.operands, op.attrs["dtype"]
+        binding = self.bindings[x]
+        if x.type.dtype == dtype or (binding.weak and x.type.dtype == np.float64 and dtype.kind == "f"):
+            return self.alias(binding)
+        if binding.number is not None:
+            (array,) = evaluate(op.definition, [np.asarray(self.bound[binding.text])], op.attrs)
+            return Binding(self.constant(array[()]), (), number=array.item())
+        if x.type.dtype.kind == "f" and dtype.kind in "iu":
+            return self.assign(f"convert({self.typed(x)}, dtype={self.constant(dtype)})", binding.shape, self.new_root())
+        return self.assign(f"{self.typed(x)}.astype({self.constant(dtype)})", binding.shape, self.new_root())
+
+    def write_stop_gradient(self, op: Op) -> Binding:
+        return self.alias(self.bindings[op.operands[0]])
+
+    def write_broadcast(self, op: Op) -> Binding:
+        (x,), shape, axes = op.operands, op.attrs["shape"], op.attrs["axes"]
+        binding = self.bindings[x]
+        sizes = (1,) * (x.type.rank - len(binding.shape)) + binding.shape
+        aligned = [1] * len(shape)
+        for axis, size in zip(axes, sizes, strict=True):
+            aligned[axis] = size
+        first = next((axis for axis, size in enumerate(aligned) if size != 1 or axis in axes), len(shape))
+        target = tuple(aligned[first:])
+        viewed = binding.viewed or (binding.shape == x.type.shape and binding.number is None)
+        if not binding.shape or target == binding.shape:
+            return self.alias(replace(binding, viewed=viewed and not binding.weak))
+        if len(shape) == len(target) or tuple(aligned) == shape:
+            target = tuple(aligned)
+        return self.reshaped(x, binding.text, target, binding.roots, viewed)
+
+    def write_reshape(self, op: Op) -> Binding:
+        (x,), shape = op.operands, op.attrs["shape"]
+        binding = self.bindings[x]
+        if binding.number is not None or binding.weak or x.type.shape == shape or (not binding.shape and x.type.shape):
+            return self.alias(binding)
+        return self.reshaped(x, self.full(x), shape, self.roots_of_full(x))
+
+    def reshaped(self, x: Value, text: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Binding:
+        """A reshape; one of a reshape that nothing else needs takes its place."""
+        return self.assign(f"{self.before_reshape(x, text) or text}.reshape({self.constant(shape)})", shape, roots, viewed)
+
+    def before_reshape(self, x: Value, text: str) -> str:
+        """What the last line reshapes to `x`, where nothing else needs `x`: the line is gone then."""
+        before = _RESHAPE.fullmatch(self.lines[-1]) if self.lines else None
+        is_alone = before is not None and before[1] == text and x in self.dying and self.only_holder(x)
+        return _RESHAPE.fullmatch(self.lines.pop())[2] if is_alone else ""      # type: ignore[index]
+
+    def write_transpose(self, op: Op) -> Binding:
+        (x,), permutation = op.operands, op.attrs["permutation"]
+        binding = self.bindings[x]
+        if not binding.shape or permutation == tuple(range(x.type.rank)):
+            return self.alias(binding)
+        moved = ".T" if permutation == (1, 0) else f".transpose({self.constant(permutation)})"
+        return self.assign(f"{self.full(x)}{moved}", op.result.type.shape, self.roots_of_full(x))
+
+    def write_slice(self, op: Op) -> Binding:
+        (x,) = op.operands
+        binding = self.bindings[x]
+        if not binding.shape or op.result.type == x.type:
+            return self.alias(binding)
+        diagonal = diagonal_of(op, self.producers)
+        if diagonal is not None and (full := self.before_reshape(x, binding.text)):
+            return self.assign(f"diagonal({full}, *{self.constant(diagonal)})", op.result.type.shape, self.roots_of_full(x))
+        index = self.constant(strided(op.attrs["start"], op.attrs["stop"], op.attrs["step"]))
+        return self.assign(f"{self.full(x)}[{index}]", op.result.type.shape, self.roots_of_full(x))
+
+    def write_concatenate(self, op: Op) -> Binding:
+        parts = "".join(f"{self.full(value)}, " for value in op.operands)
+        return self.assign(f"concatenate(({parts}), {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
+
+    # -- ops that read or write at places
+
+    def write_take(self, op: Op) -> Binding:
+        x, indices = (self.full(value) for value in op.operands)
+        return self.assign(f"take({x}, {indices}, {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
+
+    def write_take_along_axis(self, op: Op) -> Binding:
+        x, indices = (self.full(value) for value in op.operands)
+        return self.assign(f"take_along({x}, {indices}, {self.grid(op)})", op.result.type.shape, self.new_root())
+
+    def grid(self, op: Op) -> str:
+        """The axis, and the indices of the other dimensions."""
+        axis, shape = op.attrs["axis"], op.operands[1].type.shape
+        grid = np.indices(shape, sparse=True)
+        return f"{self.constant(axis)}, {self.constant(grid[:axis])}, {self.constant(grid[axis + 1:])}"
+
+    def written(self, op: Op, statement: str) -> Binding:
+        """The first operand after `statement` wrote into it; a copy of it unless it dies here."""
+        base = op.operands[0]
+        target = self.overwritten((base,), base.type) if op.operands.count(base) == 1 else None
+        if target is not None:
+            binding = self.bindings.pop(target)
+        else:
+            full = base.type.shape and self.bindings[base].shape == base.type.shape
+            binding = self.named(f"{self.bindings[base].text}.copy()" if full else self.copied(base), base.type.shape)
+        self.lines.append(statement.format(binding.text))
+        return binding
+
+    def write_pad(self, op: Op) -> Binding:
+        (x,), value = op.operands, op.attrs["value"]
+        start, stop, step = inside(x.type.shape, op.attrs["low"], op.attrs["interior"])
+        part, index = self.typed(x), self.constant(strided(start, stop, step))
+        binding = self.named(self.broadcast_copy(self.constant(value), value, op.result.type), op.result.type.shape)
+        self.lines.append(f"{binding.text}[{index}] = {part}")
+        return binding
+
+    def write_update_slice(self, op: Op) -> Binding:
+        start, step = op.attrs["start"], op.attrs["step"]
+        _, stop, _ = inside(op.operands[1].type.shape, start, tuple(stride - 1 for stride in step))
+        return self.written(op, f"{{0}}[{self.constant(strided(start, stop, step))}] = {self.typed(op.operands[1])}")
+
+    def write_scatter_add(self, op: Op) -> Binding:
+        indices, updates = (self.array(value) for value in op.operands[1:])
+        return self.written(op, f"add_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
+
+    def write_scatter_set(self, op: Op) -> Binding:
+        indices, updates = (self.array(value) for value in op.operands[1:])
+        return self.written(op, f"set_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
+
+    def write_scatter_add_along_axis(self, op: Op) -> Binding:
+        indices, updates = (self.array(value) for value in op.operands[1:])
+        return self.written(op, f"add_along({{0}}, {indices}, {updates}, {self.grid(op)})")
+
+    # -- results
+
+    def results(self) -> str:
+        texts, roots = [], []
+        for value in self.graph.results:
+            binding, type = self.bindings[value], value.type
+            if binding.weak or not (binding.shape == type.shape or binding.viewed):
+                made, text = True, self.array(value)
+            elif binding.has_all(type):
+                made, text = False, self.array(value)
+            else:
+                made = type.nbytes <= _SMALL_BYTES and not self.views
+                text = self.copied(value) if made else self.view(value)
+            roots.append(self.new_root() if made else self.roots_of_full(value))
+            texts.append(text)
+        self.fresh = tuple(
+            all(root >= 0 for root in own) and not any(own & other for j, other in enumerate(roots) if i != j)
+            for i, own in enumerate(roots))
+        return "".join(f"{text}, " for text in texts).rstrip() if texts else ""
+
+
+class _CheckedFunction:
+    """The function of a graph in which each strong product is tested by itself; made when it is first called for."""
+
+    def __init__(self, graph: Graph, weak: frozenset[int]):
+        self._graph = graph
+        self._weak = weak
+
+    @cached_property
+    def _run(self) -> Callable[..., tuple[np.ndarray, ...]]:
+        return _compile(self._graph, self._weak, {}).run
+
+    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        return self._run(*arrays)
+
+
+def _nonfinite_witnesses(graph: Graph) -> dict[Value, Value]:
+    """For strong products a result that is not finite where they are not; empty where testing results saves nothing.
+
+    Infinities and NaN are handed on by the operands that records count as `nonfinite`: where the results are finite, so were the
+    products, which are right then.
+    """
+    witness = {value: value for value in graph.results if value.type.dtype.kind == "f"}
+    strong = []
+    for op in reversed(graph.ops):
+        if op.definition.strong and op.result in witness:
+            strong.append(op.result)
+        if op.definition.nonfinite and op.result in witness and op.result.type.size:
+            for value in op.operands[:op.definition.nonfinite]:
+                if value.type.dtype.kind == "f":
+                    witness.setdefault(value, witness[op.result])
+    tested = {witness[value] for value in strong}
+    return {value: witness[value] for value in strong} if len(tested) < len(strong) else {}

@@ -1,0 +1,115 @@
+"""What the Python functions of `graph_function` call beside NumPy, and which op is which NumPy function."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.graph import Op, Value
+from adjit.ir.ops.indexing import check_indices
+from adjit.ir.ops.selection import convert_array
+from adjit.ir.types import Shape
+
+EXPRESSIONS: dict[str, str] = {
+    "select": "where({0}, {1}, {2})",
+    "relu": "maximum({0}, 0)",
+    "sigmoid": "reciprocal(1 + exp(negative({0})))",
+}
+"""Elementwise ops that are several NumPy functions, or one that is no ufunc. The operands may be of any shapes that broadcast."""
+
+OPERATORS: dict[str, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+"""NumPy computes these on its scalars ten times as fast as on arrays without dimensions."""
+
+
+def filled(value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """`value` repeated to a new array. `np.full` and `np.broadcast_to` do the same several times as slowly."""
+    array = np.empty(shape, dtype)
+    array[...] = value
+    return array
+
+
+def norm(x: np.ndarray) -> np.floating:
+    """The sum of squares, in the order of memory: `np.vdot` alone copies what is transposed."""
+    flat = x.ravel("K")
+    return np.vdot(flat, flat)      # type: ignore[no-any-return]
+
+
+def take(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """`x` at the indices along `axis`; raises `IndexError` as the op does."""
+    if indices.size and np.minimum.reduce(indices, None) < 0:
+        check_indices(indices, x.shape[axis], axis)
+    try:
+        return x.take(indices, axis)
+    except IndexError:
+        check_indices(indices, x.shape[axis], axis)
+        raise
+
+
+def take_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]) -> np.ndarray:
+    """`x` at the indices along `axis`, and at `before` and `after` along the other dimensions."""
+    check_indices(indices, x.shape[axis], axis)
+    return np.asarray(x[(*before, indices, *after)])
+
+
+_MIN_WIDE_ROW = 64
+"""Elements of a row from which on adding one row after the other is quickest."""
+
+
+def add_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
+    """Add updates to the slices of `base` along `axis`, in their order."""
+    check_indices(indices, base.shape[axis], axis)
+    if axis == 0 and base.ndim > 1 and base[0:1].size >= _MIN_WIDE_ROW:
+        for row, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1, *base.shape[1:]), strict=True):
+            base[row] += update
+    else:
+        index: Any = (slice(None),) * axis + (indices,)
+        np.add.at(base, index, updates)
+
+
+def set_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
+    """Write updates to the slices of `base` along `axis`."""
+    check_indices(indices, base.shape[axis], axis)
+    base[(slice(None),) * axis + (indices,)] = updates
+
+
+def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, before: tuple[np.ndarray, ...],
+              after: tuple[np.ndarray, ...]) -> None:
+    """Add each update to the element of `base` at its index along `axis`; indices that cannot meet need no special addition."""
+    check_indices(indices, base.shape[axis], axis)
+    if indices.shape[axis] == 1:
+        base[(*before, indices, *after)] += updates
+    else:
+        np.add.at(base, (*before, indices, *after), updates)
+
+
+def diagonal(x: np.ndarray, shape: Shape, offset: int) -> np.ndarray:
+    """The diagonals of `x`, brought to `shape` by axes of one element, in the last two axes: a view, whatever the strides."""
+    view = np.diagonal(x.reshape(shape), offset, -2, -1)
+    view.flags.writeable = x.flags.writeable
+    return view
+
+
+def diagonal_of(op: Op, producers: dict[Value, Op]) -> tuple[Shape, int] | None:
+    """What `diagonal` needs to know in place of a slice of joined rows, where that is a diagonal."""
+    reshape = producers.get(op.operands[0])
+    if reshape is None or reshape.name != "reshape" or getattr(producers.get(reshape.operands[0]), "name", "") in ("reshape", "broadcast"):
+        return None
+    outer, shape = op.result.type.shape[:-1], reshape.operands[0].type.shape
+    matrix = tuple(size for size in shape if size != 1)[-2:]
+    if len(matrix) < 2 or 0 in shape or reshape.result.type.shape != (*outer, math.prod(matrix)):
+        return None
+    row, column = divmod(op.attrs["start"][-1], matrix[1])
+    is_whole = 0 in (row, column) and op.result.type.shape[-1] == min(matrix[0] - row, matrix[1] - column)
+    return ((*outer, *matrix), column - row) if is_whole and op.attrs["step"][-1] == matrix[1] + 1 else None
+
+
+FUNCTIONS: dict[str, Any] = {
+    "where": np.where, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
+    "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "asarray": np.asarray, "broadcast_to": np.broadcast_to,
+    "convert": convert_array,
+    "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
+    "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
+}
+"""What a text may name; ufuncs and their reductions are added under the names of their ops."""
