@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := ir tracer passes codegen eager runtime
+PACKAGES := ir tracer passes codegen eager runtime
 
 .PHONY: demo test lint types pytest accuracy bench bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
@@ -19,7 +19,7 @@ lint: .venv/installed
 # mypy does not follow setuptools' folder mapping, so it is shown the package as it looks once installed.
 types: .venv/installed
 	rm -rf build/types && mkdir -p build/types/adjit
-	ln -s $(wildcard $(CURDIR)/api/*) $(ROOMS:%=$(CURDIR)/%) build/types/adjit/
+	ln -s $(wildcard $(CURDIR)/api/*) $(PACKAGES:%=$(CURDIR)/%) build/types/adjit/
 	MYPYPATH=build/types $(BIN)/mypy -p adjit
 
 # Bytecode is written, whatever the environment says: tests start some hundred processes, which import adjit in half the time.

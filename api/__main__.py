@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from adjit import bench_command, cache_command, doctor_command, info_command, inspect_command, opt_command
+from adjit.cli import bench, cache, doctor, info, inspect, opt
 from adjit.ir.errors import AdjitError
 from adjit.ir.version import VERSION
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="adjit", description="Compile and differentiate NumPy programs.")
     parser.add_argument("--version", action="version", version=f"adjit {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (info_command, doctor_command, cache_command, inspect_command, bench_command, opt_command):
+    for command in (info, doctor, cache, inspect, bench, opt):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     try:

@@ -10,7 +10,7 @@ from adjit.eager.autograd_methods import backward, grad
 from adjit.eager.gradcheck import gradcheck
 from adjit.eager.modes import detect_anomaly
 from adjit.eager.user_function import Function
-from adjit.runtime.captures.user_functions import install
+from adjit.runtime.capture.autograd_functions import install
 
 __all__ = ["Function", "backward", "detect_anomaly", "grad", "gradcheck"]
 

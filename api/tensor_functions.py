@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import functions_shapes as shapes
 from adjit.eager import signatures
 from adjit.eager.apply import apply
+from adjit.eager.functional import shapes
 from adjit.eager.generator import next_key
-from adjit.eager.names import raw
+from adjit.eager.node_names import raw
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, tensor
 from adjit.tracer import random
 from adjit.tracer.functions import creation

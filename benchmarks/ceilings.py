@@ -157,8 +157,8 @@ def bandwidths(compiler: Compiler, threads: int, sizes: list[int], seconds: floa
             repeat = max(1, int(seconds * 50e9 / size))
 
             def work(base: int, out: int, kernel: Any = kernel, arrays: int = arrays, count: int = count, repeat: int = repeat) -> None:
-                places = [base + i * count * 4 for i in range(arrays)] + ([out] if arrays == 1 else [])
-                kernel(repeat, count, *places)
+                addresses = [base + i * count * 4 for i in range(arrays)] + ([out] if arrays == 1 else [])
+                kernel(repeat, count, *addresses)
             works: list[Callable[[], None]] = [lambda m=m, o=o: work(m.ctypes.data, o.ctypes.data)      # type: ignore[misc]
                                                for m, o in zip(memory, outs, strict=True)]
             found[name].append(count * 4 * arrays * threads * repeat / on_all_cores(works, 3))

@@ -20,7 +20,7 @@ from figures import seconds, size
 from results import Results, median_of
 
 OURS = [name for name, entry in CATALOGUE.items() if entry.ours]
-LEAST_NOISE = 0.02
+MIN_NOISE = 0.02
 """Differences below this are never flagged, however quiet the rounds were."""
 
 MEMORY_NOISE = 0.05
@@ -54,7 +54,7 @@ def changes(before: Results, after: Results) -> list[Change]:
         name = "/".join(parts[:-1] if parts[-1] == "adjit" else parts)
         first, second = median_of(old), median_of(new)
         if first is not None and second is not None:
-            noise = max(LEAST_NOISE, spread(old["rounds"]) + spread(new["rounds"]))
+            noise = max(MIN_NOISE, spread(old["rounds"]) + spread(new["rounds"]))
             times.append(Change(name, seconds(first), seconds(second), second / first / drift, noise))
         planned = [cell.get("memory", {}).get("planned") for cell in (old, new)]
         if planned[0] and planned[1] is not None:

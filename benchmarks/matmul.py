@@ -45,7 +45,7 @@ class Case(NamedTuple):
     rows: int
     inner: int
     columns: int
-    turned: str = "NN"
+    transposed: str = "NN"
     dtype: str = "f32"
     batch: int = 1
 
@@ -64,15 +64,15 @@ class Case(NamedTuple):
 
     def __str__(self) -> str:
         size = f"{self.rows} {self.inner} {self.columns}"
-        return f"{self.dtype} {self.turned} {f'{self.batch} x ' if self.batch > 1 else ''}{size}"
+        return f"{self.dtype} {self.transposed} {f'{self.batch} x ' if self.batch > 1 else ''}{size}"
 
 
 CASES = [
-    *(Case(n, n, n, turned, dtype) for dtype in ("f32", "f64") for turned in ("NN", "NT", "TN", "TT")
+    *(Case(n, n, n, transposed, dtype) for dtype in ("f32", "f64") for transposed in ("NN", "NT", "TN", "TT")
       for n in (4, 8, 16, 32, 64, 100, 128, 256, 512, 1024, 2048)),
     Case(128, 784, 512), Case(784, 128, 512, "TN"), Case(128, 512, 784, "NT"), Case(64, 256, 1024), Case(1024, 256, 1024),
     Case(16, 784, 512, "NT"), Case(128, 512, 10), Case(1, 784, 512), Case(784, 512, 1),
-    *(Case(128, 32, 128, turned, dtype, batch=64) for dtype in ("f32", "f64") for turned in ("NN", "NT")),
+    *(Case(128, 32, 128, transposed, dtype, batch=64) for dtype in ("f32", "f64") for transposed in ("NN", "NT")),
     Case(128, 128, 32, batch=64), Case(8, 8, 8, batch=500),
     Case(1000, 20, 1, dtype="f64"), Case(20, 1000, 1, "TN", "f64"), Case(25000, 10, 10, dtype="f64"), Case(10, 25000, 10, "TN", "f64")]
 
@@ -115,7 +115,7 @@ def measure_all(threads: int, seconds: float, only: str, goals: bool) -> None:
     for case in cases:
         ours, numpy, _kept = sides(case, threads)
         operations, peak = peaks[case.dtype]
-        rounds = in_turns([ours, numpy, peak], seconds, time.thread_time if threads == 1 else time.perf_counter, rests=threads > 1)
+        rounds = interleaved([ours, numpy, peak], seconds, time.thread_time if threads == 1 else time.perf_counter, rests=threads > 1)
         best = [min(times) for times in zip(*rounds, strict=True)]
         median = statistics.median(other / own for own, other, _ in rounds)
         misses = case.goal is not None and max(best[1] / best[0], median) < case.goal
@@ -134,7 +134,7 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
 
     from adjit.ir.parser import parse
 
-    turn_a, turn_b = (turn == "T" for turn in case.turned)
+    turn_a, turn_b = (turn == "T" for turn in case.transposed)
     dtype = np.dtype({"f32": "f4", "f64": "f8"}[case.dtype])
     batch = (case.batch,) if case.batch > 1 else ()
     a = aligned((*batch, *((case.inner, case.rows) if turn_a else (case.rows, case.inner))), dtype)
@@ -161,13 +161,13 @@ def sides(case: Case, threads: int) -> tuple[Callable[[], object], Callable[[], 
 
 def accumulates_in_c(graph: Graph, arrays: tuple[np.ndarray, ...]) -> Callable[[], object]:
     """The kernel of a product as C calls it from Python, with nothing around it."""
-    from adjit.runtime.portable.chain import join_steps
-    from adjit.runtime.portable.product_step import ProductStep, obtain_product
+    from adjit.runtime.numba.batched_calls import batch_steps
+    from adjit.runtime.numba.matmul_step import MatmulStep, obtain_matmul
 
-    kernel = obtain_product(graph.ops[0])
+    kernel = obtain_matmul(graph.ops[0])
     assert kernel is not None
     cells = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
-    (step,) = join_steps([ProductStep(kernel, cells[:2], cells[2:], 1, arrays)])
+    (step,) = batch_steps([MatmulStep(kernel, cells[:2], cells[2:], 1, arrays)])
     return step
 
 
@@ -203,7 +203,7 @@ def aligned(shape: tuple[int, ...], dtype):  # type: ignore[no-untyped-def]
     return array
 
 
-def in_turns(functions: list[Callable[[], object]], seconds: float, clock: Callable[[], float], rests: bool) -> list[list[float]]:
+def interleaved(functions: list[Callable[[], object]], seconds: float, clock: Callable[[], float], rests: bool) -> list[list[float]]:
     """Seconds of one call of each, in each round of bursts of some milliseconds; `rests`: each begins when no thread spins any more."""
     repeats = []
     for function in functions:

@@ -120,7 +120,7 @@ class Times:
         return statistics.median(self.medians)
 
 
-def time_in_turn(workers: Mapping[str, Worker], rounds: int, seconds: float) -> tuple[dict[str, Times], list[float]]:
+def time_interleaved(workers: Mapping[str, Worker], rounds: int, seconds: float) -> tuple[dict[str, Times], list[float]]:
     """Run the opened problem in rounds, one worker after the other, each about `seconds` a round; also the load by others in each round.
 
     Each turn begins with steps that are not timed, while the threads of the worker before go to sleep. Every other round goes backwards, so

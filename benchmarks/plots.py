@@ -50,15 +50,15 @@ def _steps(results: Results) -> Any:
     figure, axes = pyplot.subplots(figsize=(10, 4.2), layout="constrained")
     width = 0.84 / max(1, len(peers))
     for column, library in enumerate(peers):
-        places, heights, errors = [], [], ([], [])      # type: ignore[var-annotated]
+        positions, heights, errors = [], [], ([], [])      # type: ignore[var-annotated]
         for row, workload in enumerate(results.workloads):
             if (cell := cells.get((workload, library))) is not None:
                 middle = 1 / (ratio_of(cell) or 1)
-                places.append(row + (column - (len(peers) - 1) / 2) * width)
+                positions.append(row + (column - (len(peers) - 1) / 2) * width)
                 heights.append(middle)
                 errors[0].append(middle - 1 / max(cell["ratios"]))
                 errors[1].append(1 / min(cell["ratios"]) - middle)
-        axes.bar(places, [height - 1 for height in heights], width * 0.92, bottom=1, yerr=errors, label=CATALOGUE[library].title,
+        axes.bar(positions, [height - 1 for height in heights], width * 0.92, bottom=1, yerr=errors, label=CATALOGUE[library].title,
                  color=COLOURS[library], error_kw={"elinewidth": 0.8, "ecolor": "#333333"})
     axes.axhline(1, color=COLOURS["adjit"], linewidth=1.6, label="adjit")
     axes.set_yscale("log")

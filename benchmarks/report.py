@@ -224,10 +224,10 @@ def _absent(results: Results) -> Iterator[str]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for parts, cell in results.cells():
         if "absent" in cell and "absent" not in facts[parts[-1]]:
-            places = reasons.setdefault((parts[-1], cell["absent"]), [])
-            if (place := what[parts[0]].format(parts[1])) not in places:
-                places.append(place)
-    lines += [f"- {CATALOGUE[library].title}, {', '.join(places)}: {reason}" for (library, reason), places in reasons.items()]
+            texts = reasons.setdefault((parts[-1], cell["absent"]), [])
+            if (text := what[parts[0]].format(parts[1])) not in texts:
+                texts.append(text)
+    lines += [f"- {CATALOGUE[library].title}, {', '.join(texts)}: {reason}" for (library, reason), texts in reasons.items()]
     if lines:
         yield "## What is absent, and why"
         yield "\n".join(lines)

@@ -28,7 +28,7 @@ from catalogue import CATALOGUE
 from curves import AXES
 from environments import prepare
 from machine import measured_environment, processor
-from measuring import Times, Worker, WorkerError, ratios, time_in_turn
+from measuring import Times, Worker, WorkerError, ratios, time_interleaved
 from problems import PROBLEMS
 from report import render
 from results import FOLDER, ROOT, Cell, Results, now
@@ -123,7 +123,7 @@ class Bench:
                 except WorkerError as error:
                     cells[library] = {**cell, "absent": str(error)}
                     workers.pop(library).close()
-            times, load = time_in_turn(workers, self.settings.rounds, self.settings.seconds)
+            times, load = time_interleaved(workers, self.settings.rounds, self.settings.seconds)
             for library, found in times.items():
                 cells[library] |= step_cell(found, times.get(OURS, Times()), load)
                 if found.failed is None:
@@ -212,7 +212,7 @@ class Bench:
                         absent[library] = {"absent": f"at {axis} {point}: {error}"}
                         cells[f"curve/{axis}/{point}/{library}"] = absent[library]
                         workers.pop(library).close()
-                times, load = time_in_turn(workers, self.settings.point_rounds, self.settings.point_seconds)
+                times, load = time_interleaved(workers, self.settings.point_rounds, self.settings.point_seconds)
                 for library, found in times.items():
                     cell = opened[library] | step_cell(found, times.get(OURS, Times()), load) | {"memory": {}}
                     if found.failed is None:

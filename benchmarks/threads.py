@@ -54,18 +54,18 @@ def measure(threads: int, rounds: int) -> None:
     assert pool is not None
     launch = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64)(pool.launch)
     alone = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(step.address)
-    places = ctypes.addressof(each)
+    addresses = ctypes.addressof(each)
 
     def split(pause: float) -> float:
         if pause:
             time.sleep(pause)
         start = time.perf_counter()
-        launch(pool.address, step.address, places, TASKS)
+        launch(pool.address, step.address, addresses, TASKS)
         return (time.perf_counter() - start) * 1e6
 
     def single() -> float:
         start = time.perf_counter()
-        alone(places, 0, TASKS)
+        alone(addresses, 0, TASKS)
         return (time.perf_counter() - start) * 1e6
 
     one_task = median(single() for _ in range(rounds)) / TASKS / each.value       # us for one turn of the loop

@@ -121,7 +121,7 @@ def arguments(name: str, dtype: str, size: int, wide: bool) -> list[np.ndarray]:
     return [array.astype(DTYPES[dtype]) for array in arrays]
 
 
-def room(count: int, size: int, dtype: str) -> list[np.ndarray]:
+def aligned_arrays(count: int, size: int, dtype: str) -> list[np.ndarray]:
     """Arrays in one piece of memory: aligned, and no two of them at the same place of a page, which some processors take for the same."""
     step = size + 1216 // (int(dtype[1:]) // 8)
     memory = np.zeros(count * step + 64, DTYPES[dtype])
@@ -132,7 +132,7 @@ def room(count: int, size: int, dtype: str) -> list[np.ndarray]:
 def measured(name: str, dtype: str, bits: int, rounds: int, cache: str, wide: bool) -> tuple[float, float]:
     """Nanoseconds an element: ours, and NumPy's or SciPy's."""
     size = CACHES[cache] // (int(dtype[1:]) // 8)
-    out, *arrays = room(3 if name in PAIRED else 2, size, dtype)
+    out, *arrays = aligned_arrays(3 if name in PAIRED else 2, size, dtype)
     for array, values in zip(arrays, arguments(name, dtype, size, wide), strict=True):
         array[:] = values
     ours, theirs = kernel(name, dtype, bits, processor_has_fma()), RIVALS.get(name) or getattr(np, name)

@@ -24,15 +24,15 @@ from vector_math import BITS, PAIRED, RANGES, RIVALS, initialize, kernel, kernel
 
 from adjit.ir import special_functions
 
-LIMIT = 2.0
-PART = 1 << 13
+MAX_ULPS = 2.0
+CHUNK = 1 << 13
 ODD = ("sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "erfinv", "i1e", "cbrt")
 EVEN = ("cos", "cosh", "i0e")
 
 
 def every_float32(negative: bool) -> Iterator[np.ndarray]:
-    for start in range(0, 1 << (32 if negative else 31), PART):
-        yield np.arange(start, start + PART, dtype=np.uint32).view(np.float32)
+    for start in range(0, 1 << (32 if negative else 31), CHUNK):
+        yield np.arange(start, start + CHUNK, dtype=np.uint32).view(np.float32)
 
 
 def reference(name: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -51,17 +51,17 @@ def comparison() -> Callable[..., tuple[float, int]]:
 
     def compare(y: np.ndarray, y_bits: np.ndarray, exact: np.ndarray, exact_bits: np.ndarray, per_unit: np.ndarray,
                 worst: float) -> tuple[float, int]:
-        place = -1
+        worst_index = -1
         for i in range(y.size):
             # infinity counts as the number that would come next
             wide = min(max(np.float64(y[i]), -(2.0**128)), 2.0**128) if y[i] == y[i] else np.nan
             true = min(max(exact[i], -(2.0**128)), 2.0**128) if exact[i] == exact[i] else np.nan
             error = abs(wide - true) * per_unit[(exact_bits[i] >> 52) & 0x7FF]
             if not error <= worst and (y[i] == y[i] or exact[i] == exact[i]):
-                worst, place = (error if error == error else np.inf), i
+                worst, worst_index = (error if error == error else np.inf), i
             if true == 0 and (exact_bits[i] < 0) != (y_bits[i] < 0):
-                worst, place = np.inf, i
-        return worst, place
+                worst, worst_index = np.inf, i
+        return worst, worst_index
     return numba.njit(compare)
 
 
@@ -73,22 +73,22 @@ class Worst:
     """The largest error so far, in ulps, and its argument."""
 
     def __init__(self) -> None:
-        self.error, self.place = 0.0, 0.0
+        self.error, self.worst_index = 0.0, 0.0
 
     def compare(self, x: np.ndarray, y: np.ndarray, exact: np.ndarray) -> None:
         error, index = comparison()(y, y.view(np.int32), exact, exact.view(np.int64), PER_UNIT, self.error)
         if index >= 0:
-            self.error, self.place = error, float(x[index])
+            self.error, self.worst_index = error, float(x[index])
 
     def expect(self, same: np.ndarray, x: np.ndarray) -> None:
         if not same.all():
-            self.error, self.place = np.inf, float(x[np.argmin(same)])
+            self.error, self.worst_index = np.inf, float(x[np.argmin(same)])
 
 
 def worst_error(name: str, fused: bool) -> Worst:
     """Of an odd or even function, negative arguments have to give the same bits as positive ones."""
     worst, exact_of, sign = Worst(), reference(name), -1 if name in ODD else 1
-    x, y, mirrored = (np.empty(PART, np.float32) for _ in range(3))
+    x, y, mirrored = (np.empty(CHUNK, np.float32) for _ in range(3))
     call, opposite = kernel(name, "f32", BITS, fused), np.empty_like(x)
     run, run_opposite = call(y, x), call(mirrored, opposite)
     for x[:] in every_float32(negative=name not in ODD + EVEN):
@@ -116,12 +116,12 @@ def main() -> int:
         if done.get(name, [None])[0] != text:
             with np.errstate(all="ignore"):
                 worst = worst_error(name, not options.unfused)
-            done[name] = text, worst.error, worst.place
+            done[name] = text, worst.error, worst.worst_index
             if options.results:
                 options.results.parent.mkdir(parents=True, exist_ok=True)
                 options.results.write_text(json.dumps(done))
         print(f"| {name} | {done[name][1]:.4f} | {done[name][2]!r} |", flush=True)
-    return int(any(done[name][1] > LIMIT for name in names))
+    return int(any(done[name][1] > MAX_ULPS for name in names))
 
 
 if __name__ == "__main__":

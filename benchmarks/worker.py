@@ -48,10 +48,10 @@ def serve(name: str, modules: list[str], answer: Answer) -> None:
         versions["numpy"] = sys.modules["numpy"].__version__
     answer({"import": seconds, "versions": versions, "threads": library.threads, "blas": blas(), "size": installed_bytes(),
             "facts": {key: value for key, value in library.facts.items() if not callable(value)}})
-    Desk(library, answer).serve()
+    CommandLoop(library, answer).serve()
 
 
-class Desk:
+class CommandLoop:
     """The commands, on the problem that was opened last."""
 
     def __init__(self, library: Any, answer: Answer):

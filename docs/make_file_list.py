@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
 MARK = "## Files\n"
-ROOMS = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
+PACKAGES = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
 
 
 def first_sentence(path: Path) -> str:
@@ -24,11 +24,11 @@ def first_sentence(path: Path) -> str:
 def file_list() -> str:
     """The section, from its heading on."""
     lines = [MARK]
-    for room in ROOMS:
-        lines += [f"### {room}/\n", "| file | holds |", "|---|---|"]
-        for path in sorted((ROOT / room).rglob("*.py")):
+    for package in PACKAGES:
+        lines += [f"### {package}/\n", "| file | holds |", "|---|---|"]
+        for path in sorted((ROOT / package).rglob("*.py")):
             sentence = first_sentence(path).replace("|", "\\|")
-            lines.append(f"| `{path.relative_to(ROOT / room)}` | {sentence} |")
+            lines.append(f"| `{path.relative_to(ROOT / package)}` | {sentence} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -28,10 +28,10 @@ import numpy as np
 
 """
 METHODS_HEAD = HEAD.replace("\n\n", "\n# ruff: noqa: E501\n\n", 1) + """\
-from adjit.eager.functions_reductions import ValuesAndIndices
+from adjit.eager.functional.reductions import ValuesAndIndices
 from adjit.eager.node import Handle, Node
 from adjit.eager.tensor import Tensor
-from adjit.tracer.box import ArrayBox
+from adjit.tracer.array_wrapper import ArrayWrapper
 
 TensorLike: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic | float | Sequence[Any]
 _bool: TypeAlias = bool
@@ -39,7 +39,7 @@ _float: TypeAlias = float
 _int: TypeAlias = int
 _str: TypeAlias = str
 
-class TensorMethods(ArrayBox):
+class TensorMethods(ArrayWrapper):
     device: _str
     requires_grad: _bool
     grad: Tensor | None
@@ -75,7 +75,7 @@ class TensorMethods(ArrayBox):
 """
 FUNCTIONS_HEAD = HEAD.replace("from collections.abc import Callable, Iterator, Sequence", "from collections.abc import Sequence").replace(
     "from typing import Any, Literal, TypeAlias, overload\n\nimport numpy as np\n", "from typing import Any, Literal, overload\n") + """\
-from adjit.eager.functions_reductions import ValuesAndIndices
+from adjit.eager.functional.reductions import ValuesAndIndices
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
 
@@ -92,7 +92,7 @@ OVERLOADS = {
 OVERLOADS["min"] = OVERLOADS["max"]
 """Methods whose results depend on what they are given."""
 
-OF_THE_COMPILER = {"apply_boxed", "apply_closed", "around", "as_argument", "signature_key", "traced"}
+OF_THE_COMPILER = {"apply_wrapped", "apply_closure", "around", "as_argument", "signature_key", "traced"}
 """Public by their names only."""
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats, replaced
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.modes import modes
-from adjit.eager.names import VIEW_FUNCTIONS
-from adjit.eager.node import Edge, Kept, Node, edge_of
+from adjit.eager.node import Edge, Node, SavedTensor, edge_of
+from adjit.eager.node_names import VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
 from adjit.eager.tensor import Tensor, new_tensor
@@ -23,7 +23,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.scope import Scope, active_scope
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 _NONE: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def execute(operation: Operation, operands: Sequence[Any]) -> list[Tensor]:
 
 def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) -> list[Tensor]:
     """Run an operation on tensors, arrays and numbers, at once."""
-    arrays = [operand.payload if isinstance(operand, Tensor) else operand for operand in operands]
+    arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
     outs = run_arrays(operation, arrays)
     count = operation.results
     fresh = operation.function.fresh
@@ -80,11 +80,11 @@ def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) ->
         made = new_tensor(array)
         if not fresh[i]:
             base = operands[0]
-            if is_view and isinstance(base, Tensor) and (np.may_share_memory(array, base.payload) or not array.size):
+            if is_view and isinstance(base, Tensor) and (np.may_share_memory(array, base.array) or not array.size):
                 made._version = base._version
                 made._view = View(base, operation.name, operation.graph, i, root_of(base)._history)
             else:
-                made.payload = array.copy()
+                made.array = array.copy()
         results.append(made)
     if operation.wanted:
         _record(operation, operands, results, arrays, outs, None)
@@ -107,17 +107,17 @@ def _record(operation: Operation, operands: Sequence[Any], results: Sequence[Ten
     wanted = operation.wanted
     for i in wanted:
         edges[i] = edge_of(operands[i])
-    saved: list[Kept | None] = []
-    for place in operation.saved:
-        index = place.index
-        if place.is_result:
+    saved: list[SavedTensor | None] = []
+    for source in operation.saved:
+        index = source.index
+        if source.is_result:
             counter = results[index]._version if index < len(results) and trace is None else None
-            array = outputs[index] if counter is None else results[index].payload
+            array = outputs[index] if counter is None else results[index].array
         else:
             operand = operands[index]
             counter = operand._version if isinstance(operand, Tensor) and trace is None else None
             array = inputs[index]
-        saved.append(Kept(array, counter, 0 if counter is None else counter[0]))
+        saved.append(SavedTensor(array, counter, 0 if counter is None else counter[0]))
     node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly or trace is not None else None, trace)
     active = operation.active
     for i, result in enumerate(results):
@@ -132,12 +132,12 @@ def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     if call.is_view:        # the traced array is a view too, so that writes reach what it is a view of
         given = iter(arrays)
         view = function(*replaced(args, given, dynamic), **{name: replaced(arg, given, dynamic) for name, arg in kwargs.items()})
-        payloads = [view] if isinstance(view, TracedArray) else list(view)
+        raw_arrays = [view] if isinstance(view, TracedArray) else list(view)
         values = emit(call.operation, [array.value for array in arrays], scope) if call.operation.wanted else ()
     else:
         values = emit(call.operation, [array.value for array in arrays], scope)
-        payloads = [wrap(value, scalar=False) for value in values[:call.operation.results]]
-    return finish(call.operation, operands, payloads, [array.value for array in arrays], values, call.is_view)
+        raw_arrays = [wrap(value, scalar=False) for value in values[:call.operation.results]]
+    return finish(call.operation, operands, raw_arrays, [array.value for array in arrays], values, call.is_view)
 
 
 def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[Value, ...]:
@@ -152,15 +152,15 @@ def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[V
     if wanted:
         values = [value if i in wanted or not is_float(value.type.dtype) else ops.stop_gradient(value) for i, value in enumerate(values)]
     results = builder.inline(operation.graph, values, builder.role)
-    if operation.whole is None or operation.whole is operation.graph:
+    if operation.unexpanded is None or operation.unexpanded is operation.graph:
         return results
-    return (*builder.inline(operation.whole, values, builder.role), *results[operation.results:])
+    return (*builder.inline(operation.unexpanded, values, builder.role), *results[operation.results:])
 
 
-def finish(operation: Operation, operands: Sequence[Any], payloads: Sequence[TracedArray], inputs: Sequence[Value],
+def finish(operation: Operation, operands: Sequence[Any], raw_arrays: Sequence[TracedArray], inputs: Sequence[Value],
            outputs: Sequence[Value], is_view: bool) -> list[Tensor]:
     """Tensors of a capture around their traced content, with their node."""
-    results = [new_tensor(payload) for payload in payloads]
+    results = [new_tensor(array) for array in raw_arrays]
     base = operands[0] if operands else None
     if is_view and isinstance(base, Tensor):
         for index, result in enumerate(results):

@@ -12,7 +12,7 @@ from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
-from adjit.eager.histories import apart, in_the_place_of
+from adjit.eager.gradient_overrides import separate_history, with_gradient_of
 from adjit.eager.in_place import written_without_gradient
 from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor
@@ -21,7 +21,7 @@ from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, Trac
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location, warn_user
+from adjit.tracer.user_location import find_user_location, warn_user
 
 
 def _grad_fn(self: Tensor) -> Node | None:
@@ -50,9 +50,9 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         capture = current_capture()
         if capture is not None and is_tracing():
             traced(self)            # what it was before the trace is noted
-            capture.switched[id(self)] = find_user_location()
+            capture.requires_grad_set_at[id(self)] = find_user_location()
             if value and id(self) not in capture.entries:       # derivatives taken of the whole graph later end here
-                self.payload = apart(self.payload)
+                self.array = separate_history(self.array)
         self._requires_grad = value
 
 
@@ -119,27 +119,27 @@ def _sharing(self: Tensor, again: Callable[[Tensor], Tensor]) -> Tensor:
     if capture is None or not isinstance(content, TracedArray):
         return new_tensor(content)
     entry = capture.entries.get(id(self))       # what is from outside and requires no grad never will within the trace
-    made = new_tensor(content if entry is not None and not entry.requires_grad else apart(content))
+    made = new_tensor(content if entry is not None and not entry.requires_grad else separate_history(content))
     capture.shared[id(made)] = made, self, again
     return made
 
 
 def _content(self: Tensor) -> Any:
     """The array; within a trace what stands for it, in every call of the program."""
-    return traced(self) if is_tracing() else self.payload
+    return traced(self) if is_tracing() else self.array
 
 
 def _set_data(self: Tensor, value: Any) -> None:
-    payload = _content(value if isinstance(value, Tensor) else as_tensor(value))
-    if payload.dtype != self.dtype:
-        raise DTypeError(f"the data of a tensor of dtype {self.dtype} is set to {payload.dtype}", find_user_location(),
+    array = _content(value if isinstance(value, Tensor) else as_tensor(value))
+    if array.dtype != self.dtype:
+        raise DTypeError(f"the data of a tensor of dtype {self.dtype} is set to {array.dtype}", find_user_location(),
                          hint="convert it first")
     capture = current_capture()
-    if capture is not None and isinstance(payload, TracedArray):
+    if capture is not None and isinstance(array, TracedArray):
         old = traced(self).value
-        capture.check_new_memory(self, payload)
-        payload = view_of(payload, lambda new: written_without_gradient(self, old, new), in_the_place_of, payload.steps)
-    self.payload = payload
+        capture.check_new_memory(self, array)
+        array = view_of(array, lambda new: written_without_gradient(self, old, new), with_gradient_of, array.steps)
+    self.array = array
 
 
 def _retain_grad(self: Tensor) -> None:
@@ -289,7 +289,7 @@ def _roots(outputs: Sequence[Tensor], gradients: Any, what: str) -> list[tuple[E
 
 def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
     if gradient is None:
-        if output.payload.size != 1:
+        if output.array.size != 1:
             raise ShapeError(
                 f"{what} of a tensor of shape {output.shape}: without a gradient this is possible for a tensor of one element only",
                 find_user_location(), hint="pass gradient= a tensor of that shape (the vector of a vector-Jacobian product), or reduce the "
@@ -304,12 +304,12 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
 
 
 def _repr(self: Tensor) -> str:
-    payload = self.payload
-    if isinstance(payload, TracedArray):
-        kind = payload.value.type if payload.scope.open else payload.dtype
+    array = self.array
+    if isinstance(array, TracedArray):
+        kind = array.value.type if array.scope.open else array.dtype
         return f"<placeholder for a tensor {kind}, in a function that is traced>"
     node = _grad_fn(self)
-    return tensor_repr(payload, None if node is None else node.name(), self._requires_grad and node is None, type(self)._prefix)
+    return tensor_repr(array, None if node is None else node.name(), self._requires_grad and node is None, type(self)._prefix)
 
 
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -334,7 +334,7 @@ def _signature_key(self: Tensor) -> tuple[Any, ...]:
 
 def install() -> None:
     """Give `Tensor` what this file defines."""
-    Tensor.apply_boxed = classmethod(_apply_boxed)      # type: ignore[assignment]
+    Tensor.apply_wrapped = classmethod(_apply_boxed)      # type: ignore[assignment]
     Tensor.as_argument = _as_argument       # type: ignore[method-assign, assignment]
     Tensor.signature_key = _signature_key   # type: ignore[method-assign, assignment]
     Tensor.traced = traced      # type: ignore[method-assign, assignment]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.names import node_name
 from adjit.eager.node import follow_writes
+from adjit.eager.node_names import node_name
 from adjit.eager.operation import Operation, without_locations
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
@@ -19,19 +19,19 @@ from adjit.ir.errors import AdjitError, ArgumentError, IndexingError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType, is_float
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array_checks import check_array
 from adjit.tracer.functions.composites import stop_gradient
-from adjit.tracer.guests import apart_from_handlers
-from adjit.tracer.inputs import check_array
+from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, entered
-from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import StaticLeaf, collect_results
 from adjit.tracer.trees import unflatten
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 Key = tuple[Any, ...]
 
-LIMIT = 8192
+MAX_CACHED_CALLS = 8192
 """How many operations are kept; those used least recently go first."""
 
 _ARITHMETIC = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum)
@@ -72,9 +72,9 @@ _calls: OrderedDict[Key, Call] = OrderedDict()
 def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> None:
     """Add what an argument is to the key, and the arrays in it to the operands."""
     if isinstance(arg, Tensor):
-        payload = arg.payload
+        array = arg.array
         operands.append(arg)
-        key.append((payload.dtype.char, payload.shape))
+        key.append((array.dtype.char, array.shape))
     elif isinstance(arg, TracedArray):
         operands.append(arg)
         key.append(float if arg.weak else (arg.dtype.char, arg.shape))
@@ -130,7 +130,7 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
         with at_users_line():
             call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT)
         _calls[key] = call
-        if len(_calls) > LIMIT:
+        if len(_calls) > MAX_CACHED_CALLS:
             _calls.popitem(last=False)
     return call
 
@@ -154,7 +154,7 @@ def at_users_line() -> Iterator[None]:
         raise kind(str(error), find_user_location()) from error
 
 
-@apart_from_handlers
+@isolated_from_handlers
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
            wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool) -> Call:
     builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
@@ -173,7 +173,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         values, tree, leaves = collect_results(function(*new_args, **new_kwargs))
         region = without_locations(builder.build(values))
     weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
-    operation = Operation(name, region, len(values), wanted, weak, connected=not constant, views=is_view)
+    operation = Operation(name, region, len(values), wanted, weak, force_requires_grad=not constant, views=is_view)
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
 
 
@@ -188,7 +188,7 @@ def differentiable(operand: Any) -> bool:
         return False
     if operand._view is not None:
         follow_writes(operand)
-    return operand._requires_grad and is_float(operand.payload.dtype)
+    return operand._requires_grad and is_float(operand.array.dtype)
 
 
 def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.histories import apart
-from adjit.eager.shared_memory import Place, overlapping, place_of
+from adjit.eager.gradient_overrides import separate_history
+from adjit.eager.shared_memory import MemoryKey, memory_key, overlapping
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
@@ -23,13 +23,13 @@ from adjit.ir.graph import Value
 from adjit.ir.thread_context import thread
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced, traced_array
-from adjit.tracer.inputs import check_array
+from adjit.tracer.array_checks import check_array
 from adjit.tracer.scope import Scope, active_scope
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class CapturedTensor:
     """A tensor that a trace met.
 
     `argument` is its number among the arguments of the call; `gradient_of` the entry (or tensor) whose `.grad` it is; with neither it is
@@ -42,7 +42,7 @@ class Entry:
     before: dict[str, Any]
     argument: int | None = None
     gradient_of: Tensor | None = None
-    shares: Entry | None = None
+    shares: CapturedTensor | None = None
 
     @property
     def requires_grad(self) -> bool:
@@ -52,12 +52,12 @@ class Entry:
     @property
     def content(self) -> TracedArray:
         """What the tensor holds at this point of the trace."""
-        payload: TracedArray = self.tensor.payload
-        return payload
+        array: TracedArray = self.tensor.array
+        return array
 
 
 @dataclass(slots=True, eq=False)
-class Number:
+class Hyperparameter:
     """A number that is read from `group[name]` at every call, or from `group[name][index]`.
 
     Formulas may leave out what is 0, so a program holds for numbers that are 0, or for those that are not.
@@ -95,15 +95,15 @@ class Capture:
     """The tensors of one trace. While it is under way they hold traced arrays."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}
-        self.numbers: dict[tuple[int, str, int | None], Number] = {}
+        self.entries: dict[int, CapturedTensor] = {}
+        self.numbers: dict[tuple[int, str, int | None], Hyperparameter] = {}
         self.gradients: dict[int, Gradient] = {}
         self.attributes_set: dict[tuple[int, str], Location | None] = {}       # by the identity of the object's dict, and the name
         self.made: dict[int, tuple[weakref.ref[Any], Location | None]] = {}        # modules and optimisers, by identity
         self.shared: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}      # by identity: of which it was taken, and how
-        self.switched: dict[int, Location | None] = {}      # by the identity of tensors: where requires_grad was set last
+        self.requires_grad_set_at: dict[int, Location | None] = {}      # by the identity of tensors: where requires_grad was set last
         self.arguments = 0
-        self._places: dict[Place | int, Entry] = {}
+        self._by_memory: dict[MemoryKey | int, CapturedTensor] = {}
         self._owners: dict[int, Tensor] = {}        # of gradients that were there before
         self._undo: list[Callable[[], None]] = []
 
@@ -125,15 +125,15 @@ class Capture:
     def _keep(self, tensor: Tensor, traced: TracedArray | None, argument: int | None) -> TracedArray:
         if tensor._view is not None:        # its graph is that of what it is a view of
             tensor.requires_grad        # noqa: B018
-        array = tensor.payload
-        place: Any = id(array) if isinstance(array, TracedArray) else place_of(array)      # a traced one within another capture
-        same = self._places.get(place) if array.size else None
+        array = tensor.array
+        key: Any = id(array) if isinstance(array, TracedArray) else memory_key(array)      # a traced one within another capture
+        same = self._by_memory.get(key) if array.size else None
         if same is not None and same.requires_grad and tensor._requires_grad:       # each has a gradient of its own
             same = None
         if same is not None:
             traced = same.content
             if same.requires_grad or tensor._requires_grad:     # one was made of the other by detach(): each is computed in its own way
-                traced = apart(traced, same.value if tensor._requires_grad else None)
+                traced = separate_history(traced, same.value if tensor._requires_grad else None)
         elif traced is None:
             root = _root_scope()
             dtype = array.dtype if isinstance(array, TracedArray) else check_array(array, "a tensor", find_user_location())
@@ -142,16 +142,16 @@ class Capture:
         before = dict(vars(tensor))
         before.pop("_grad", None)
         value = traced.value if same is None else same.value
-        entry = self.entries[id(tensor)] = Entry(tensor, value, before, argument, self._owners.get(id(tensor)), same)
-        self._places.setdefault(place, entry)
-        tensor.payload = traced
+        entry = self.entries[id(tensor)] = CapturedTensor(tensor, value, before, argument, self._owners.get(id(tensor)), same)
+        self._by_memory.setdefault(key, entry)
+        tensor.array = traced
         tensor._node, tensor._index, tensor._view, tensor._accumulator, tensor._version = None, 0, None, None, [0]
         return traced
 
     def check_writes(self) -> None:
         """Raise `InPlaceError` where a tensor was written to that shares a part of its memory with another one."""
         entries = [entry for entry in self.entries.values() if entry.shares is None]
-        pair = overlapping([entry.before["payload"] for entry in entries], [entry.content.value is not entry.value for entry in entries])
+        pair = overlapping([entry.before["array"] for entry in entries], [entry.content.value is not entry.value for entry in entries])
         if pair is not None:
             shapes = " and ".join(str(entries[number].tensor.shape) for number in pair)
             raise InPlaceError(f"two tensors of shapes {shapes} share memory, and a compiled function writes to one of them",
@@ -161,7 +161,7 @@ class Capture:
         """Raise `UnsupportedError` where a tensor from outside would be given memory of another shape, or that of another one, for good."""
         if id(tensor) not in self.entries:       # made in the function
             return
-        owners = {id(_owner(entry.content)) for entry in self.entries.values()} - {id(_owner(tensor.payload))}
+        owners = {id(_owner(entry.content)) for entry in self.entries.values()} - {id(_owner(tensor.array))}
         if content.shape != tensor.shape or id(_owner(content)) in owners:
             what = f"of the shape {content.shape}" if content.shape != tensor.shape else "of another tensor"
             raise UnsupportedError(
@@ -175,7 +175,7 @@ class Capture:
         root = _root_scope()
         if number is None:
             now = group[name] if index is None else group[name][index]
-            number = Number(group, name, index, _new_parameter(root, TensorType(F64, ()), name), now == 0.0)
+            number = Hyperparameter(group, name, index, _new_parameter(root, TensorType(F64, ()), name), now == 0.0)
             self.numbers[id(group), name, index] = number
         return traced_array(number.value, root, weak=True)
 
@@ -269,10 +269,10 @@ def traced(operand: Any) -> TracedArray:
     """An operand in the trace under way: a tensor's content, an array or a number."""
     if not isinstance(operand, Tensor):
         return as_traced(np.asarray(operand) if issubclass(type(operand), np.generic) else operand)
-    payload = operand.payload
+    array = operand.array
     capture = current_capture()
-    if isinstance(payload, TracedArray) and (capture is None or not capture.is_from_outside(payload)):
-        return payload
+    if isinstance(array, TracedArray) and (capture is None or not capture.is_from_outside(array)):
+        return array
     if capture is None:
         raise TraceError("a tensor is used in a trace that knows nothing of tensors", find_user_location())
     return capture.enter(operand)

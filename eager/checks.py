@@ -12,7 +12,7 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.errors import IndexingError
 from adjit.tracer.array import contains_traced
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 
@@ -35,7 +35,7 @@ def checked(check: Function) -> Callable[[Function], Function]:
 def known(x: Any) -> np.ndarray | None:
     """The array of an argument; None where its values are not known."""
     if isinstance(x, Tensor):
-        x = x.payload
+        x = x.array
     return None if contains_traced(x) else np.asarray(x)
 
 

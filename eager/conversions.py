@@ -10,23 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import functions_elementwise as elementwise
-from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
-from adjit.eager.histories import unconnected
+from adjit.eager.functional import elementwise, shapes
+from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
-from adjit.eager.tensor import Tensor, check_device, new_tensor, note_box, own_tensor, tensor
+from adjit.eager.tensor import Tensor, check_device, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions import creation
-from adjit.tracer.inputs import check_array, is_ndarray
 from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.methods import array_namespace
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 _DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_}
 
@@ -111,17 +110,17 @@ def _cpu(self: Tensor) -> Tensor:
 
 def _is_contiguous(self: Tensor) -> bool:
     """True if the elements lie in memory in row-major order without gaps."""
-    payload = self.payload
-    if not isinstance(payload, TracedArray):
-        return payload.flags.c_contiguous        # type: ignore[no-any-return]
-    pairs = zip(payload.shape, payload.steps, contiguous_strides(payload.shape), strict=True)
-    return not payload.size or all(size == 1 or stride == packed for size, stride, packed in pairs)
+    array = self.array
+    if not isinstance(array, TracedArray):
+        return array.flags.c_contiguous        # type: ignore[no-any-return]
+    pairs = zip(array.shape, array.steps, contiguous_strides(array.shape), strict=True)
+    return not array.size or all(size == 1 or stride == packed for size, stride, packed in pairs)
 
 
 def _stride(self: Tensor, dim: int | None = None) -> Any:
     """The distance of neighbours, in elements, along each dimension, or along one."""
-    payload = self.payload
-    strides = payload.steps if isinstance(payload, TracedArray) else tuple(step // payload.itemsize for step in payload.strides)
+    array = self.array
+    strides = array.steps if isinstance(array, TracedArray) else tuple(step // array.itemsize for step in array.strides)
     return tuple(strides) if dim is None else strides[dim]
 
 
@@ -145,16 +144,16 @@ def _copy(self: Tensor) -> Tensor:
 
 def _content(self: Tensor) -> Any:
     """The array; within a trace the traced one, which refuses to tell its values."""
-    return traced(self) if is_tracing() else self.payload
+    return traced(self) if is_tracing() else self.array
 
 
 def _item(self: Tensor) -> bool | int | float:
     """The only element, as a Python number. Raises `ShapeError` where there is not exactly one."""
-    payload = _content(self)
-    if payload.size != 1:
+    array = _content(self)
+    if array.size != 1:
         raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number", find_user_location(),
                          hint="index the element, reduce the tensor, or use tolist()")
-    return payload.item()       # type: ignore[no-any-return]
+    return array.item()       # type: ignore[no-any-return]
 
 
 def _tolist(self: Tensor) -> Any:
@@ -164,8 +163,8 @@ def _tolist(self: Tensor) -> Any:
 
 def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
     """The places of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
-    places = np.nonzero(_content(self))
-    return tuple(map(new_tensor, places)) if as_tuple else new_tensor(np.stack(places, axis=-1))
+    indices = np.nonzero(_content(self))
+    return tuple(map(new_tensor, indices)) if as_tuple else new_tensor(np.stack(indices, axis=-1))
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
@@ -198,7 +197,7 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
 
 
 def _bool(self: Tensor) -> bool:
-    if self.payload.size != 1:
+    if self.array.size != 1:
         raise ShapeError(f"the truth value of a tensor of shape {self.shape} is ambiguous", find_user_location(),
                          hint="use any() or all(), or x.numel() for whether there are elements")
     return bool(_content(self))
@@ -217,7 +216,7 @@ def _int(self: Tensor) -> int:
 
 
 def _index(self: Tensor) -> int:
-    if self.dtype.kind not in "iu" or self.payload.size != 1:
+    if self.dtype.kind not in "iu" or self.array.size != 1:
         raise DTypeError(f"only integer tensors of one element can be an index, got {self.dtype}{list(self.shape)}", find_user_location())
     return operator.index(_content(self).item())
 
@@ -275,7 +274,7 @@ def _size(self: Tensor, dim: int | None = None) -> Any:
 
 def _numel(self: Tensor) -> int:
     """The number of elements."""
-    return self.payload.size        # type: ignore[no-any-return]
+    return self.array.size        # type: ignore[no-any-return]
 
 
 def _element_size(self: Tensor) -> int:
@@ -360,14 +359,14 @@ def _leaf_only(self: Tensor, what: str) -> None:
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """A leaf with a copy of the content, of the gradient, and of attributes that the user set."""
     _leaf_only(self, "a deep copy")
-    content = wrap(unconnected(traced(self).value), scalar=False) if is_tracing() else self.payload
+    content = wrap(detached_value(traced(self).value), scalar=False) if is_tracing() else self.array
     made = _rebuilt(type(self), content, self.requires_grad, *copy.deepcopy((self.grad, _own_attributes(self)), memo))
     memo[id(self)] = made
     return made
 
 
 def _own_attributes(self: Tensor) -> dict[str, Any]:
-    return {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "payload"}
+    return {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "array"}
 
 
 def _reduce(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
@@ -380,8 +379,8 @@ def _rebuilt(kind: type[Tensor], content: Any, requires_grad: bool, gradient: Te
     vars(made).update(vars(own_tensor(np.array(content)) if is_ndarray(content) else new_tensor(content)))
     made._requires_grad, made._grad = requires_grad, gradient
     vars(made).update(own)
-    if isinstance(made.payload, TracedArray):
-        note_box(made)
+    if isinstance(made.array, TracedArray):
+        note_wrapper(made)
     return made
 
 

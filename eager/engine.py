@@ -20,9 +20,9 @@ from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import FunctionNode
 from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError
-from adjit.tracer.inputs import is_ndarray
+from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.scope import active_scope, is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Cotangent = tuple[Any, bool]
 """An array or a tensor, and whether nobody else has it: then it may be added to in place."""
@@ -59,7 +59,7 @@ class Arrays:
 
     def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
         backward = node.operation.backward(given)
-        outs = backward.run(*[item.array for item in node.kept()], *cotangents)
+        outs = backward.run(*[item.array for item in node.load_saved()], *cotangents)
         fresh = backward.function.fresh
         return [None if slot is None else (outs[slot], fresh[slot]) for slot in backward.slots]
 
@@ -71,14 +71,14 @@ class Arrays:
         elif known._requires_grad:
             variable._grad = tensor_arithmetic.add(known, new_tensor(array))
         else:
-            np.add(known.payload, array, out=known.payload)
+            np.add(known.array, array, out=known.array)
             known._version[0] += 1
 
     def to_tensor(self, cotangent: Any) -> Tensor:
         return new_tensor(np.array(cotangent))
 
     def from_tensor(self, tensor: Tensor) -> Any:
-        return tensor.payload
+        return tensor.array
 
 
 class Tensors:
@@ -89,8 +89,8 @@ class Tensors:
 
     def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
         backward = node.operation.backward(given)
-        saved = [item.array if type(item.array) is float else unpack(node, place, item)
-                 for place, item in zip(node.operation.saved, node.kept(), strict=True)]
+        saved = [item.array if type(item.array) is float else unpack(node, source, item)
+                 for source, item in zip(node.operation.saved, node.load_saved(), strict=True)]
         scope = active_scope()
         role = scope.builder.at(node.location, Role.ADJOINT) if scope is not None and is_tracing() else nullcontext()   # type: ignore[union-attr]
         with role:
@@ -292,8 +292,8 @@ def _checked(returned: Any, given: Tensor | None, what: str) -> Tensor:
 
 def _find_nan(arithmetic: Arithmetic, node: Node, pulled: Sequence[Cotangent | None]) -> None:
     for index, cotangent in zip(node.operation.wanted, pulled, strict=True):
-        payload = None if cotangent is None else arithmetic.to_tensor(cotangent[0]).payload
-        if is_ndarray(payload) and np.isnan(payload).any():
+        array = None if cotangent is None else arithmetic.to_tensor(cotangent[0]).array
+        if is_ndarray(array) and np.isnan(array).any():
             raise AnomalyError(f"{node.name()} gives NaN in the gradient of operand {index}", node.location,
                                hint="the line is where the operation was run; its operands there are node.saved_tensors" if node.location
                                else "run the forward computation within adjit.autograd.detect_anomaly() too, to see its line")

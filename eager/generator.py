@@ -13,7 +13,7 @@ from adjit.eager.tensor import Tensor, as_tensor, own_tensor
 from adjit.ir import ops
 from adjit.ir.errors import StateError
 from adjit.tracer.array import TracedArray, wrap
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 _MASK = (1 << 64) - 1
 _FIRST = np.uint64(1 << 63)     # counters of keys: apart from those of the numbers drawn with one
@@ -43,7 +43,7 @@ class Generator:
         with no_grad():
             key = apply(_word, (self.counter, self.key))
             apply_in_place(np.add, self.counter, (np.uint64(1),))
-        return key.payload
+        return key.array
 
     def get_state(self) -> Tensor:
         """Two uint64 numbers, from which `set_state` goes on."""

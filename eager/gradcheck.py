@@ -11,7 +11,7 @@ from adjit.eager.autograd_methods import grad
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, new_tensor, tensor
 from adjit.ir.errors import NonDifferentiableError
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def gradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
@@ -31,16 +31,17 @@ def gradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: 
     if any(x.dtype != np.float64 for x in wanted):
         raise ValueError("gradcheck: inputs that require grad are float64; differences in float32 say little")
     for number, result in enumerate(_several(func(*given))):
-        for place in range(result.numel() if result.requires_grad else 0):
+        for position in range(result.numel() if result.requires_grad else 0):
             seed = np.zeros(result.shape, result.dtype)
-            seed.reshape(-1)[place] = 1.0
+            seed.reshape(-1)[position] = 1.0
             found = grad(result, wanted, new_tensor(seed), retain_graph=True, allow_unused=True)
             for index, (x, gradient) in enumerate(zip(wanted, found, strict=True)):
                 analytic = np.zeros(x.shape) if gradient is None else gradient.detach().numpy()
-                numeric = _differences(func, given, x, number, place, eps)
+                numeric = _differences(func, given, x, number, position, eps)
                 if not np.allclose(analytic, numeric, rtol, atol):
                     if raise_exception:
-                        raise NonDifferentiableError(f"the gradient of element {place} of result {number} by input {index} is\n{analytic}\n"
+                        raise NonDifferentiableError(f"the gradient of element {position} of result {number} by input {index} is\n"
+                                                     f"{analytic}\n"
                                                      f"and by differences\n{numeric}", find_user_location())
                     return False
     return True
@@ -50,7 +51,7 @@ def _several(returned: Any) -> tuple[Tensor, ...]:
     return returned if isinstance(returned, tuple) else (returned,)
 
 
-def _differences(func: Callable[..., Any], given: Sequence[Any], x: Tensor, number: int, place: int, eps: float) -> np.ndarray:
+def _differences(func: Callable[..., Any], given: Sequence[Any], x: Tensor, number: int, position: int, eps: float) -> np.ndarray:
     """The derivative of one element of a result by all elements of `x`."""
     found = np.zeros(x.shape)
     for index in range(x.numel()):
@@ -61,6 +62,6 @@ def _differences(func: Callable[..., Any], given: Sequence[Any], x: Tensor, numb
             moved = tensor(array, requires_grad=True)
             with no_grad():
                 results = _several(func(*(moved if item is x else item for item in given)))
-            ends.append(float(results[number].numpy().reshape(-1)[place]))
+            ends.append(float(results[number].numpy().reshape(-1)[position]))
         found.reshape(-1)[index] = (ends[0] - ends[1]) / (2 * eps)
     return found

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import functions_elementwise as elementwise
 from adjit.eager.apply import apply, emit, run_arrays
 from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats
 from adjit.eager.capture import current_capture, traced
-from adjit.eager.histories import in_the_place_of, unconnected
+from adjit.eager.functional import elementwise
+from adjit.eager.gradient_overrides import detached_value, with_gradient_of
 from adjit.eager.modes import modes
-from adjit.eager.names import raw
-from adjit.eager.node import Edge, Kept, Node, edge_of
+from adjit.eager.node import Edge, Node, SavedTensor, edge_of
+from adjit.eager.node_names import raw
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
 from adjit.eager.tensor import Tensor
@@ -25,7 +25,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import is_float
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, active_scope
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 _NONE: dict[str, Any] = {}
@@ -96,26 +96,26 @@ def _stored(function: Function) -> Function:
 
 def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     operation = call.operation
-    arrays = [operand.payload if isinstance(operand, Tensor) else operand for operand in operands]
+    arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
     outs = run_arrays(operation, arrays)
-    memory = target.payload
+    memory = target.array
     if not memory.flags.writeable:
         raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, and its memory is read-only, as that of repeated "
                            "elements is (expand)", find_user_location(), hint="write to a copy: x = x.clone()")
-    kept = [(outs if place.is_result else arrays)[place.index] for place in operation.saved]
-    olds = {i: array.copy() for i, (array, place) in enumerate(zip(kept, operation.saved, strict=True))
-            if (place.index or not place.is_result) and np.may_share_memory(array, memory)}      # operands may be views of the target
+    kept = [(outs if source.is_result else arrays)[source.index] for source in operation.saved]
+    olds = {i: array.copy() for i, (array, source) in enumerate(zip(kept, operation.saved, strict=True))
+            if (source.index or not source.is_result) and np.may_share_memory(array, memory)}      # operands may be views of the target
     memory[...] = outs[0]
     target._version[0] += 1
     if not modes.grad:
         return
     saved = []
-    for i, (array, place) in enumerate(zip(kept, operation.saved, strict=True)):
-        operand = None if place.is_result else operands[place.index]
+    for i, (array, source) in enumerate(zip(kept, operation.saved, strict=True)):
+        operand = None if source.is_result else operands[source.index]
         version = operand._version if isinstance(operand, Tensor) and i not in olds else None
-        if place.is_result and place.index == 0:
+        if source.is_result and source.index == 0:
             array, version = memory, target._version
-        saved.append(Kept(olds.get(i, array), version, 0 if version is None else version[0]))
+        saved.append(SavedTensor(olds.get(i, array), version, 0 if version is None else version[0]))
     _connect(operation, target, operands, saved, None)
 
 
@@ -125,21 +125,21 @@ def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope,
     inputs = [array.value for array in arrays]
     shifted = is_additive and not modes.grad and differentiable(target)
     if shifted:     # the derivative of the old content is that of the new one, if what is added is a constant
-        inputs[1:] = map(unconnected, inputs[1:])
+        inputs[1:] = map(detached_value, inputs[1:])
     values = emit(operation, inputs, scope)
     new = values[0]
     if modes.grad and (operation.wanted or target._requires_grad):      # the graph of the target knows of it
-        new = new if operation.wanted else unconnected(new)
+        new = new if operation.wanted else detached_value(new)
         root = root_of(target)
         if root is not target and not differentiable(root):     # from now on it is, and what it holds elsewhere is a constant
             whole = traced(root)
-            whole.assign(unconnected(whole.value))
+            whole.assign(detached_value(whole.value))
     elif not shifted or _is_leaf_of_trace(target):
         new = written_without_gradient(target, inputs[0], new)
     arrays[0].assign(new)
     target._version[0] += 1
     if modes.grad:
-        saved = [Kept((values if place.is_result else inputs)[place.index], None, 0) for place in operation.saved]
+        saved = [SavedTensor((values if source.is_result else inputs)[source.index], None, 0) for source in operation.saved]
         _connect(operation, target, operands, saved, current_capture())
 
 
@@ -148,7 +148,7 @@ def written_without_gradient(target: Tensor, old: Value, new: Value) -> Value:
     constant where the tensor is a leaf of the trace; else it takes the place of the old content, whose derivative it keeps."""
     if not differentiable(root_of(target)):
         return new
-    return unconnected(new) if _is_leaf_of_trace(target) else in_the_place_of(old, new)
+    return detached_value(new) if _is_leaf_of_trace(target) else with_gradient_of(old, new)
 
 
 def _is_leaf_of_trace(target: Tensor) -> bool:
@@ -157,20 +157,20 @@ def _is_leaf_of_trace(target: Tensor) -> bool:
     return root._node is None and (capture is None or id(root) not in capture.entries)
 
 
-def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: list[Kept], trace: object) -> None:
+def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: list[SavedTensor], trace: object) -> None:
     """Give `target` the node of its new content."""
     if not operation.wanted:
         if target._requires_grad:
-            _rebase(target, None, trace)
+            _rebase_history(target, None, trace)
         return
     edges: list[Edge | None] = [None] * len(operands)
     for i in operation.wanted:
         edges[i] = edge_of(operands[i])
     node = Node(operation, tuple(edges), list(saved), find_user_location() if modes.anomaly or trace is not None else None, trace)
-    _rebase(target, node, trace)
+    _rebase_history(target, node, trace)
 
 
-def _rebase(target: Tensor, node: Node | None, trace: object) -> None:
+def _rebase_history(target: Tensor, node: Node | None, trace: object) -> None:
     """The new content of `target` was made by `node`; what it is a view of is made of it, and of its old content elsewhere."""
     while (view := target._view) is not None:
         parent = view.parent

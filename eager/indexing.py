@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import functions_elementwise as elementwise
-from adjit.eager import functions_shapes as shapes
 from adjit.eager.apply import apply
 from adjit.eager.capture import traced
+from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import UnsupportedError
 from adjit.tracer.array import TracedArray
+from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
-from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
@@ -57,13 +56,13 @@ def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any
     for item, axis in zip(entries, first_axes(entries, len(shape)), strict=True):
         if isinstance(item, slice):
             item = slice(*(None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)))
-        payload = (traced(item) if is_tracing() else item.payload) if isinstance(item, Tensor) else item
-        if is_ndarray(payload) and payload.dtype == np.bool_ and payload.ndim:
-            check_mask(payload.shape, shape, axis)
-            freeze(payload)
-            found += np.nonzero(payload)
-        elif not isinstance(payload, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(payload, "__index__"):
-            found.append(operator.index(payload))
+        array = (traced(item) if is_tracing() else item.array) if isinstance(item, Tensor) else item
+        if is_ndarray(array) and array.dtype == np.bool_ and array.ndim:
+            check_mask(array.shape, shape, axis)
+            freeze(array)
+            found += np.nonzero(array)
+        elif not isinstance(array, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(array, "__index__"):
+            found.append(operator.index(array))
         else:
             found.append(item)
     return tuple(found)
@@ -80,7 +79,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     entries = index if type(index) is tuple else (index,)
     if all(map(_is_basic, entries)):
         apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (value,))
-    elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.payload if isinstance(value, Tensor) else value):
+    elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.array if isinstance(value, Tensor) else value):
         apply_in_place(elementwise.masked_fill, self, (entries[0], value))
     else:
         apply_in_place(elementwise.set_item, self, (_index_arrays(entries, self.shape), value))

@@ -12,7 +12,7 @@ from types import CodeType
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import NonDifferentiableError
-from adjit.tracer.source import find_user_location, warn_user
+from adjit.tracer.user_location import find_user_location, warn_user
 
 _PREDICATE = re.compile(r"(\w+\s*\.\s*)*is(nan|inf|finite|close)\s*\(")
 
@@ -39,10 +39,10 @@ def check_number(tensor: Tensor, what: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _use_of_number(code: CodeType, place: int) -> str:
+def _use_of_number(code: CodeType, offset: int) -> str:
     """What the instruction at `place`, which asks for a number, does with it."""
     for step in dis.get_instructions(code):
-        if step.offset == place:
+        if step.offset == offset:
             if step.opname == "STORE_SUBSCR":
                 return "written"
             if step.opname == "BINARY_OP" and step.argrepr.startswith("%"):

@@ -10,23 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import functions_elementwise as elementwise
-from adjit.eager import functions_more_places as more_places
-from adjit.eager import functions_places as places
-from adjit.eager import functions_products as products
-from adjit.eager import functions_reductions as reductions
-from adjit.eager import functions_shapes as shapes
 from adjit.eager import indexing, signatures
 from adjit.eager.apply import apply
 from adjit.eager.checks import check_indices, checked
+from adjit.eager.functional import elementwise, reductions, shapes, statistics
+from adjit.eager.functional import indexing as indexed
+from adjit.eager.functional import matmul as matmul
 from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
-from adjit.eager.names import raw
+from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import DTypeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 
@@ -71,12 +68,12 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "movedim moveaxis": shapes.movedim, "swapaxes swapdims": shapes.transpose, "narrow": shapes.narrow, "select": shapes.select,
     "unbind": shapes.unbind, "split": shapes.split, "chunk": shapes.chunk, "roll": shapes.roll, "diagonal": shapes.diagonal,
     "diag": shapes.diag, "tril": shapes.tril, "triu": shapes.triu, "repeat_interleave": shapes.repeat_interleave,
-    "mm": products.mm, "bmm": products.bmm, "mv": products.mv, "dot": products.dot, "outer ger": products.outer, "addmm": products.addmm,
-    "baddbmm": products.baddbmm, "addmv": products.addmv, "take": places.take, "index_select": places.index_select,
-    "index_add": places.index_add, "gather": places.gather, "scatter": places.scatter, "scatter_add": places.scatter_add,
-    "argsort": places.argsort, "sort": places.sort, "topk": places.topk, "median": more_places.median, "diff": more_places.diff,
-    "nansum": more_places.nansum, "nanmean": more_places.nanmean, "take_along_dim": more_places.take_along_dim,
-    "index_fill": more_places.index_fill, "index_copy": more_places.index_copy,
+    "mm": matmul.mm, "bmm": matmul.bmm, "mv": matmul.mv, "dot": matmul.dot, "outer ger": matmul.outer, "addmm": matmul.addmm,
+    "baddbmm": matmul.baddbmm, "addmv": matmul.addmv, "take": indexed.take, "index_select": indexed.index_select,
+    "index_add": indexed.index_add, "gather": indexed.gather, "scatter": indexed.scatter, "scatter_add": indexed.scatter_add,
+    "argsort": indexed.argsort, "sort": indexed.sort, "topk": indexed.topk, "median": statistics.median, "diff": statistics.diff,
+    "nansum": statistics.nansum, "nanmean": statistics.nanmean, "take_along_dim": statistics.take_along_dim,
+    "index_fill": statistics.index_fill, "index_copy": statistics.index_copy,
 }.items() for name in names.split()}
 
 # Each with "_" behind its name writes into the tensor.
@@ -246,7 +243,7 @@ def _sizes(function: Function) -> Function:
 def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
     given = _integers(*(sizes if sizes else kwargs.values()))
     made: Tensor = apply(shapes.view, (self, given))
-    if made._view is None and made.payload.size:
+    if made._view is None and made.array.size:
         shapes.refuse_view(self.shape, given)
     return made
 

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, overload
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-switched = ctypes.c_int64(0)
+grad_mode_toggled = ctypes.c_int64(0)
 """Whether the recording of gradients was ever switched, in any thread, for machine code that does not look at `modes` before."""
 
 
@@ -40,7 +40,7 @@ class _Mode:
 
     def __enter__(self) -> Self:
         self._before.append(getattr(modes, self.mode))
-        switched.value = 1
+        grad_mode_toggled.value = 1
         setattr(modes, self.mode, self.value)
         return self
 
@@ -158,7 +158,7 @@ class set_grad_enabled(_Mode):
     def __init__(self, mode: bool) -> None:
         self.value = bool(mode)
         self._before.append(modes.grad)
-        switched.value = 1
+        grad_mode_toggled.value = 1
         modes.grad = self.value
 
     def __enter__(self) -> Self:

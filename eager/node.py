@@ -17,14 +17,14 @@ from adjit.ir.errors import GraphFreedError, InPlaceError, Location
 from adjit.ir.graph import Value
 from adjit.passes.autodiff.partition.split_joint import SavedValue
 from adjit.tracer.array import wrap
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Edge = tuple["Node", int]
 Hook = Callable[..., Any]
 _sequence = itertools.count()
 
 
-class Kept(NamedTuple):
+class SavedTensor(NamedTuple):
     """A saved array (or value of a trace), with the version counter of its memory and what that said when it was saved."""
 
     array: Any
@@ -53,7 +53,8 @@ class Node:
     __slots__ = ("__weakref__", "_metadata", "edges", "location", "operation", "post_hooks", "pre_hooks", "result_hooks", "saved",
                  "sequence", "trace")
 
-    def __init__(self, operation: Operation, edges: tuple[Edge | None, ...], saved: list[Kept | None] | None, location: Location | None,
+    def __init__(self, operation: Operation, edges: tuple[Edge | None, ...], saved: list[SavedTensor | None] | None,
+                 location: Location | None,
                  trace: object = None):
         self.operation = operation
         self.edges = edges
@@ -85,17 +86,17 @@ class Node:
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
         """What the node keeps for its derivative, as tensors; Python numbers are left out. Raises `GraphFreedError` after it was freed."""
-        places, weak = self.operation.saved, self.operation.weak
-        return tuple(tensor for place, tensor in zip(places, self.unpack(), strict=True) if place.is_result or place.index not in weak)
+        sources, weak = self.operation.saved, self.operation.weak
+        return tuple(tensor for source, tensor in zip(sources, self.unpack(), strict=True) if source.is_result or source.index not in weak)
 
     @property
     def saved_names(self) -> tuple[str, ...]:
         """What each of `saved_tensors` is: `operand 0`, `result`, or `intermediate 0`."""
         results, weak = self.operation.results, self.operation.weak
         return tuple(
-            f"operand {place.index}" if not place.is_result else f"intermediate {place.index - results}" if place.index >= results
-            else "result" if results == 1 else f"result {place.index}"
-            for place in self.operation.saved if place.is_result or place.index not in weak)
+            f"operand {source.index}" if not source.is_result else f"intermediate {source.index - results}" if source.index >= results
+            else "result" if results == 1 else f"result {source.index}"
+            for source in self.operation.saved if source.is_result or source.index not in weak)
 
     def register_hook(self, hook: Hook) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)`, tuples of tensors or None, after the node was run in a backward pass; it may return
@@ -110,17 +111,17 @@ class Node:
         self.pre_hooks.append(hook)
         return Handle(self.pre_hooks, hook)
 
-    def kept(self) -> list[Kept]:
+    def load_saved(self) -> list[SavedTensor]:
         """What is saved, checked: raises `GraphFreedError` where it is gone, `InPlaceError` where it was written to."""
         saved = self.saved
         if saved is None:
             raise GraphFreedError(
                 f"{self.name()} has no saved tensors any more: a backward pass through it has freed them", find_user_location(),
                 hint="pass retain_graph=True to every backward() or grad() but the last, or run the forward computation again")
-        for place, item in zip(self.operation.saved, saved, strict=True):
+        for source, item in zip(self.operation.saved, saved, strict=True):
             assert item is not None
             if item.counter is not None and item.counter[0] != item.version and item.array.size:      # no elements cannot have changed
-                what = "its result" if place.is_result else f"its operand {place.index}"
+                what = "its result" if source.is_result else f"its operand {source.index}"
                 raise InPlaceError(
                     f"{self.name()} needs {what}, which was written to in place after it was saved (it is at version "
                     f"{item.counter[0]}, saved at {item.version}; shape {tuple(item.array.shape)})", self.location or find_user_location(),
@@ -130,7 +131,7 @@ class Node:
 
     def unpack(self) -> list[Tensor]:
         """What is saved, as tensors that are connected to the graph."""
-        return [unpack(self, place, item) for place, item in zip(self.operation.saved, self.kept(), strict=True)]
+        return [unpack(self, source, item) for source, item in zip(self.operation.saved, self.load_saved(), strict=True)]
 
     def release(self) -> None:
         """Free what is saved."""
@@ -195,15 +196,15 @@ def follow_writes(tensor: Tensor) -> None:
             tensor._node = Node(view_operation(view.name, view.graph, view.index), (edge,), [], None, trace)
 
 
-def unpack(node: Node, place: SavedValue, item: Kept) -> Tensor:
+def unpack(node: Node, source: SavedValue, item: SavedTensor) -> Tensor:
     """A saved array as a tensor that is connected to the graph, so that the derivative can be differentiated."""
-    edge = (node, place.index) if place.is_result else node.edges[place.index]
+    edge = (node, source.index) if source.is_result else node.edges[source.index]
     if edge is not None and isinstance(edge[0], AccumulateGrad):
         return edge[0].variable
     made = new_tensor(wrap(item.array, scalar=False) if isinstance(item.array, Value) else np.asarray(item.array))
     if item.counter is not None:
         made._version = item.counter
-    if edge is not None and (not place.is_result or node.operation.active[place.index]):
+    if edge is not None and (not source.is_result or node.operation.active[source.index]):
         made._node, made._index = edge
         made._requires_grad = True
     return made

@@ -31,7 +31,7 @@ from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.passes.simplify.simplify import simplify
 
 _OPTIONS = Options()
-_CLEANING = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
+_CLEANUP_PASSES = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
 
 
 class Operation:
@@ -51,12 +51,12 @@ class Operation:
     depend on what is differentiated. `views`: results are views of the first operand, as far as they can be.
     """
 
-    repeats = SAVES_OPERANDS
+    recomputed = SAVES_OPERANDS
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
-                 seeded: Container[int] | None = None, connected: bool = False, views: bool = False):
+                 seeded: Container[int] | None = None, force_requires_grad: bool = False, views: bool = False):
         self.name = name
-        self.connected = connected
+        self.force_requires_grad = force_requires_grad
         self.views = views
         self.seeded = range(results) if seeded is None else seeded
         self.results = results
@@ -66,16 +66,16 @@ class Operation:
         self.active: tuple[bool, ...] = ()
         self._backward: dict[tuple[bool, ...], Backward] = {}
         self._by_rule: Backward | None = None
-        self.graph = _clean(expand_vjps(region))
+        self.graph = _clean_up(expand_vjps(region))
         calls = {op.name for op in walk(self.graph)} & CALLS
-        self.whole = self.graph if calls else None
+        self.unexpanded = self.graph if calls else None
         self.has_rules = "custom_call" in calls
         active = self._active(wanted)
         if any(active):
             self.wanted = wanted
             self._derive(active)
-        elif self.whole is not None:
-            self.graph = _clean(differentiate(self.graph, _OPTIONS))
+        elif self.unexpanded is not None:
+            self.graph = _clean_up(differentiate(self.graph, _OPTIONS))
 
     @cached_property
     def function(self) -> NumpyFunction:
@@ -97,11 +97,11 @@ class Operation:
 
     def opened(self, graph: Graph) -> Graph:
         """A half without calls, to be run."""
-        return _clean(differentiate(graph, _OPTIONS)) if self.has_rules else graph
+        return _clean_up(differentiate(graph, _OPTIONS)) if self.has_rules else graph
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
         """Another operation of this kind."""
-        return Operation(name, graph, len(graph.results), wanted, weak, connected=True)
+        return Operation(name, graph, len(graph.results), wanted, weak, force_requires_grad=True)
 
     def backward(self, given: tuple[bool, ...]) -> Backward:
         """The backward half for cotangents of these results (hidden ones too)."""
@@ -114,15 +114,15 @@ class Operation:
 
     def _split_backward(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
         """The backward half for these cotangents, and its slots."""
-        joint, slots = _join(self.graph, self.wanted, given, self.connected)
+        joint, slots = _join(self.graph, self.wanted, given, self.force_requires_grad)
         try:
             return split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved).backward, slots
         except VerificationError:       # simplified for fewer cotangents, it takes an operand where its broadcast is kept
-            graph, places = self._backward_by_rule(given)
-        found = [None if slot is None else place for slot, place in zip(slots, places, strict=True)]
-        known = [place for place in found if place is not None]
-        graph = _clean(graph.with_ops(graph.ops, [graph.results[place] for place in known]))
-        return graph, tuple(None if place is None else known.index(place) for place in found)
+            graph, positions = self._backward_by_rule(given)
+        found = [None if slot is None else position for slot, position in zip(slots, positions, strict=True)]
+        known = [position for position in found if position is not None]
+        graph = _clean_up(graph.with_ops(graph.ops, [graph.results[position] for position in known]))
+        return graph, tuple(None if position is None else known.index(position) for position in found)
 
     def _backward_by_rule(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
         """The same by the half for all results, as where a function brings its own rule, which is for cotangents of all its results and of
@@ -141,17 +141,17 @@ class Operation:
                 partition.append((of_hidden.slots, builder.inline(of_hidden.graph, (*params, *arrived))))
             gradients: list[Value] = []
             slots: list[int | None] = []
-            for places in zip(*(which for which, _ in partition), strict=True):
-                parts = [results[place] for place, (_, results) in zip(places, partition, strict=True) if place is not None]
+            for positions in zip(*(which for which, _ in partition), strict=True):
+                parts = [results[position] for position, (_, results) in zip(positions, partition, strict=True) if position is not None]
                 slots.append(len(gradients) if parts else None)
                 gradients += [reduce(ops.add, parts)] if parts else []
-        return _clean(builder.build(gradients)), tuple(slots)
+        return _clean_up(builder.build(gradients)), tuple(slots)
 
     def _derive(self, active: tuple[bool, ...]) -> None:
         """Find out what the backward half needs, with cotangents of all results that can have one."""
-        joint, slots = _join(self.graph, self.wanted, active, self.connected)
+        joint, slots = _join(self.graph, self.wanted, active, self.force_requires_grad)
         inputs = len(self.graph.params)
-        partition = split_joint(self.optimize(joint), inputs, self.results, recomputed_ops=self.repeats)
+        partition = split_joint(self.optimize(joint), inputs, self.results, recomputed_ops=self.recomputed)
         if self.has_rules:
             partition = _keeping_all(partition, inputs)
         self.graph, self.saved = partition.forward, partition.saved
@@ -168,7 +168,7 @@ class Operation:
         floats = [index for index, value in enumerate(graph.results)
                   if is_float(value.type.dtype) and (index in self.seeded or index >= self.results)]
         path = active_values(graph, wanted, floats)
-        return tuple(index in floats and (self.connected or value in path) for index, value in enumerate(graph.results))
+        return tuple(index in floats and (self.force_requires_grad or value in path) for index, value in enumerate(graph.results))
 
 
 class Backward:
@@ -184,8 +184,8 @@ class Backward:
         self.graph = graph
         self.slots = slots
         self.given = given
-        self.weak = frozenset(number for number, place in enumerate(operation.saved)
-                              if not place.is_result and place.index in operation.weak)
+        self.weak = frozenset(number for number, position in enumerate(operation.saved)
+                              if not position.is_result and position.index in operation.weak)
         self._operations: dict[tuple[int, ...], Operation] = {}
 
     @cached_property
@@ -207,13 +207,13 @@ class Backward:
         return found
 
 
-def _clean(graph: Graph) -> Graph:
-    for step in _CLEANING:
+def _clean_up(graph: Graph) -> Graph:
+    for step in _CLEANUP_PASSES:
         graph = step(graph, _OPTIONS)
     return graph
 
 
-def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], connected: bool) -> tuple[Graph, tuple[int | None, ...]]:
+def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requires_grad: bool) -> tuple[Graph, tuple[int | None, ...]]:
     """The graph with its gradients: cotangents of the results `given` are parameters too. And which result is whose gradient.
 
     Gradients of what these results depend on are never left out, though they may be zero.
@@ -225,7 +225,7 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], connected:
         forward = run_forward(builder, graph, params, wanted, seeds)
         cotangents = run_backward(builder, forward, seeds)
         for index in wanted:
-            if cotangents[index] is None and (connected or graph.params[index] in forward.active):
+            if cotangents[index] is None and (force_requires_grad or graph.params[index] in forward.active):
                 cotangents[index] = zeros_like(params[index])
     gradients: list[Value] = []
     slots: list[int | None] = []
@@ -233,7 +233,7 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], connected:
         value = cotangents[index]
         slots.append(None if value is None else len(gradients))
         gradients += [] if value is None else [value]
-    return _clean(builder.build((*forward.results, *gradients))), tuple(slots)
+    return _clean_up(builder.build((*forward.results, *gradients))), tuple(slots)
 
 
 def _keeping_all(partition: Partition, inputs: int) -> Partition:
@@ -242,9 +242,9 @@ def _keeping_all(partition: Partition, inputs: int) -> Partition:
     builder = GraphBuilder(partition.backward.name)
     types = {SavedValue(False, index): value for index, value in enumerate(partition.forward.params)}
     types.update(zip(partition.saved, partition.backward.params, strict=False))
-    params = {place: builder.param(types[place].type, types[place].name) for place in saved}
+    params = {position: builder.param(types[position].type, types[position].name) for position in saved}
     cotangents = [builder.param(value.type, value.name) for value in partition.backward.params[len(partition.saved):]]
-    results = builder.inline(partition.backward, (*(params[place] for place in partition.saved), *cotangents))
+    results = builder.inline(partition.backward, (*(params[position] for position in partition.saved), *cotangents))
     return Partition(partition.forward, builder.build(results), saved)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import functions_elementwise as elementwise
-from adjit.eager import functions_reductions as reductions
+from adjit.eager.functional import elementwise, reductions
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor
 from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray
@@ -53,13 +52,13 @@ def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str,
     floats = function in OF_FLOATS or (function is elementwise.divide and "rounding_mode" not in kwargs and len(args) < 3)
     if "dtype" in kwargs or "out" in kwargs:
         return False
-    for place, arg in enumerate((*args, *kwargs.values())):
+    for position, arg in enumerate((*args, *kwargs.values())):
         if isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and not (isinstance(arg, TracedArray) and arg.weak):
             if arg.dtype.kind == "f":
                 if arg.dtype == F64:
                     return False
                 floats = True
-            elif _CONDITION.get(function) != place:
+            elif _CONDITION.get(function) != position:
                 integers = True
         elif isinstance(arg, (float, TracedArray)):
             floats = True
@@ -69,8 +68,8 @@ def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str,
 def with_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], convert: Function) -> tuple[Any, Any]:
     """The arguments with integer operands converted to float32."""
     condition = _CONDITION.get(function)
-    new = [convert(elementwise.to_dtype, (arg, DEFAULT_FLOAT)) if place != condition and _is_integer(arg) else arg
-           for place, arg in enumerate(args)]
+    new = [convert(elementwise.to_dtype, (arg, DEFAULT_FLOAT)) if position != condition and _is_integer(arg) else arg
+           for position, arg in enumerate(args)]
     return tuple(new), {name: convert(elementwise.to_dtype, (arg, DEFAULT_FLOAT)) if name != "condition" and _is_integer(arg) else arg
                         for name, arg in kwargs.items()}
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-Place = tuple[int, tuple[int, ...], tuple[int, ...], str]
+MemoryKey = tuple[int, tuple[int, ...], tuple[int, ...], str]
 
 
-def place_of(array: np.ndarray) -> Place:
+def memory_key(array: np.ndarray) -> MemoryKey:
     """The memory of an array, and how it is read: equal for arrays that show the same elements."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
 

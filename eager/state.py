@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from adjit.eager.capture import current_capture, is_number, made_in_trace
-from adjit.tracer.box import ByReference
-from adjit.tracer.source import find_user_location
+from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.user_location import find_user_location
 
 
-class Stateful(ByReference):
+class Stateful(IdentityKeyed):
     """Base class of objects whose tensors a compiled function reads, and writes, where they are.
 
     In a compiled function its tensors are part of the program; what else it holds is looked at when the program is made, and compared

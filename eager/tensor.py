@@ -15,19 +15,19 @@ from adjit.eager.modes import modes
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
-from adjit.tracer.box import ArrayBox
-from adjit.tracer.inputs import check_array
+from adjit.tracer.array_checks import check_array
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location, warn_user
+from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:
     from adjit.eager.node import Node
     from adjit.eager.tensor_methods import TensorMethods  # a stub of what `autograd_methods`, `methods` and `conversions` install
     from adjit.eager.views import View
 else:
-    TensorMethods = ArrayBox
+    TensorMethods = ArrayWrapper
 
 DEFAULT_FLOAT = np.dtype(np.float32)
 """What `tensor([1.0])` is, as in PyTorch; arrays keep their dtype."""
@@ -36,7 +36,7 @@ DEFAULT_FLOAT = np.dtype(np.float32)
 class Tensor(TensorMethods):
     """An n-dimensional array that remembers how it was computed, so that derivatives can be taken. Made by `adjit.tensor`.
 
-    payload         its content: an ndarray, or a traced array while a function is captured.
+    array         its content: an ndarray, or a traced array while a function is captured.
     _requires_grad  whether derivatives with respect to it are wanted, or follow from what it was made of.
     _node, _index   the node that made it, and which of its results it is; no node for a leaf.
     _version        one number in a list: how often the memory was written to. Shared with views, and with what is detached.
@@ -49,7 +49,7 @@ class Tensor(TensorMethods):
     tensor([2., 4.])
     """
 
-    payload: Any
+    array: Any
     _version: list[int]
     _requires_grad: bool = False
     _node: Node | None = None
@@ -73,32 +73,32 @@ class Tensor(TensorMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the dimensions."""
-        return self.payload.shape       # type: ignore[no-any-return]
+        return self.array.shape       # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype:
         """The NumPy dtype of the elements."""
-        return self.payload.dtype       # type: ignore[no-any-return]
+        return self.array.dtype       # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return len(self.payload.shape)
+        return len(self.array.shape)
 
 
-def new_tensor(payload: Any) -> Tensor:
+def new_tensor(array: Any) -> Tensor:
     """A tensor around this array, which requires no grad."""
     made = Tensor.__new__(Tensor)
-    made.payload = payload
+    made.array = array
     made._version = [0]
-    if isinstance(payload, TracedArray):
-        note_box(made)
+    if isinstance(array, TracedArray):
+        note_wrapper(made)
     return made
 
 
-def note_box(tensor: Tensor) -> None:
+def note_wrapper(tensor: Tensor) -> None:
     """Have the trace under way know of a tensor around one of its arrays, so that it is noticed where the tensor outlives the trace."""
-    tensor.payload.scope.root.boxes.append(weakref.ref(tensor))
+    tensor.array.scope.root.wrappers.append(weakref.ref(tensor))
 
 
 def check_device(device: Any) -> None:
@@ -180,7 +180,7 @@ def _opened(data: Any) -> Any:
         if modes.grad and data.requires_grad:       # type: ignore[attr-defined]
             warn_user("the content of a tensor that requires grad is copied into a new one, and its gradient is lost: x.clone() and "
                       "aj.stack([x, y]) are connected to the graph, x.detach() says that it is not wanted")
-        return data.traced() if is_tracing() else data.payload
+        return data.traced() if is_tracing() else data.array
     return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 

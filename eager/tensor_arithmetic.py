@@ -28,8 +28,8 @@ def add_to(total: Tensor, more: Tensor) -> None:
 
 def own(cotangent: Tensor) -> Tensor:
     """The same value, connected to the graph in the same way, in memory of its own."""
-    payload = cotangent.payload
-    made = new_tensor(wrap(payload.value, scalar=False) if isinstance(payload, TracedArray) else np.array(payload))
+    array = cotangent.array
+    made = new_tensor(wrap(array.value, scalar=False) if isinstance(array, TracedArray) else np.array(array))
     made._node, made._index, made._requires_grad = cotangent._node, cotangent._index, cotangent._requires_grad
     return made
 

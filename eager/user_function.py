@@ -15,7 +15,7 @@ from adjit.eager.tensor import Tensor, tensor
 from adjit.ir.errors import GraphFreedError, InPlaceError, ShapeError
 from adjit.ir.types import TensorType, is_float
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 class Context:
@@ -52,7 +52,7 @@ class Context:
             raise GraphFreedError("the saved tensors of a function were freed by a backward pass", find_user_location(),
                                   hint="pass retain_graph=True to every backward() or grad() but the last")
         for saved, version in self._saved:
-            if saved is not None and saved._version[0] != version and saved.payload.size:
+            if saved is not None and saved._version[0] != version and saved.array.size:
                 raise InPlaceError(f"a tensor of shape {saved.shape} that a function saved was written to in place", find_user_location(),
                                    hint="save a clone(), or do not write to it")
         return tuple(saved if saved is None else self._results.get(id(saved), saved) for saved, _ in self._saved)

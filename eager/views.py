@@ -62,4 +62,4 @@ def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
         assert isinstance(moved, Value)
         assert isinstance(touched, Value)
         result = ops.select(ops.not_equal(touched, ops.full_like(touched, 0.0)), moved, parent)
-    return Operation("CopySlices", builder.build([result]), 1, wanted, connected=True)
+    return Operation("CopySlices", builder.build([result]), 1, wanted, force_requires_grad=True)

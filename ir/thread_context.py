@@ -16,18 +16,18 @@ T = TypeVar("T")
 
 
 class ThreadContext:
-    """Stacks, of which the last is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `boxing` is the box that bodies of
-    loops are given, `order` how many derivative rules are being traced one within the other, `calls` what was traced of functions with
+    """Stacks, of which the last is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `wrapping` is the wrapper for
+    bodies of loops, `order` how many derivative rules are being traced one within the other, `calls` what was traced of functions with
     such rules.
     """
 
-    __slots__ = ("boxing", "calls", "captures", "emitters", "order", "scopes")
+    __slots__ = ("calls", "captures", "emitters", "order", "scopes", "wrapping")
 
     def __init__(self) -> None:
         self.emitters: list[Any] = []
         self.scopes: list[Any] = []
         self.captures: list[Any] = []
-        self.boxing: Any = None
+        self.wrapping: Any = None
         self.order = 0
         self.calls: dict[Any, Any] | None = None
 

@@ -12,13 +12,12 @@ from adjit.runtime.native.executable import NativeExecutable
 
 if TYPE_CHECKING:
     from adjit.codegen.native.overlapped_codegen import OverlappedCodegen
-    from adjit.runtime.portable import executable as other
-    from adjit.runtime.portable import kernels
+    from adjit.runtime.numba import executable, kernels
 
-    AnyExecutable = other.Executable | other.Interpretation | NativeExecutable
+    AnyExecutable = executable.Executable | executable.Interpretation | NativeExecutable
 else:
-    other = LazyModule("adjit.runtime.portable.executable")
-    kernels = LazyModule("adjit.runtime.portable.kernels")
+    executable = LazyModule("adjit.runtime.numba.executable")
+    kernels = LazyModule("adjit.runtime.numba.kernels")
 
 
 def native_executable(planned: Graph, target: Target, threads: int = 1, flush_subnormals: bool = False,
@@ -31,7 +30,7 @@ def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int
                     overlapped: OverlappedCodegen | None = None) -> AnyExecutable:
     """What runs the graph; `optimized` is the graph before fusion. Raises `UnsupportedError` where the backend has no code for an op."""
     if backend == "interpret":
-        return other.Interpretation(optimized, planned)
+        return executable.Interpretation(optimized, planned)
     if backend == "native":
         return native_executable(planned, native_target(), threads, flush_subnormals, overlapped)
-    return other.Executable(planned, kernels.compile_kernels(planned), threads)
+    return executable.Executable(planned, kernels.compile_kernels(planned), threads)

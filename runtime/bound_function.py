@@ -13,16 +13,15 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.tracer.trees import flatten
 
 if TYPE_CHECKING:
+    from adjit.runtime.caches.program_cache import CacheInfo
     from adjit.runtime.compiled import CompiledFunction
     from adjit.runtime.exports.native_callable import NativeCallable
     from adjit.runtime.program import Program
-    from adjit.runtime.program_cache import CacheInfo
-    from adjit.runtime.reports import explain as explaining
-    from adjit.runtime.reports import reports
+    from adjit.runtime.reports import explain, reports
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.profile import Profile
 else:
-    explaining = LazyModule("adjit.runtime.reports.explain")
+    explain = LazyModule("adjit.runtime.reports.explain")
     reports = LazyModule("adjit.runtime.reports.reports")
 
 
@@ -80,7 +79,7 @@ class BoundCompiledFunction(Generic[P, R]):
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """As `CompiledFunction.explain`."""
-        return explaining.explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
+        return explain.explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """As `CompiledFunction.memory`."""

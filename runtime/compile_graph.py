@@ -19,11 +19,11 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
+from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
 from adjit.runtime.native.code import native_target
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.threads import TEAM_CODE
-from adjit.runtime.preparation import PREPARATION
-from adjit.runtime.warm_start import find_program, keep_program, program_key
+from adjit.runtime.warmup import WARM_UP
 
 if TYPE_CHECKING:
     from adjit.codegen.native import overlapped_codegen
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     overlapped_codegen = LazyModule("adjit.codegen.native.overlapped_codegen")
 
-LARGE = 1_000_000_000
+MIN_POOL_OPERATIONS = 1_000_000_000
 """Operations of a graph whose first call is certain to wait for the thread pool, which is made while the passes run."""
 
 
@@ -95,12 +95,12 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         target = native_target()
         key = program_key(graph, [step.name for step in passes], options, target)
         code = find_program(key, graph)
-        PREPARATION.tell(wanted=code is None)
+        WARM_UP.notify_cache_lookup(missed=code is None)
         if code is not None:
             pipeline = DeferredPipeline(run_passes)
             executable = NativeExecutable(code, lambda: pipeline.final, threads)
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
-        if threads > 1 and cost_of(graph).operations >= LARGE:
+        if threads > 1 and cost_of(graph).operations >= MIN_POOL_OPERATIONS:
             TEAM_CODE.start()
     with overlapped_codegen.OverlappedCodegen(target, threads) if key and threads > 1 else nullcontext() as overlapped:
         result = run_passes(partial(_after_pass, overlapped, on_pass))

@@ -22,41 +22,39 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.thread_context import run_detached
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
-from adjit.runtime.choices import Choices, Names, function_name, make_choices
-from adjit.runtime.native.entry import activate, callable_type, entry_is_ready
-from adjit.runtime.pickled_functions import has_name, make_anew, restore
-from adjit.runtime.preparation import PREPARATION
+from adjit.runtime.caches.program_cache import CacheInfo, Found, ProgramCache
+from adjit.runtime.compile_options import CompileOptions, Names, function_name, make_compile_options
+from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
+from adjit.runtime.pickled_functions import has_name, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
-from adjit.runtime.program_cache import CacheInfo, Found, ProgramCache
-from adjit.tracer.box import ByReference
-from adjit.tracer.guests import is_guest
+from adjit.runtime.warmup import WARM_UP
+from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.signature import CallSignature, flatten_call
-from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
+from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
-    from adjit.runtime import compiled_module as modules
-    from adjit.runtime.exports import export as exporting
-    from adjit.runtime.exports import native_callable as calling
-    from adjit.runtime.reports import explain as explaining
-    from adjit.runtime.reports import reports
+    from adjit.runtime import compiled_module
+    from adjit.runtime.exports import export, native_callable
+    from adjit.runtime.reports import explain, reports
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.profile import Profile
 else:
-    modules = LazyModule("adjit.runtime.compiled_module")
-    explaining = LazyModule("adjit.runtime.reports.explain")
+    compiled_module = LazyModule("adjit.runtime.compiled_module")
+    explain = LazyModule("adjit.runtime.reports.explain")
     reports = LazyModule("adjit.runtime.reports.reports")
-    exporting = LazyModule("adjit.runtime.exports.export")
-    calling = LazyModule("adjit.runtime.exports.native_callable")
+    export = LazyModule("adjit.runtime.exports.export")
+    native_callable = LazyModule("adjit.runtime.exports.native_callable")
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")      # of a method, without its instance
 R = TypeVar("R", covariant=True)
 Owner = TypeVar("Owner")
 Returned = TypeVar("Returned")
-CompiledKind = TypeVar("CompiledKind", bound=ByReference)      # of a module, which is compiled as a module of its class
+CompiledKind = TypeVar("CompiledKind", bound=IdentityKeyed)      # of a module, which is compiled as a module of its class
 
-MANY_TRACES = 16
+TRACES_BEFORE_WARNING = 16
 """Traces after which a function is warned about, once."""
 
 
@@ -76,9 +74,9 @@ class CompiledFunction(Generic[P, R]):
     1
     """
 
-    def __init__(self, fun: Callable[..., Any], choices: Choices):
+    def __init__(self, fun: Callable[..., Any], compile_options: CompileOptions):
         functools.update_wrapper(self, fun, updated=())
-        self.choices = choices
+        self.compile_options = compile_options
         self._cache = ProgramCache(settings.SIGNATURES.get(), _call_in_python)
         self._is_native = False                 # whether calls go to the native entry
         self._compiling = renewed_after_fork(self, "_compiling", threading.RLock)        # one compilation at a time
@@ -92,13 +90,13 @@ class CompiledFunction(Generic[P, R]):
     def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun`: the function, or its bound method of an instance."""
         if is_tracing():
-            return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_guest(*args) else fun(*args, **kwargs)
-        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
+            return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_reentrant(*args) else fun(*args, **kwargs)
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         found = self._cache.find(signature, count=True)
         if found is None:
             return self._first_call(fun, args, kwargs, signature)
         program, captured = found
-        self._hand_over(program)
+        self._install_fast_path(program)
         try:
             return program.run(signature, captured)
         except DonationError:
@@ -118,7 +116,7 @@ class CompiledFunction(Generic[P, R]):
         if instance is None:
             return self
         kind = callable_type(BoundCompiledFunction)
-        if not self._is_native or not entry_is_ready(kind, self.choices.threads or 0):
+        if not self._is_native or not fastcall_is_ready(kind, self.compile_options.threads or 0):
             return BoundCompiledFunction(self, instance)
         bound = kind(self, instance)
         activate(bound, self._cache.record, instance)
@@ -131,8 +129,8 @@ class CompiledFunction(Generic[P, R]):
         if has_name(self):
             return self.fun.__qualname__
         if not isinstance(self.fun, FunctionType):      # a method, a partial, an object: pickled as what they are made of
-            return make_compiled, (self.fun, self.choices)
-        return restore, (self._compiled_anew,)
+            return make_compiled, (self.fun, self.compile_options)
+        return restore, (self._recompiled,)
 
     def __copy__(self) -> CompiledFunction:
         return self
@@ -140,11 +138,11 @@ class CompiledFunction(Generic[P, R]):
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         """As of what it compiles: a function is its own copy, a method is one of a copy of its object."""
         fun = copy.deepcopy(self.fun, memo)
-        return self if fun is self.fun else make_compiled(fun, self.choices)
+        return self if fun is self.fun else make_compiled(fun, self.compile_options)
 
     @functools.cached_property
-    def _compiled_anew(self) -> FunctionType:
-        return make_anew(self, make_compiled, self.fun, self.choices)
+    def _recompiled(self) -> FunctionType:
+        return make_recompiling(self, make_compiled, self.fun, self.compile_options)
 
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """The text of the graph at a stage: "traced", "adjoint", "optimized", "fused" or "planned"."""
@@ -157,7 +155,7 @@ class CompiledFunction(Generic[P, R]):
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """A report of what was compiled and why: signature, reason of the trace, passes with times, kernels with their origin, memory."""
-        return explaining.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
+        return explain.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """A report of the blocks that the program keeps in memory, when, and for which source line."""
@@ -187,11 +185,11 @@ class CompiledFunction(Generic[P, R]):
     def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
                    params: str | Iterable[str] | None, target: str, levels: str | Sequence[str] | None) -> list[Path]:
         """Export `fun`: the function, or its bound method of an instance."""
-        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         program, captured = self._native(fun, args, kwargs, signature)
-        return exporting.export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
+        return export.export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
 
-    def as_callable(self, *args: Any, **kwargs: Any) -> calling.NativeCallable:
+    def as_callable(self, *args: Any, **kwargs: Any) -> native_callable.NativeCallable:
         """C functions of a scalar function of float64 numbers, or of its value and gradient, which need no Python to be called.
 
         For these example arguments (one float64 array, or floats), or those of the last call. Arrays that the function reaches by itself
@@ -199,21 +197,21 @@ class CompiledFunction(Generic[P, R]):
         """
         return self.callable_for(self.fun, args, kwargs)
 
-    def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> calling.NativeCallable:
+    def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> native_callable.NativeCallable:
         """The C functions of `fun`: the function, or its bound method of an instance."""
-        if not args and not kwargs and self.choices.backend == "native":
+        if not args and not kwargs and self.compile_options.backend == "native":
             program = self.program(fun, args, kwargs)
-            return calling.make_callable(program, program.current(program.signature), program.signature)
-        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
-        return calling.make_callable(*self._native(fun, args, kwargs, signature), signature)
+            return native_callable.make_callable(program, program.current(program.signature), program.signature)
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+        return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)
 
     def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature
                 ) -> tuple[Program, tuple[np.ndarray, ...]]:
         """The program for a call, as the native backend makes it, and the arrays that it would reach by itself."""
-        if self.choices.backend == "native":
+        if self.compile_options.backend == "native":
             program = (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
         else:
-            program = compile_program(fun, args, kwargs, signature, replace(self.choices, backend="native"), "it is exported")
+            program = compile_program(fun, args, kwargs, signature, replace(self.compile_options, backend="native"), "it is exported")
         captured = program.current(signature)
         if captured is None:
             raise ExportError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
@@ -221,14 +219,14 @@ class CompiledFunction(Generic[P, R]):
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`: the function, or its bound method of an instance."""
-        signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         program, captured = self._cache.find(signature) or self._compile(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that a report is about: for these arguments, or the last one that was called."""
         if args or kwargs:
-            signature = flatten_call(fun, args, kwargs, self.choices.static, modes.grad)
+            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
             return (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
         if self._cache.last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
@@ -247,12 +245,12 @@ class CompiledFunction(Generic[P, R]):
         """Forget all programs; the counts start anew. What is on disk stays."""
         self._cache.clear()
 
-    def _hand_over(self, program: Program) -> None:
+    def _install_fast_path(self, program: Program) -> None:
         """Have the native entry run a program from the next call on, if it can, and is there already."""
         record = program.recorded()
         if record is not None:
             self._cache.record.offer(record)
-            if not self._is_native and entry_is_ready(type(self), program.threads):
+            if not self._is_native and fastcall_is_ready(type(self), program.threads):
                 self._is_native = True
                 activate(self, self._cache.record)
 
@@ -277,10 +275,10 @@ class CompiledFunction(Generic[P, R]):
             found = self._cache.find(signature) if update_in_place else None       # another thread may have been faster
             if found is not None:
                 return found
-            program = compile_program(fun, args, kwargs, signature, self.choices, self._cache.reason(signature), update_in_place)
+            program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature), update_in_place)
             self._cache.keep(signature, program)
-            if self._cache.traces == MANY_TRACES:
-                reports.warn_of_traces(function_name(self.fun), MANY_TRACES, program.reason)
+            if self._cache.traces == TRACES_BEFORE_WARNING:
+                reports.warn_of_traces(function_name(self.fun), TRACES_BEFORE_WARNING, program.reason)
             captured = program.traced_with(signature)
             if captured is None:
                 raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
@@ -369,16 +367,16 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
         raise TypeError(f"compile takes a function, got {fun!r}")
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
-    return make_compiled(fun, make_choices(fun, static, donate, backend, device, threads, memory_budget, flush_subnormals))
+    return make_compiled(fun, make_compile_options(fun, static, donate, backend, device, threads, memory_budget, flush_subnormals))
 
 
-def make_compiled(fun: Callable[..., Any], choices: Choices) -> CompiledFunction:
+def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> CompiledFunction:
     """`fun` compiled, as an object whose calls may go to the native entry; a module as a module."""
-    base: Any = modules.CompiledModule if isinstance(fun, ByReference) else CompiledFunction
-    if choices.backend != "native":
-        return base(fun, choices)
+    base: Any = compiled_module.CompiledModule if isinstance(fun, IdentityKeyed) else CompiledFunction
+    if compile_options.backend != "native":
+        return base(fun, compile_options)
     with no_fork():     # the first one imports: a child that is forked in the midst of that waits for its end for ever
         kind: type[CompiledFunction] = callable_type(base)
-        if choices.threads != 1 and usable_cores() > 1:
-            PREPARATION.start()
-    return kind(fun, choices)
+        if compile_options.threads != 1 and usable_cores() > 1:
+            WARM_UP.start()
+    return kind(fun, compile_options)

@@ -8,7 +8,7 @@ from typing import Any
 
 from adjit.runtime.compiled import CompiledFunction, make_compiled
 
-_OWN = frozenset({"choices", "fun", "_cache", "_compiling", "_is_native"})
+_OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_is_native"})
 
 
 def _is_own(name: str) -> bool:
@@ -63,13 +63,13 @@ class CompiledModule(CompiledFunction[..., Any]):
         return f"compiled {self.fun!r}"
 
     def __copy__(self) -> Any:
-        return make_compiled(copy.copy(self.fun), self.choices)
+        return make_compiled(copy.copy(self.fun), self.compile_options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return make_compiled(copy.deepcopy(self.fun, memo), self.choices)
+        return make_compiled(copy.deepcopy(self.fun, memo), self.compile_options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return make_compiled, (self.fun, self.choices)
+        return make_compiled, (self.fun, self.compile_options)
 
     # -- containers
 

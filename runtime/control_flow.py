@@ -18,27 +18,27 @@ from adjit.ir.control_flow import add_captures, drop_carries
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value, number_of
 from adjit.ir.types import BOOL, I64, TensorType, is_float
+from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import compile
 from adjit.runtime.transform_arguments import describe
-from adjit.runtime.transform_cache import kept
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.bodies import (
-    BodyTrace,
-    BoxReturned,
-    Parameter,
+from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.control_flow import (
+    BodyParameter,
     Remedy,
-    boxing,
+    TracedBody,
+    WrapperReturned,
     check_structure,
     check_types,
     is_numeric,
     trace_body,
+    wrapping,
 )
-from adjit.tracer.box import ArrayBox
 from adjit.tracer.lowering import convert
 from adjit.tracer.renamed_parameters import renamed_parameters
-from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, unflatten
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 C = TypeVar("C")            # a carry, a tree
@@ -155,7 +155,7 @@ def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R],
         return true_fun(*operands) if bool(pred) else false_fun(*operands)
     if issubclass(type(pred), (bool, np.bool_)):
         return true_fun(*operands) if pred else false_fun(*operands)
-    return _on_boxes(lambda pred, *args: _cond(pred, true_fun, false_fun, args))(pred, *operands)       # type: ignore[no-any-return]
+    return _on_wrappers(lambda pred, *args: _cond(pred, true_fun, false_fun, args))(pred, *operands)       # type: ignore[no-any-return]
 
 
 def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, init: Tree, *others: Tree) -> Tree:
@@ -164,7 +164,7 @@ def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, ini
     leaves, tree = flatten(init)
     numbers = frozenset(index for index, leaf in enumerate(leaves)
                         if issubclass(type(leaf), (bool, int, float)) and not isinstance(leaf, np.generic))
-    call = functools.partial(_on_boxes(run), numbers=numbers)
+    call = functools.partial(_on_wrappers(run), numbers=numbers)
     if is_tracing():
         return call(init, *others)
 
@@ -185,21 +185,21 @@ def _as_array(leaf: Any) -> Any:
     return np.asarray(leaf) if isinstance(leaf, (bool, int)) else leaf
 
 
-def _on_boxes(body: Function) -> Function:
+def _on_wrappers(body: Function) -> Function:
     """`body`, which is run within a trace; as one operation of tensors where these are among the arguments, or are closed over."""
 
-    def run_boxing(box: ArrayBox | None, *args: Any, **kwargs: Any) -> Any:
-        with boxing(box):
+    def run_wrapping(wrapper: ArrayWrapper | None, *args: Any, **kwargs: Any) -> Any:
+        with wrapping(wrapper):
             return body(*args, **kwargs)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        box = next((leaf for leaf in flatten(args)[0] if isinstance(leaf, ArrayBox)), None)
-        if box is None:
+        wrapper = next((leaf for leaf in flatten(args)[0] if isinstance(leaf, ArrayWrapper)), None)
+        if wrapper is None:
             try:
-                return run_boxing(None, *args, **kwargs)
-            except BoxReturned as found:
-                box = found.box
-        return box.apply_closed(functools.update_wrapper(functools.partial(run_boxing, box), body), args, kwargs)
+                return run_wrapping(None, *args, **kwargs)
+            except WrapperReturned as found:
+                wrapper = found.wrapper
+        return wrapper.apply_closure(functools.update_wrapper(functools.partial(run_wrapping, wrapper), body), args, kwargs)
 
     return run
 
@@ -210,7 +210,7 @@ def _static_bound(bound: Any) -> int | None:
 
 
 def _traced_bound(bound: Any, name: str) -> Any:
-    array = bound.payload if isinstance(bound, ArrayBox) else bound
+    array = bound.array if isinstance(bound, ArrayWrapper) else bound
     if not hasattr(array, "dtype") or array.dtype.kind not in "iu" or array.shape != ():
         what = f"{array.dtype} {array.shape}" if hasattr(array, "dtype") else type(bound).__name__
         raise DTypeError(f"the bound {name} of fori_loop is {what}, expected an integer", find_user_location())
@@ -224,8 +224,8 @@ def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, 
     name = describe(f)
     carried, sliced = _Leaves(init, "the initial carry", numbers), _Leaves(xs, "xs")
     steps = _length(sliced, length, name)
-    slices = [Parameter(array.value.type.with_shape(array.shape[1:]), box=box)
-              for array, box in zip(sliced.arrays, sliced.boxes, strict=True)]
+    slices = [BodyParameter(array.value.type.with_shape(array.shape[1:]), wrapper=wrapper)
+              for array, wrapper in zip(sliced.arrays, sliced.wrappers, strict=True)]
     trees: list[TreeSpec] = []
 
     def body(leaves: Sequence[Any]) -> list[Any]:
@@ -327,14 +327,14 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     return unflatten(first.out_tree, (wrap(value, weak and is_float(value.type.dtype)) for value, weak in zip(results, weak, strict=True)))
 
 
-def _may_become(dtype: np.dtype, body: BodyTrace, index: int) -> bool:
+def _may_become(dtype: np.dtype, body: TracedBody, index: int) -> bool:
     """Whether a result is a Python number, traced as another dtype, that `dtype` holds: 0.5 is no integer, and 300 none of 8 bits."""
     value = body.graph.results[index]
     number = value.type.dtype
     if not body.weak[index] or number == dtype:
         return False
-    maker = next((op for op in body.graph.ops if value in op.results), None)
-    content = number_of(maker)
+    producer = next((op for op in body.graph.ops if value in op.results), None)
+    content = number_of(producer)
     if content is not None and number.kind == "i" and dtype.kind in "iu":
         return bool(np.iinfo(dtype).min <= content <= np.iinfo(dtype).max)
     return np.can_cast(number, dtype, "same_kind")
@@ -349,14 +349,14 @@ class _Leaves:
 
     def __init__(self, tree: Tree, what: str, numbers: frozenset[int] = frozenset()):
         leaves, self.tree = flatten(tree)
-        self.boxes: list[ArrayBox | None] = []
+        self.wrappers: list[ArrayWrapper | None] = []
         self.arrays: list[TracedArray] = []
         for index, leaf in enumerate(leaves):
             if not is_numeric(leaf):
                 raise UnsupportedError(f"{what}{paths(self.tree)[index]} is {leaf!r}, which is no array", find_user_location(),
                                        hint="close over what is no array, and does not change")
             array = as_traced(leaf)
-            self.boxes.append(leaf if isinstance(leaf, ArrayBox) else None)
+            self.wrappers.append(leaf if isinstance(leaf, ArrayWrapper) else None)
             self.arrays.append(wrap(array.value, scalar=array.scalar) if array.weak and not is_float(array.dtype) else array)
         self.numbers = numbers.union(index for index, array in enumerate(self.arrays) if array.weak)
 
@@ -364,8 +364,9 @@ class _Leaves:
     def values(self) -> list[Value]:
         return [array.value for array in self.arrays]
 
-    def parameters(self, carried: bool) -> list[Parameter]:
-        return [Parameter(array.value.type, array.weak, carried, box) for array, box in zip(self.arrays, self.boxes, strict=True)]
+    def parameters(self, carried: bool) -> list[BodyParameter]:
+        return [BodyParameter(array.value.type, array.weak, carried, wrapper)
+                for array, wrapper in zip(self.arrays, self.wrappers, strict=True)]
 
     def adapt(self, index: int, dtype: np.dtype) -> None:
         """Start with another dtype, and not weakly."""
@@ -384,8 +385,8 @@ class _Leaves:
                                      for index, array in enumerate(self.arrays)))
 
 
-def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried: _Leaves, others: Sequence[Parameter], what: str,
-                  of: str) -> BodyTrace:
+def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried: _Leaves, others: Sequence[BodyParameter], what: str,
+                  of: str) -> TracedBody:
     """The body of a loop, which hands on what it is given in the same types. Python numbers among that take the types that come back,
     if these hold them (0.5 is no integer): the body is traced again for these."""
     while True:
@@ -411,7 +412,7 @@ def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried
     return traced
 
 
-def _with_same_operands(first: BodyTrace, second: BodyTrace, count: int) -> tuple[tuple[Graph, Graph], list[Value]]:
+def _with_same_operands(first: TracedBody, second: TracedBody, count: int) -> tuple[tuple[Graph, Graph], list[Value]]:
     """Two regions that take all outer values that either closes over; and these."""
     outer = list(dict.fromkeys((*first.captures, *second.captures)))
     return (add_captures(first.graph, count, first.captures, outer), add_captures(second.graph, count, second.captures, outer)), outer

@@ -18,18 +18,18 @@ from adjit.ir.thread_context import thread
 from adjit.ir.types import is_float
 from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, as_traced
-from adjit.tracer.box import find_box
+from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.scope import Scope, active_scope, entered
-from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import RegionTrace, is_tracing, trace_region
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 Residuals = TypeVar("Residuals")
 
-ORDERS = 3
+MAX_ORDER = 3
 """All derivatives up to this order use the rule: calls in a rule within a rule within a rule are calls of the function's own code. Each
 order is traced, and rules call themselves."""
 
@@ -68,9 +68,9 @@ class custom_vjp(Generic[P, R]):
         self.rule = self.__adjit_functions__ = forward, backward
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        box = find_box(args, kwargs)
-        if box is not None:
-            return box.apply_boxed(self._on_arrays, args, kwargs)       # type: ignore[no-any-return]
+        wrapper = find_wrapper(args, kwargs)
+        if wrapper is not None:
+            return wrapper.apply_wrapped(self._on_arrays, args, kwargs)       # type: ignore[no-any-return]
         return self._call(*args, **kwargs)      # type: ignore[no-any-return]
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +79,7 @@ class custom_vjp(Generic[P, R]):
         if self.rule is None:
             raise TraceError(f"{describe(self)} is a custom_vjp without a rule", find_user_location(),
                              hint="call .defvjp(forward, backward) on it first")
-        if thread.context.order >= ORDERS:
+        if thread.context.order >= MAX_ORDER:
             return self.fun(*args, **kwargs)
         given = _positional(self.fun, args, kwargs)
         with _shared_traces() as known:
@@ -133,8 +133,8 @@ class _Call:
         self.name = describe(fun)
         self.args = args
         self.leaves, self.tree = flatten(args)
-        self.places = [place for place, leaf in enumerate(self.leaves) if _is_array(leaf)]
-        self.arrays = [as_traced(self.leaves[place]) for place in self.places]
+        self.positions = [position for position, leaf in enumerate(self.leaves) if _is_array(leaf)]
+        self.arrays = [as_traced(self.leaves[position]) for position in self.positions]
         self.primal = self.trace(fun, self.name)
         self.captures: list[Value] = []        # outer values that the backward rule closes over
         with _next_order():
@@ -150,8 +150,8 @@ class _Call:
     def rebuilt(self, arrays: Sequence[Any]) -> Any:
         """The arguments, with other arrays in them."""
         leaves = list(self.leaves)
-        for place, array in zip(self.places, arrays, strict=True):
-            leaves[place] = array
+        for position, array in zip(self.positions, arrays, strict=True):
+            leaves[position] = array
         return unflatten(self.tree, leaves)
 
     def pair(self, returned: Any) -> tuple[Any, Any]:
@@ -197,7 +197,7 @@ class _Call:
                 raise ShapeError(f"the backward rule of {self.name} gives cotangent {index} the structure "
                                  f"{structure_text(flatten(cotangent)[1])}, expected {structure_text(tree)}",
                                  find_user_location()) from None
-        return [self.check_cotangent(array, found[place]) for array, place in zip(self.arrays, self.places, strict=True)]
+        return [self.check_cotangent(array, found[position]) for array, position in zip(self.arrays, self.positions, strict=True)]
 
     def check_cotangent(self, array: TracedArray, cotangent: Any) -> Value:
         type = array.value.type
@@ -221,7 +221,7 @@ class _Call:
         forward, params = _widened(self.forward, count, closed)
         forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.captures)))
         # the backward rule takes its residuals in the order in which the forward rule gives them
-        operands = (as_traced(leaves[place]).value for place in self.places)
+        operands = (as_traced(leaves[position]).value for position in self.positions)
         outer = map(ops.stop_gradient, closed) if constant_closures else closed
         results = ops.custom_call.emit(*operands, *outer, regions=(primal, forward, self.backward))
         return self.primal.rebuild(results)

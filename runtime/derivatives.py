@@ -16,10 +16,10 @@ from adjit.ir.graph import Value
 from adjit.ir.types import TensorType, is_float
 from adjit.runtime.transform_arguments import Arguments, choose_arguments, describe
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.box import ArrayBox
-from adjit.tracer.source import find_user_location
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.trace import RegionTrace, trace_region
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
+from adjit.tracer.user_location import find_user_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     trees: list[TreeSpec] = []
 
     def flat(*leaves: Any) -> tuple[list[TracedArray], Any]:
-        given = [old.around(leaf) if isinstance(old, ArrayBox) else leaf for old, leaf in zip(arguments.leaves, leaves, strict=True)]
+        given = [old.around(leaf) if isinstance(old, ArrayWrapper) else leaf for old, leaf in zip(arguments.leaves, leaves, strict=True)]
         out, aux = fun(*arguments.replaced(given), **kwargs), None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
@@ -112,7 +112,7 @@ def traced_values(leaves: Sequence[Any]) -> list[Value]:
 
 
 def _opened(leaf: Any) -> Any:
-    return leaf.traced() if isinstance(leaf, ArrayBox) else leaf
+    return leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
 
 
 def _float_output(leaf: Any, what: str) -> TracedArray:

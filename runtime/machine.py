@@ -6,19 +6,19 @@ from functools import cache
 from pathlib import Path
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-USUAL_BYTES, MOST_BYTES = 1 << 20, 1 << 21
+DEFAULT_CACHE_BYTES, MAX_CACHE_BYTES = 1 << 20, 1 << 21
 
 
 @cache
 def core_cache_bytes(caches: Path = CACHES) -> int:
     """What a core has near: its second-level cache and its share of the third; a usual size where the system does not say.
 
-    At most `MOST_BYTES`: what a tile computes in lies on the stack. Processors with half a megabyte of the second level and megabytes of
-    the third run programs planned for both 0 to 10 % faster than those planned for the second alone, in a half to a quarter of the
+    At most `MAX_CACHE_BYTES`: what a tile computes in lies on the stack. Processors with half a megabyte of the second level and megabytes
+    of the third run programs planned for both 0 to 10 % faster than those planned for the second alone, in a half to a quarter of the
     working memory.
     """
     second, third = (_share(caches / f"index{level}") for level in (2, 3))
-    return min(second + third, MOST_BYTES) if second else USUAL_BYTES
+    return min(second + third, MAX_CACHE_BYTES) if second else DEFAULT_CACHE_BYTES
 
 
 def _share(cache: Path) -> int:

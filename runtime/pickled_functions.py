@@ -14,7 +14,7 @@ from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
-ATTRIBUTE = "_compiled_anew"
+ATTRIBUTE = "_recompiled"
 
 _owners: weakref.WeakKeyDictionary[FunctionType, weakref.ref[Any]] = weakref.WeakKeyDictionary()
 
@@ -28,7 +28,7 @@ def has_name(function: Any) -> bool:
         return False
 
 
-def make_anew(function: Any, make: Callable[..., Any], *parts: Any) -> FunctionType:
+def make_recompiling(function: Any, make: Callable[..., Any], *parts: Any) -> FunctionType:
     """A function that gives `make(*parts)`: to be the attribute `ATTRIBUTE` of `function`."""
     def anew() -> Any:
         return make(*parts)

@@ -17,30 +17,28 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime import settings
-from adjit.runtime.captures.compiled_operation import Half
-from adjit.runtime.captures.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
-from adjit.runtime.choices import Choices
+from adjit.runtime.capture.compiled_operation import Half
+from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
 from adjit.runtime.compile_graph import Pipeline, compile_graph
+from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.tracer.box import ArrayBox
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
-    from adjit.runtime.native import program_record as records
-    from adjit.runtime.native.entry_records import ProgramRecord
-    from adjit.runtime.portable.kernels import Code
-    from adjit.runtime.reports import dump as dumping
-    from adjit.runtime.reports import kernel_texts as texts
-    from adjit.runtime.reports import profile as profiling
+    from adjit.runtime.fastcall import program_descriptor
+    from adjit.runtime.fastcall.descriptors import ProgramDescriptor
+    from adjit.runtime.numba.kernels import Code
+    from adjit.runtime.reports import graph_dump, kernel_texts, profile
     from adjit.runtime.reports.profile import Profile
 else:
-    dumping = LazyModule("adjit.runtime.reports.dump")
-    texts = LazyModule("adjit.runtime.reports.kernel_texts")
-    profiling = LazyModule("adjit.runtime.reports.profile")
-    records = LazyModule("adjit.runtime.native.program_record")
+    graph_dump = LazyModule("adjit.runtime.reports.graph_dump")
+    kernel_texts = LazyModule("adjit.runtime.reports.kernel_texts")
+    profile = LazyModule("adjit.runtime.reports.profile")
+    program_descriptor = LazyModule("adjit.runtime.fastcall.program_descriptor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class Program:
     owners: tuple[Any, ...] = ()        # weak references to what the signature names by identity
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # which leaves of a call are parameters
-    record: ProgramRecord | None = None             # what the native entry knows it by, if it does
+    record: ProgramDescriptor | None = None             # what the native entry knows it by, if it does
     is_recorded: bool = False
 
     def __post_init__(self) -> None:
@@ -97,12 +95,12 @@ class Program:
         """When it was last called after another program, by the clock of its function."""
         return self.used if self.record is None else max(self.used, self.record.last_use)
 
-    def recorded(self) -> ProgramRecord | None:
+    def recorded(self) -> ProgramDescriptor | None:
         """The record for the native entry, made when it is first asked for and all is there; None where calls go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
             if self.executable.is_alone():
                 return None
-            self.record = records.make_program_record(self, self.trace, self.executable, self.tensors)
+            self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors)
         self.is_recorded = True
         return self.record
 
@@ -130,7 +128,7 @@ class Program:
         that lie in memory like these."""
         if not all(signature.leaves[index].flags.c_contiguous for index in self.trace.in_order):
             return None
-        return self._with_tensors(self.trace.sources.current(), signature)
+        return self._with_tensors(self.trace.guards.current(), signature)
 
     def traced_with(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
         """The arrays for the call that the program was traced for: what the function filled meanwhile is no reason to trace it again."""
@@ -144,11 +142,11 @@ class Program:
 
     def may_hold_again(self) -> bool:
         """Whether nothing but switches and numbers has changed of what the function reads, which may change back."""
-        return (self.tensors is None or self.tensors.effects.snapshot.has_same_objects()) and self.trace.sources.may_hold_again()
+        return (self.tensors is None or self.tensors.effects.state_guard.has_same_objects()) and self.trace.guards.may_hold_again()
 
     def changed(self) -> str:
         """Why the program does not hold any more, in words."""
-        return self.trace.sources.changed() or ("" if self.tensors is None else self.tensors.effects.changed())
+        return self.trace.guards.changed() or ("" if self.tensors is None else self.tensors.effects.changed())
 
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
         """The function's result for a call, with these arrays for those that it reaches by itself."""
@@ -166,57 +164,57 @@ class Program:
             arrays, _ = self._everything(signature, captured)
             arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, self.param_roles, strict=True)]
             runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
-        return profiling.make_profile(self.planned.name, runs[1:])
+        return profile.make_profile(self.planned.name, runs[1:])
 
     def _everything(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[Any]]:
         """An array for each parameter, and what the caller gave for it."""
         arrays = (*signature.leaves, *captured)
         if self.donating:
             given = (signature.all_leaves[i] for i in self.traced)
-            return arrays, (*(leaf.payload if isinstance(leaf, ArrayBox) else leaf for leaf in given), *captured)
+            return arrays, (*(leaf.array if isinstance(leaf, ArrayWrapper) else leaf for leaf in given), *captured)
         return arrays, arrays
 
 
 def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
-                    choices: Choices, reason: str, update_in_place: bool = True) -> Program:
+                    compile_options: CompileOptions, reason: str, update_in_place: bool = True) -> Program:
     """Trace `fun` for these arguments and compile it. The program keeps no array among them.
 
     Without `update_in_place` the new content of tensors that the function writes to is copied into them.
     """
-    threads = choices.threads or settings.THREADS.get()
+    threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
-    trace, captured = trace_with_tensors(fun, args, kwargs, choices.static, signature)
+    trace, captured = trace_with_tensors(fun, args, kwargs, compile_options.static, signature)
     try:
-        return _lower(trace, captured, signature, choices, reason, update_in_place, threads, folder, verify, begin)
+        return _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
     except BaseException:
         if captured is not None:
             captured.undo()
         raise
 
 
-def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, choices: Choices, reason: str, update_in_place: bool,
-           threads: int, folder: Path | None, verify: bool, begin: float) -> Program:
-    graph = _with_donations(trace.graph, signature, choices.donate)
-    dump = dumping.Dump(folder, graph.name) if folder else None
+def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, compile_options: CompileOptions, reason: str,
+           update_in_place: bool, threads: int, folder: Path | None, verify: bool, begin: float) -> Program:
+    graph = _with_donations(trace.graph, signature, compile_options.donate)
+    dump = graph_dump.Dump(folder, graph.name) if folder else None
     traced = time.perf_counter()
     on_pass = dump.graph if dump else None
     tensors = None
     if captured is None:
-        compiled = compile_graph(graph, choices.backend, choices.options, threads, verify, on_pass)
+        compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify, on_pass)
     else:
-        tensors, graph, compiled = lower_with_tensors(graph, captured, trace, choices, verify, threads, update_in_place, on_pass)
+        tensors, graph, compiled = lower_with_tensors(graph, captured, trace, compile_options, verify, threads, update_in_place, on_pass)
     signature = signature.without_arguments()
     trace = replace(trace, signature=signature)
     if dump:
-        dump.kernels(texts.kernel_texts_of(compiled.executable), "ll" if choices.backend == "native" else "py")
+        dump.kernels(kernel_texts.kernel_texts_of(compiled.executable), "ll" if compile_options.backend == "native" else "py")
     took = (time.perf_counter() - traced) * 1e3
-    known = {index: source.path for index, source, _ in trace.sources.captured}
+    known = {index: source.path for index, source, _ in trace.guards.captured}
     paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]
     paths += [value.name or f"tensor {i}" for i, value in enumerate(graph.params[len(paths):])]
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
     return Program(
-        signature, trace, graph.param_roles, compiled.pipeline, compiled.executable, Inputs(graph, paths), choices.backend, threads,
+        signature, trace, graph.param_roles, compiled.pipeline, compiled.executable, Inputs(graph, paths), compile_options.backend, threads,
         milliseconds, reason, verify, tensors)
 
 

@@ -12,9 +12,9 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.ir.types import TensorType, check_dtype, is_float, short_name
 from adjit.tracer.array import TracedArray
-from adjit.tracer.box import ArrayBox, ByReference
-from adjit.tracer.source import find_user_location
+from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
 from adjit.tracer.trees import TreeSpec, flatten, paths, structure_text, unflatten
+from adjit.tracer.user_location import find_user_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def choose_arguments(fun: Callable[..., Any], args: Sequence[Any], argnums: Sequ
 
 def check_float(leaf: Any, what: str) -> None:
     """Raise `NonDifferentiableError` unless `leaf` is a floating-point array or number."""
-    if isinstance(leaf, ArrayBox):
-        leaf = leaf.payload
+    if isinstance(leaf, ArrayWrapper):
+        leaf = leaf.array
     if isinstance(leaf, (TracedArray, np.ndarray, np.generic)):
         dtype = check_dtype(leaf.dtype)
         if is_float(dtype):
@@ -71,7 +71,7 @@ def check_float(leaf: Any, what: str) -> None:
         return
     elif isinstance(leaf, (bool, int)):
         kind, hint = f"the Python {type(leaf).__name__} {leaf!r}", f"write {float(leaf)!r}, or leave it out of the differentiated arguments"
-    elif isinstance(leaf, ByReference):
+    elif isinstance(leaf, IdentityKeyed):
         kind = f"a {type(leaf).__name__}"
         hint = "pass dict(model.named_parameters()) as that argument, or compute the loss in the dynamic graph and call loss.backward()"
     else:
@@ -91,7 +91,7 @@ def match_leaves(tree: TreeSpec, types: Sequence[TensorType], given: Any, what: 
     for path, leaf, type in zip(paths(tree), leaves, types, strict=True):
         if isinstance(leaf, (int, float)) and not isinstance(leaf, (bool, np.generic, TracedArray)):
             leaf = np.asarray(leaf, type.dtype)
-        if isinstance(leaf, ArrayBox):
+        if isinstance(leaf, ArrayWrapper):
             leaf = leaf.traced()
         if not isinstance(leaf, (TracedArray, np.ndarray, np.generic)):
             raise DTypeError(f"{what}{path} is a {leaf.__class__.__name__}, expected an array {type}", find_user_location())

@@ -19,17 +19,17 @@ from adjit.ir.errors import NonDifferentiableError, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.bound_function import BoundCompiledFunction
+from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import CompiledFunction, compile, make_compiled
 from adjit.runtime.derivatives import Primal, trace_primal, traced_values
 from adjit.runtime.transform_arguments import choose_arguments, describe, match_leaves
-from adjit.runtime.transform_cache import kept
 from adjit.tracer.array import TracedArray, wrap
-from adjit.tracer.box import ArrayBox
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.functions import composites
-from adjit.tracer.guests import is_guest
-from adjit.tracer.source import find_user_location
+from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.trace import is_tracing, trace_region
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
@@ -146,7 +146,7 @@ def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:      # type: igno
     numbers = tuple(range(len(primals)))
     forward, backward = _programs(fun, numbers, "vjp")
     if is_tracing():
-        if any(isinstance(leaf, ArrayBox) for leaf in flatten(primals)[0]):
+        if any(isinstance(leaf, ArrayWrapper) for leaf in flatten(primals)[0]):
             return forward.fun(primals, {}), lambda cotangent: backward.fun(primals, {}, cotangent)
         primal = trace_primal(fun, primals, {}, numbers, "vjp")
         return primal.run(), functools.partial(_pull_back, primal)
@@ -200,14 +200,14 @@ def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
     def rows(*args: Any, **kwargs: Any) -> Any:
         if is_tracing():
             return unrolled(*args, **kwargs)
-        if any(isinstance(leaf, ArrayBox) for leaf in flatten((args, kwargs))[0]):
+        if any(isinstance(leaf, ArrayWrapper) for leaf in flatten((args, kwargs))[0]):
             return program(*args, **kwargs)
         return _looped_jacobian(fun, args, kwargs, numbers)
 
     def body(*args: Any, **kwargs: Any) -> Any:
         return _unrolled_jacobian(trace_primal(fun, args, kwargs, _as_tuple(numbers), "jacobian"), numbers)
 
-    unrolled = _on_boxes(_named(fun, "jacobian", body))
+    unrolled = _on_wrappers(_named(fun, "jacobian", body))
     program = _compiled(fun, "jacobian", unrolled, like_fun=True)
     return kept(fun, ("jacobian", numbers), lambda: _named(fun, "jacobian", rows))
 
@@ -275,7 +275,7 @@ def checkpoint(fun: Function) -> Function:
         region = trace_region(fun, args, kwargs, name=describe(fun))
         return region.rebuild(ops.checkpoint.emit(*region.operands, regions=(region.graph,)))
 
-    emit = _on_boxes(body)
+    emit = _on_wrappers(body)
     return kept(fun, "checkpoint", lambda: _named(fun, "checkpoint", checkpointed))
 
 
@@ -289,7 +289,7 @@ def stop_gradient(x: Leaf) -> Leaf:
 
 
 def _stop(leaf: Any) -> Any:
-    if isinstance(leaf, ArrayBox):
+    if isinstance(leaf, ArrayWrapper):
         return composites.stop_gradient(leaf)
     return wrap(ops.stop_gradient(leaf.value), leaf.weak) if isinstance(leaf, TracedArray) else leaf
 
@@ -299,24 +299,24 @@ def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Functi
 
     def make() -> Function:
         def transformed(*args: Any, **kwargs: Any) -> Any:
-            if is_tracing() and not is_guest(*args):
-                return on_boxes(*args, **kwargs)
+            if is_tracing() and not is_reentrant(*args):
+                return on_wrappers(*args, **kwargs)
             return program(*args, **kwargs)
 
-        on_boxes = _on_boxes(_named(fun, name, body, like_fun))
-        program = _compiled(fun, name, on_boxes, like_fun)
+        on_wrappers = _on_wrappers(_named(fun, name, body, like_fun))
+        program = _compiled(fun, name, on_wrappers, like_fun)
         return _named(fun, name, transformed, like_fun)
 
     return kept(fun, (name, *settings), make)
 
 
-def _on_boxes(body: Function) -> Function:
+def _on_wrappers(body: Function) -> Function:
     """`body`, which is run within a trace; where tensors are among the arguments as one operation of theirs."""
 
     @functools.wraps(body)
     def run(*args: Any, **kwargs: Any) -> Any:
-        box = next((leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, ArrayBox)), None)
-        return body(*args, **kwargs) if box is None else box.apply_closed(body, args, kwargs)
+        wrapper = next((leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, ArrayWrapper)), None)
+        return body(*args, **kwargs) if wrapper is None else wrapper.apply_closure(body, args, kwargs)
 
     return run
 
@@ -326,8 +326,8 @@ def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> Compi
     named = _named(fun, name, body, like_fun)
     if not isinstance(fun, (CompiledFunction, BoundCompiledFunction)):
         return compile(named)
-    static = fun.choices.static if like_fun else frozenset[str]()
-    return make_compiled(named, replace(fun.choices, static=static, donate=frozenset()))
+    static = fun.compile_options.static if like_fun else frozenset[str]()
+    return make_compiled(named, replace(fun.compile_options, static=static, donate=frozenset()))
 
 
 def _named(fun: Function, name: str, function: Function, like_fun: bool = True) -> Function:
@@ -381,8 +381,8 @@ def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[
         return _pull_back(trace_primal(fun, args, kwargs, numbers, transform), cotangent)
 
     return kept(fun, ("pullback", transform, numbers), lambda: (
-        _compiled(fun, f"{transform}_output", _on_boxes(forward), like_fun=False),
-        _compiled(fun, f"{transform}_pullback", _on_boxes(backward), like_fun=False)))
+        _compiled(fun, f"{transform}_output", _on_wrappers(forward), like_fun=False),
+        _compiled(fun, f"{transform}_pullback", _on_wrappers(backward), like_fun=False)))
 
 
 def _unrolled_jacobian(primal: Primal, numbers: int | tuple[int, ...]) -> Any:
@@ -400,8 +400,8 @@ def _unrolled_jacobian(primal: Primal, numbers: int | tuple[int, ...]) -> Any:
 
 def _basis_vector(type: TensorType, position: int) -> Value:
     """Zeros of this type, but a one at a position of the flat array."""
-    places = ops.iota(dtype=I64, shape=(type.size,), axis=0)
-    chosen = ops.equal(places, ops.full_like(places, position))
+    indices = ops.iota(dtype=I64, shape=(type.size,), axis=0)
+    chosen = ops.equal(indices, ops.full_like(indices, position))
     return ops.reshape(ops.convert(chosen, dtype=type.dtype), shape=type.shape)
 
 

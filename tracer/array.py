@@ -20,11 +20,11 @@ from adjit.ir.errors import ArgumentError, DTypeError, Location, TraceError, Uns
 from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
-from adjit.tracer.box import ArrayBox
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
-from adjit.tracer.source import find_user_location, is_called_by
+from adjit.tracer.user_location import find_user_location, is_called_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,12 +369,12 @@ def unwrap(x: Any) -> Value:
 
 
 def as_traced(x: Any) -> TracedArray:
-    """`x` as a traced array: plain arrays are captured by reference, numbers become constants, lists are stacked, boxes opened."""
+    """`x` as a traced array: plain arrays are captured by reference, numbers become constants, lists are stacked, wrappers opened."""
     if isinstance(x, TracedArray):
         return x
-    if isinstance(x, ArrayBox):
-        boxed: TracedArray = x.traced()
-        return boxed
+    if isinstance(x, ArrayWrapper):
+        wrapped: TracedArray = x.traced()
+        return wrapped
     if isinstance(x, np.ndarray):
         scope = active_scope()
         if scope is None:

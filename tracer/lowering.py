@@ -10,7 +10,7 @@ from adjit.ir import ops
 from adjit.ir.errors import IntegerOverflowError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64, Shape
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Strides = tuple[int, ...]
 

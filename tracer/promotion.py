@@ -12,7 +12,7 @@ from adjit.ir.errors import DTypeError
 from adjit.ir.types import F64, I64, SHORT_NAMES, check_dtype, in_native_order
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.lowering import broadcast, constant, convert
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 _SUPPORTED = frozenset(SHORT_NAMES.values())
 Operand = TracedArray | np.generic | bool | int | float

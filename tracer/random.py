@@ -13,9 +13,9 @@ from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import U64
 from adjit.tracer.array import as_traced, wrap
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import broadcast, iota
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Array = Any
 Shape = int | Sequence[int]
@@ -23,7 +23,7 @@ Shape = int | Sequence[int]
 _DRAWS, _SPLITS, _FOLDS = 0, 1 << 63, 1 << 62     # where the counters of each use begin: no two uses share a word
 
 
-@entry_point
+@dispatched
 def key(seed: int | Array) -> Array:
     """The key of an integer seed (modulo 2**64): a uint64 scalar.
 
@@ -38,7 +38,7 @@ def key(seed: int | Array) -> Array:
     return seed.astype(np.uint64)
 
 
-@entry_point
+@dispatched
 def split(key: Array, n: int = 2) -> Array:
     """`n` new keys, an array of shape `(n,)`: independent of each other and of what is drawn with `key`.
 
@@ -49,7 +49,7 @@ def split(key: Array, n: int = 2) -> Array:
     return _words(key, n, _SPLITS)
 
 
-@entry_point
+@dispatched
 def fold_in(key: Array, number: int | Array) -> Array:
     """A new key from a key and an integer, such as the number of a step or a layer (taken modulo 2**62).
 
@@ -67,7 +67,7 @@ def fold_in(key: Array, number: int | Array) -> Array:
     return wrap(ops.philox(counter.value, _check_key(key).value))
 
 
-@entry_point
+@dispatched
 def uniform(key: Array, shape: Shape = (), dtype: Any = np.float64, low: float | Array = 0.0, high: float | Array = 1.0) -> Array:
     """Uniform numbers in [low, high): multiples of 2**-53 (float32: 2**-24) of the range. Rounding may give `high` where it is not 1.
 
@@ -82,7 +82,7 @@ def uniform(key: Array, shape: Shape = (), dtype: Any = np.float64, low: float |
     return unit * (high - low) + low
 
 
-@entry_point
+@dispatched
 def normal(key: Array, shape: Shape = (), dtype: Any = np.float64) -> Array:
     """Numbers of the standard normal distribution, up to 8.6 standard deviations.
 
@@ -100,7 +100,7 @@ def normal(key: Array, shape: Shape = (), dtype: Any = np.float64) -> Array:
     return (radius * np.cos(angle)).reshape(shape)
 
 
-@entry_point
+@dispatched
 def bernoulli(key: Array, p: float | Array = 0.5, shape: Shape | None = None) -> Array:
     """Bools that are True with probability `p`; `shape` is that of `p` where it is not given.
 
@@ -111,7 +111,7 @@ def bernoulli(key: Array, p: float | Array = 0.5, shape: Shape | None = None) ->
     return uniform(key, shape) < p
 
 
-@entry_point
+@dispatched
 def permutation(key: Array, x: int | Array) -> Array:
     """The rows of `x`, or the integers below `x`, in random order.
 
@@ -126,7 +126,7 @@ def permutation(key: Array, x: int | Array) -> Array:
     return array[np.argsort(_words(key, len(array)))]
 
 
-@entry_point
+@dispatched
 def randint(key: Array, shape: Shape, low: int | Array, high: int | Array, dtype: Any = np.int64) -> Array:
     """Integers in [low, high): the remainder of 64 random bits, so that probabilities are off by a part in 2**64 / (high - low) at most.
 

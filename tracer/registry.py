@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import UnsupportedError
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from adjit.tracer.source import warn_user
+from adjit.tracer.user_location import warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -20,10 +20,10 @@ from adjit.ir.evaluator import ArrayValue, Evaluator
 from adjit.ir.graph import Value
 from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType
-from adjit.tracer.box import ArrayBox
-from adjit.tracer.content import fingerprint
-from adjit.tracer.inputs import check_array
-from adjit.tracer.source import find_user_location
+from adjit.tracer.array_checks import check_array
+from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.guards.content import fingerprint
+from adjit.tracer.user_location import find_user_location
 
 
 def _memory(array: np.ndarray) -> tuple[Any, ...]:
@@ -42,7 +42,7 @@ def transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | N
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
+class CapturedArray:
     """An array that the function reached by itself; `value` is the parameter that stands for it."""
 
     array: np.ndarray
@@ -61,12 +61,12 @@ class Scope:
         self.builder = builder
         self.parent = parent
         self.open = True
-        self.captures: dict[int, Capture] = {}                 # by identity; of the outermost scope
+        self.captures: dict[int, CapturedArray] = {}                 # by identity; of the outermost scope
         self.arrays: list[np.ndarray] = []                     # plain arrays that came into an evaluating scope
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
-        self.boxes: list[weakref.ref[ArrayBox]] = []           # made around its arrays; of the outermost scope
-        self.orders_count = False                              # whether the order in memory decided something; of the outermost scope
+        self.wrappers: list[weakref.ref[ArrayWrapper]] = []           # made around its arrays; of the outermost scope
+        self.depends_on_strides = False                              # whether the order in memory decided something; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 
     @property
@@ -92,7 +92,7 @@ class Scope:
             dtype = check_array(array, "an array used in the traced function", location)
             assert isinstance(root.builder, GraphBuilder)
             value = root.builder.param(TensorType(dtype, array.shape), role="captured")
-            known = root.captures[id(array)] = Capture(array, value, fingerprint(array), location)
+            known = root.captures[id(array)] = CapturedArray(array, value, fingerprint(array), location)
         return known.value
 
     def same_memory(self, array: np.ndarray) -> np.ndarray:
@@ -123,7 +123,7 @@ open_traces = ctypes.c_int64(0)
 """How many traces are under way in all threads, for machine code that has no way to look at this thread's: 0 says that there is none.
 The regions of one count as part of it."""
 
-_counting = threading.Lock()
+_lock = threading.Lock()
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def entered(scope: Scope) -> Iterator[Scope]:
     depth = len(scopes)
     try:
         if is_trace:
-            with _counting:
+            with _lock:
                 open_traces.value += 1
                 scope.counted = True
         with emitting(scope.builder):
@@ -148,7 +148,7 @@ def entered(scope: Scope) -> Iterator[Scope]:
     finally:
         scope.open = False
         if scope.counted:
-            with _counting:
+            with _lock:
                 open_traces.value -= 1
                 scope.counted = False
 
@@ -159,8 +159,8 @@ def _is_trace(scope: Scope) -> bool:
 
 def _recount() -> None:
     """In a forked child, where the traces of other threads are gone."""
-    global _counting
-    _counting = threading.Lock()
+    global _lock
+    _lock = threading.Lock()
     open_traces.value = sum(map(_is_trace, thread.context.scopes))
 
 

@@ -18,11 +18,11 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray
-from adjit.tracer.box import ArrayBox, ByReference, held_by
-from adjit.tracer.inputs import check_array
-from adjit.tracer.observed import OWN_CLASS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.array_checks import check_array
+from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed, held_by
+from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
+from adjit.tracer.user_location import find_user_location
 
 _NATIVE = frozenset(SHORT_NAMES.values())
 _WEAK = ("weak",)
@@ -59,14 +59,14 @@ class CallSignature:
         """How the user writes each leaf: `params['w1']`."""
         return argument_paths(self.function, self.positional, self.tree)
 
-    def by_reference(self) -> list[Any]:
+    def identity_keyed(self) -> list[Any]:
         """The objects that are taken by reference: arguments, and what the function is, or is bound to."""
-        return [value for value in (*held_by(self.function), *self.all_leaves) if isinstance(value, ByReference)]
+        return [value for value in (*held_by(self.function), *self.all_leaves) if isinstance(value, IdentityKeyed)]
 
     def owners(self) -> list[Any]:
         """The objects that `key` names by their identity: it is good as long as they live."""
         bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
-        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, ByReference)]
+        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, IdentityKeyed)]
 
     def without_arguments(self) -> CallSignature:
         """What can be kept for long: neither the arguments nor the object of a bound method."""
@@ -104,21 +104,21 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     all_leaves, tree = flatten_arguments(tuple(args), kwargs)
     arrays: list[np.ndarray] = []
     keys: list[tuple[Any, ...]] = []
-    boxes: list[ArrayBox] = []
+    wrappers: list[ArrayWrapper] = []
     for index, leaf in enumerate(all_leaves):
-        if (type(leaf) is np.ndarray or type(leaf) in OWN_CLASS) and (dtype := leaf.dtype) in _NATIVE:
+        if (type(leaf) is np.ndarray or type(leaf) in ORIGINAL_CLASS) and (dtype := leaf.dtype) in _NATIVE:
             arrays.append(leaf)
             keys.append((dtype, leaf.shape))
         elif type(leaf) is float:
             arrays.append(np.asarray(leaf))
             keys.append(_WEAK)
-        elif isinstance(leaf, ArrayBox):
-            array = leaf.payload
-            boxes.append(leaf)
+        elif isinstance(leaf, ArrayWrapper):
+            array = leaf.array
+            wrappers.append(leaf)
             arrays.append(array)
             keys.append((array.dtype, array.shape, *leaf.signature_key()))
-        elif isinstance(leaf, ByReference):
-            keys.append(("static", (type(leaf), id(leaf)), ByReference))
+        elif isinstance(leaf, IdentityKeyed):
+            keys.append(("static", (type(leaf), id(leaf)), IdentityKeyed))
         elif type(leaf) is StaticArgument or is_static(leaf):
             value = leaf.value if type(leaf) is StaticArgument else leaf
             keys.append(("static", _static_key(value, partial(_path, fun, len(args), tree, index))))
@@ -128,15 +128,15 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             keys.append((array.dtype, array.shape))
     leaf_keys = tuple(keys)
     bound = (id(fun.__self__),) if isinstance(fun, MethodType) else ()
-    same = _repeated(boxes) if len(boxes) > 1 else ()       # one tensor given twice is not the same as two
+    same = _repeated(wrappers) if len(wrappers) > 1 else ()       # one tensor given twice is not the same as two
     return CallSignature((tree, leaf_keys, context, *same, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args))
 
 
-def _repeated(boxes: Sequence[ArrayBox]) -> tuple[int, ...]:
-    """Which of these boxes are one and the same: for each the place of its first occurrence; empty where all differ."""
+def _repeated(wrappers: Sequence[ArrayWrapper]) -> tuple[int, ...]:
+    """Which of these wrappers are one and the same: for each the place of its first occurrence; empty where all differ."""
     first: dict[int, int] = {}
-    places = tuple(first.setdefault(id(box), place) for place, box in enumerate(boxes))
-    return places if len(first) < len(boxes) else ()
+    first_positions = tuple(first.setdefault(id(wrapper), position) for position, wrapper in enumerate(wrappers))
+    return first_positions if len(first) < len(wrappers) else ()
 
 
 def describe_difference(old: CallSignature, new: CallSignature) -> str:
@@ -148,7 +148,7 @@ def describe_difference(old: CallSignature, new: CallSignature) -> str:
         return _describe_structure(old, new)
     for path, before, after in zip(new.leaf_paths(), old.leaf_keys, new.leaf_keys, strict=True):
         if before != after:
-            if before[2:] == after[2:] == (ByReference,):
+            if before[2:] == after[2:] == (IdentityKeyed,):
                 return f"{path} is another {after[1][0].__name__}"
             what = "the static value of " if before[0] == after[0] == "static" else ""
             return f"{what}{path} changed from {_describe(before)} to {_describe(after)}"
@@ -160,7 +160,7 @@ def describe_difference(old: CallSignature, new: CallSignature) -> str:
 def parameter_names(fun: Callable[..., Any], count: int) -> list[str]:
     """The names of the first `count` positional parameters; `rest[0]`, ... for those that `*rest` takes."""
     inner: Any = getattr(fun, "__wrapped__", fun)
-    if isinstance(inner, ByReference):          # a module passes on what it is given
+    if isinstance(inner, IdentityKeyed):          # a module passes on what it is given
         fun = inner.forward if hasattr(inner, "forward") else fun
     target, skip = (fun.__func__, 1) if isinstance(fun, MethodType) else (fun, 0)
     if type(target) is FunctionType and not hasattr(target, "__wrapped__"):
@@ -237,7 +237,7 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
 def _describe(key: tuple[Any, ...]) -> str:
     if key is _WEAK:
         return "a Python float"
-    if key[2:] == (ByReference,):
+    if key[2:] == (IdentityKeyed,):
         return f"a {key[1][0].__name__}"
     if key[0] == "static":
         return _describe_static(*key[1])

@@ -14,22 +14,22 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
-from adjit.tracer.box import ArrayBox
-from adjit.tracer.bytecode import EVERYTHING
-from adjit.tracer.content import Content, fingerprint
-from adjit.tracer.guards import Sources, make_sources
-from adjit.tracer.guests import apart_from_handlers
-from adjit.tracer.inputs import is_ndarray
-from adjit.tracer.libraries import module_of
-from adjit.tracer.observed import Observation, observing
-from adjit.tracer.own_changes import own_changes
-from adjit.tracer.places import names_in
-from adjit.tracer.random_and_clock import random_and_clock_watched
-from adjit.tracer.reach import Reach
+from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.guards.array_access import AccessLog, logging_access
+from adjit.tracer.guards.bytecode import EVERYTHING
+from adjit.tracer.guards.content import ContentGuard, fingerprint
+from adjit.tracer.guards.module_owner import module_of
+from adjit.tracer.guards.nondeterminism import nondeterminism_reported
+from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.guards.side_effects import check_side_effects
+from adjit.tracer.guards.source import names_in
+from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
+from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
-from adjit.tracer.source import find_user_location, warn_user
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
+from adjit.tracer.user_location import find_user_location, warn_user
 
 __all__ = ["RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
 
@@ -49,7 +49,7 @@ class Trace:
     """A traced function.
 
     The graph's parameters are the traced leaves of the arguments, then `captured`: arrays that the function reached by
-    itself (roles "input" and "captured"), then what else was added to the trace: the content of boxes. Calls whose signature has the key
+    itself (roles "input" and "captured"), then what else was added to the trace: the content of wrappers. Calls whose signature has the key
     of `signature` can use it while `sources` holds.
     """
 
@@ -58,7 +58,7 @@ class Trace:
     out_tree: TreeSpec
     out_leaves: tuple[OutLeaf, ...]
     captured: tuple[np.ndarray, ...]
-    sources: Sources
+    guards: TraceGuards
     in_order: frozenset[int] = frozenset()      # leaves that have to be C-contiguous, as they were: views and copies hang on it
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
@@ -88,9 +88,9 @@ class RegionTrace:
         return unflatten(self.out_tree, (wrap(values[leaf]) if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
 
 
-@apart_from_handlers
+@isolated_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
-                   static_names: frozenset[str] = frozenset(), name: str | None = None, reached: Reach | None = None) -> Trace:
+                   static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None) -> Trace:
     """Trace `fun(*args, **kwargs)` at top level; `reached` is what it reaches, where that is known.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
@@ -105,7 +105,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
     scope = Scope(builder)
     roots = trace_roots(fun, signature)
-    known = Reach(roots) if reached is None else reached
+    known = Reachability(roots) if reachability is None else reachability
     before = known.by_key()
     with entered(scope):
         names = iter(signature.value_names())
@@ -113,7 +113,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         for index, leaf in enumerate(signature.all_leaves):
             if signature.is_traced(index):
                 param = builder.param(signature.leaf_type(index), next(names))
-                if isinstance(leaf, ArrayBox):
+                if isinstance(leaf, ArrayWrapper):
                     leaves.append(leaf.as_argument(wrap(param, scalar=False)))
                     continue
                 weak = signature.leaf_keys[index] == ("weak",)
@@ -123,24 +123,25 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
-        with observing(source.value for source in known.found if _has_numbers(source.value)) as observation, \
-                random_and_clock_watched(roots, known.found):
+        with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
+                nondeterminism_reported(roots, known.found):
             result = _call(fun, traced_args, traced_kwargs)
         _check_arguments((traced_args, traced_kwargs), leaves, result)
         values, out_tree, out_leaves = collect_results(result)
         captures = tuple(scope.captures.values())
-        after = Reach(roots, known)
-        sources = make_sources(before, after, captures, own_changes(before, after), _contents(after, observation, scope))
-        _warn_of_unseen(after, fun)
-        for index, source, _ in reversed(sources.captured):
+        after = Reachability(roots, known)
+        guards = make_guards(before, after, captures, check_side_effects(before, after), _contents(after, observation, scope))
+        _warn_of_unguarded(after, fun)
+        for index, source, _ in reversed(guards.captured):
             captures[index].value.name = as_name(source.path)
         for capture in captures:
             if fingerprint(capture.array) != capture.content:
                 raise TraceError("an ordinary array is written to after it was used in the traced function", capture.location,
                                  hint="the compiled function reads it at run time: make a new array instead of writing to this one")
         graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
-    in_order = (index for index, leaf in enumerate(signature.leaves) if scope.orders_count and leaf.ndim > 1 and leaf.flags.c_contiguous)
-    return Trace(graph, signature, out_tree, out_leaves, sources.arrays, sources, frozenset(in_order))
+    in_order = (index for index, leaf in enumerate(signature.leaves)
+                if scope.depends_on_strides and leaf.ndim > 1 and leaf.flags.c_contiguous)
+    return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, frozenset(in_order))
 
 
 def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
@@ -149,27 +150,27 @@ def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
                    if not signature.is_traced(index))]
 
 
-def _warn_of_unseen(reach: Reach, fun: Callable[..., Any]) -> None:
+def _warn_of_unguarded(reach: Reachability, fun: Callable[..., Any]) -> None:
     """Say, once for each function, what changes would not be noticed of."""
-    for path, value in reach.unseen.items():
-        if (function_name(fun), path) in _said:
+    for path, value in reach.unguarded.items():
+        if (function_name(fun), path) in _warned:
             continue
-        _said.add((function_name(fun), path))
+        _warned.add((function_name(fun), path))
         kind = f"{module_of(type(value)).partition('.')[0]}.{type(value).__qualname__}"
         warn_user(f"{function_name(fun)} names {path or 'an object'} ({kind}), and adjit cannot see when what it holds changes: compiled "
                   "calls go on with what Python read of it in the first one. Pass what changes as an argument, as an array")
 
 
-_said: set[tuple[str, str]] = set()
+_warned: set[tuple[str, str]] = set()
 
 
 def _has_numbers(value: Any) -> bool:
     return is_ndarray(value) and not value.dtype.hasobject
 
 
-def _contents(reach: Reach, observation: Observation, scope: Scope) -> dict[int, Content]:
+def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict[int, ContentGuard]:
     """What arrays held that Python read during the trace, by their identity: all of them where code reads that nobody follows."""
-    contents: dict[int, Content] = {}
+    contents: dict[int, ContentGuard] = {}
     everything = reach.calls_libraries or EVERYTHING in reach.stored
     written = observation.checksums.keys() & scope.captures.keys()
     for source in reach.found:
@@ -177,9 +178,9 @@ def _contents(reach: Reach, observation: Observation, scope: Scope) -> dict[int,
         if _has_numbers(array) and (everything or id(array) in observation.read or id(array) in written
                                     or not names_in(source.path).isdisjoint(reach.stored)):
             path = f"{source.path}, which Python reads while the function is traced,"
-            contents.setdefault(id(array), Content(path, array, observation.checksums.get(id(array))))
-    for place, (array, checksum) in scope.frozen.items():
-        contents.setdefault(place, Content("a mask that decides a shape", array, checksum))
+            contents.setdefault(id(array), ContentGuard(path, array, observation.checksums.get(id(array))))
+    for identity, (array, checksum) in scope.frozen.items():
+        contents.setdefault(identity, ContentGuard("a mask that decides a shape", array, checksum))
     return contents
 
 
@@ -208,7 +209,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
                                 scalar=leaf.scalar)
                 argument.layout_known = leaf.layout_known and leaf.in_order
                 given = all_leaves[len(inner)]
-                inner.append(given.around(argument) if isinstance(given, ArrayBox) else argument)
+                inner.append(given.around(argument) if isinstance(given, ArrayWrapper) else argument)
             else:
                 argument_leaves.append(StaticLeaf(leaf))
                 inner.append(leaf)
@@ -241,7 +242,7 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> No
     known = {*map(id, leaves), *map(id, flatten(result)[0])}
     now, tree = flatten(arguments)
     for leaf, path in zip(now, paths(tree), strict=True):
-        if isinstance(leaf, (TracedArray, ArrayBox)) and id(leaf) not in known:
+        if isinstance(leaf, (TracedArray, ArrayWrapper)) and id(leaf) not in known:
             raise TraceError(f"the function puts a new array into a container that was passed to it (at {path} of its arguments)",
                              find_user_location(), hint="return the new container: a compiled function does not change its arguments")
 
@@ -252,9 +253,9 @@ def collect_results(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf,
     values: list[Value] = []
     out: list[OutLeaf] = []
     for index, leaf in enumerate(leaves):
-        if isinstance(leaf, (TracedArray, np.ndarray, ArrayBox)):
+        if isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)):
             out.append(len(values))
-            values.append(unwrap(leaf.traced() if isinstance(leaf, ArrayBox) else leaf))
+            values.append(unwrap(leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf))
         else:
             check_result(leaf, tree, index)
             out.append(StaticLeaf(leaf))

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from adjit.tracer.box import ArrayBox, ByReference
+from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
 
 try:
     import optree
 except ImportError:     # exported programs run without it
-    from adjit.tracer import without_optree as optree  # type: ignore[no-redef]
+    from adjit.tracer import optree_stub as optree  # type: ignore[no-redef]
 
 NAMESPACE = "adjit"
 _PLAIN = frozenset({np.ndarray, float, int, bool, str})
@@ -41,7 +41,7 @@ def flatten(tree: Tree) -> tuple[list[Any], TreeSpec]:
 def flatten_arguments(args: tuple[Any, ...], kwargs: Any) -> tuple[list[Any], TreeSpec]:
     """`flatten((args, kwargs))`, quickly where there are positional arguments only, and all of them are leaves as a matter of course."""
     for arg in args:
-        if not (type(arg) in _LEAVES or isinstance(arg, (ArrayBox, ByReference))):
+        if not (type(arg) in _LEAVES or isinstance(arg, (ArrayWrapper, IdentityKeyed))):
             return flatten((args, kwargs))
     if kwargs:
         return flatten((args, kwargs))

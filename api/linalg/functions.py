@@ -14,14 +14,14 @@ from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, as_traced
-from adjit.tracer.box import find_box
-from adjit.tracer.entry import entry_point
+from adjit.tracer.array_wrapper import find_wrapper
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import vector_norm
 from adjit.tracer.functions.creation import eye
 from adjit.tracer.functions.shapes import normalize_axes
 from adjit.tracer.registry import FUNCTIONS, Function
-from adjit.tracer.source import find_user_location
 from adjit.tracer.trace import is_tracing
+from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
     from adjit.linalg import rules
@@ -36,11 +36,11 @@ def _stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callab
     """Register a function as ours for NumPy's, which is still the one that plain arrays outside of a trace are given to."""
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
-        within = entry_point(function)
+        within = dispatched(function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            if is_tracing() or find_box(args, kwargs) is not None:
+            if is_tracing() or find_wrapper(args, kwargs) is not None:
                 return within(*args, **kwargs)
             return numpy_function(*args, **kwargs)
 
@@ -90,13 +90,13 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False) 
     if trans not in (0, 1, "N", "T"):
         raise ValueError(f"solve_triangular: trans is 0, 1, 'N' or 'T', got {trans!r}")
     turned = trans in (1, "T")
-    if not is_tracing() and find_box((a, b), {}) is None:
+    if not is_tracing() and find_wrapper((a, b), {}) is None:
         triangle = np.tril(a) if lower else np.triu(a)
         return np.linalg.solve(_transposed(triangle) if turned else triangle, b)
     return _solve_triangular(a, b, turned, lower)
 
 
-@entry_point
+@dispatched
 def _solve_triangular(a: Any, b: Any, turned: bool, lower: bool) -> Any:
     a, b = _common(_square(a, "solve_triangular"), b)
     if lower:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjit.ir.errors import UnsupportedError
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def refuse(name: str, **arguments: object) -> None:

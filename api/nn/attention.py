@@ -18,8 +18,8 @@ from adjit.nn.module import Module
 from adjit.nn.normalization import Dropout, LayerNorm
 from adjit.nn.parameter import Parameter
 from adjit.tracer.array import as_traced
-from adjit.tracer.entry import entry_point
-from adjit.tracer.source import find_user_location
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.user_location import find_user_location
 
 Array = Any
 
@@ -113,13 +113,13 @@ class MultiheadAttention(Module):
         return [functional.linear(x, weight, bias) for x, weight, bias in zip((query, key, value), weights, biases, strict=True)]
 
 
-@entry_point
+@dispatched
 def _weights(query: Array, key: Array, mask: Array | None) -> Array:
     """How much each query takes of each key: (N, heads, L, S)."""
     return attention_weights((query * query.shape[-1] ** -0.5) @ np.swapaxes(as_traced(key), -1, -2), mask)
 
 
-@entry_point
+@dispatched
 def _heads(x: Array, heads: int, swap: bool) -> Array:
     """(N, L, E), or (L, N, E) with `swap`, or (L, E), to (N, heads, L, E / heads)."""
     x = as_traced(x)
@@ -129,7 +129,7 @@ def _heads(x: Array, heads: int, swap: bool) -> Array:
     return np.swapaxes(np.reshape(x, (batch, length, heads, size // heads)), 1, 2)
 
 
-@entry_point
+@dispatched
 def _joined_heads(x: Array, swap: bool, batched: bool) -> Array:
     """`_heads` undone."""
     batch, heads, length, size = x.shape
@@ -137,7 +137,7 @@ def _joined_heads(x: Array, swap: bool, batched: bool) -> Array:
     return (np.swapaxes(x, 0, 1) if swap else x) if batched else x[0]
 
 
-@entry_point
+@dispatched
 def _merged_mask(mask: Array | None, padding: Array | None, query_shape: tuple[int, ...], keys: int, dtype: Any, is_causal: bool) -> Array:
     """What is added to the scores (N, heads, L, S): -inf for what takes no part."""
     batch, heads, length, _ = query_shape

@@ -19,7 +19,7 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ShapeError
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions import composites
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 __all__ = ["calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "trunc_normal_",
            "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_"]
@@ -143,7 +143,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonl
 
     >>> from adjit.eager.tensor import tensor
     >>> weight = kaiming_uniform_(tensor(np.zeros((50, 100))), a=5 ** 0.5)      # what Linear does
-    >>> float(abs(weight.payload).max()) <= 1 / 100 ** 0.5
+    >>> float(abs(weight.array).max()) <= 1 / 100 ** 0.5
     True
     """
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)

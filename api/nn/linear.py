@@ -14,8 +14,8 @@ from adjit.nn import functional, init
 from adjit.nn.arguments import refuse
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
-from adjit.tracer.entry import entry_point
-from adjit.tracer.source import find_user_location
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.user_location import find_user_location
 
 Array = Any
 
@@ -139,7 +139,7 @@ class Bilinear(Module):
                 f"bias={self.bias is not None}")
 
 
-@entry_point
+@dispatched
 def bilinear(x1: Array, x2: Array, weight: Array, bias: Array | None = None) -> Array:
     """`sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]`, plus `bias[o]`."""
     if x1.shape[:-1] != x2.shape[:-1] or (x1.shape[-1], x2.shape[-1]) != weight.shape[1:]:

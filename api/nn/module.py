@@ -15,9 +15,9 @@ from adjit.eager.tensor import Tensor, check_device
 from adjit.ir.errors import DTypeError, TraceError
 from adjit.ir.types import is_float
 from adjit.nn.parameter import Parameter
-from adjit.nn.state import KeysThatDiffer, load_into
+from adjit.nn.state import IncompatibleKeys, load_into
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Hook = Callable[..., Any]
 
@@ -224,7 +224,7 @@ class Module(Stateful):
                     state[_joined(path, name)] = tensor if keep_vars else tensor.detach()
         return state
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> KeysThatDiffer:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write tensors or arrays by path into the parameters and persistent buffers, converted to their dtypes.
 
         The result names keys that were missing and keys that were not expected. Raises `StateError` for those, with `strict`, and for
@@ -285,7 +285,7 @@ class Module(Stateful):
         for tensor in (*self.parameters(), *self.buffers()):
             for each in (tensor, tensor._grad):
                 if each is not None and is_float(each.dtype):
-                    each.payload = each.payload.astype(wanted, copy=False)
+                    each.array = each.array.astype(wanted, copy=False)
         return self
 
     def float(self) -> Self:

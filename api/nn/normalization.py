@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.foreach_update import update_in_place
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, own_tensor
-from adjit.eager.update import update_in_place
 from adjit.ir.errors import ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Array = Any
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjit.eager.tensor import Tensor, as_tensor, note_box
+from adjit.eager.tensor import Tensor, as_tensor, note_wrapper
 from adjit.tracer.array import TracedArray
 
 
@@ -21,10 +21,10 @@ class Parameter(Tensor):
 
     def __init__(self, data: Any, requires_grad: bool = True):
         content = as_tensor(data).detach()      # type: ignore[attr-defined]
-        self.payload = content.payload
+        self.array = content.array
         self._version = content._version
-        if isinstance(self.payload, TracedArray):
-            note_box(self)
+        if isinstance(self.array, TracedArray):
+            note_wrapper(self)
         self.requires_grad = requires_grad
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

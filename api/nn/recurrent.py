@@ -12,8 +12,8 @@ from adjit.ir.errors import ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
-from adjit.nn.recurrent_steps import KINDS, both_directions, no_state, stack_steps, unbind_steps
-from adjit.tracer.source import find_user_location
+from adjit.nn.recurrent_cells import KINDS, both_directions, no_state, stack_steps, unbind_steps
+from adjit.tracer.user_location import find_user_location
 
 Nonlinearity = Literal["tanh", "relu"]
 

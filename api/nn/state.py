@@ -14,10 +14,10 @@ from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import DTypeError, StateError
 from adjit.nn.state_structure import STRUCTURE, decoded, encoded, is_flat
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
-class KeysThatDiffer(NamedTuple):
+class IncompatibleKeys(NamedTuple):
     """The keys that a module has and a state lacks, and those that the module does not know."""
 
     missing_keys: list[str]
@@ -26,14 +26,14 @@ class KeysThatDiffer(NamedTuple):
     def __repr__(self) -> str:
         if not any(self):
             return "<All keys matched successfully>"
-        return f"KeysThatDiffer(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool, name: str) -> KeysThatDiffer:
+def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool, name: str) -> IncompatibleKeys:
     """Write a state into the tensors `own`, in place; everything is checked before the first is written."""
     if not isinstance(state, Mapping):
         raise StateError(f"a state is a dict of tensors by name, got a {type(state).__name__}", find_user_location())
-    differ = KeysThatDiffer([key for key in own if key not in state], [key for key in state if key not in own])
+    differ = IncompatibleKeys([key for key in own if key not in state], [key for key in state if key not in own])
     problems = []
     if strict:
         problems += [f"missing: {', '.join(differ.missing_keys)}"] if differ.missing_keys else []

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import StateError
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 STRUCTURE = "adjit.structure"
 """The entry of a file's metadata."""
@@ -28,7 +28,7 @@ def encoded(state: Any, arrays: dict[str, np.ndarray], path: str = "") -> Any:
     if isinstance(state, (Tensor, np.ndarray)):
         while path in arrays:       # "a.b" itself, and b of a
             path += "_"
-        arrays[path] = np.ascontiguousarray(state.payload if isinstance(state, Tensor) else state).reshape(state.shape)
+        arrays[path] = np.ascontiguousarray(state.array if isinstance(state, Tensor) else state).reshape(state.shape)
         return {"tensor": path}
     if isinstance(state, Mapping):
         for key in state:

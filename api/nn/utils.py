@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.apply import apply
-from adjit.eager.functions_shapes import cat
+from adjit.eager.foreach_update import update_in_place
+from adjit.eager.functional.shapes import cat
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, tensor
-from adjit.eager.update import update_in_place
 from adjit.ir.errors import ShapeError
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to_vector", "rnn", "vector_to_parameters"]
 

@@ -41,8 +41,8 @@ from adjit.optim.rules import (
 from adjit.tracer.array import TracedArray
 from adjit.tracer.renamed_parameters import renamed_parameters
 from adjit.tracer.scope import active_scope
-from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import TreeSpec, flatten, paths, structure_text, unflatten
+from adjit.tracer.user_location import find_user_location
 
 __all__ = [
     "AdagradState", "AdamState", "FunctionalOptimizer", "RmspropState", "SgdState", "adagrad", "adam", "adamw", "rmsprop", "sgd",
@@ -269,7 +269,7 @@ def _open(leaf: Any) -> Any:
     if not isinstance(leaf, Tensor):
         return np.asarray(leaf) if issubclass(type(leaf), float) else leaf
     scope = active_scope()
-    return leaf.payload if scope is None or scope.evaluates else traced(leaf)
+    return leaf.array if scope is None or scope.evaluates else traced(leaf)
 
 
 def _boxed(array: Any, as_tensor: bool) -> Any:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.capture import current_capture, made_in_trace
+from adjit.eager.foreach_update import update_in_place
 from adjit.eager.modes import enable_grad, no_grad
 from adjit.eager.state import Stateful, hyperparameter
 from adjit.eager.tensor import Tensor, new_tensor, own_tensor, tensor
-from adjit.eager.update import update_in_place
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.optim.rules import Rule
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Group = dict[str, Any]
 
@@ -309,7 +309,7 @@ def _forget(state: dict[Tensor, dict[str, Tensor]], param: Tensor, name: str) ->
 
 def _content(value: Any) -> Any:
     """The array of a tensor: ours, or another library's."""
-    return value.payload if isinstance(value, Tensor) else np.asarray(value)
+    return value.array if isinstance(value, Tensor) else np.asarray(value)
 
 
 def _copied(value: Any) -> Any:

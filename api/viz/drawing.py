@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adjit.ir.errors import RenderError, UnsupportedError
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 INSTALL_DOT = "install Graphviz (apt install graphviz, brew install graphviz, conda install graphviz), or draw the DOT text elsewhere"
 

@@ -8,13 +8,13 @@ from typing import Any
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import root_of
 from adjit.ir.errors import DTypeError
-from adjit.tracer.source import find_user_location
 from adjit.tracer.trees import flatten
+from adjit.tracer.user_location import find_user_location
 from adjit.viz.drawing import escape, new_digraph
 
 NODE = {"style": "filled", "shape": "box", "align": "left", "fontsize": "10", "ranksep": "0.1", "height": "0.2", "fontname": "monospace"}
 LEAF, SAVED, OUTPUT, BASE = "lightblue", "orange", "darkolivegreen1", "darkolivegreen3"
-INCHES_A_LINE, LEAST_INCHES = 0.15, 12.0
+INCHES_A_LINE, MIN_INCHES = 0.15, 12.0
 VALUE_LETTERS = 50
 
 
@@ -65,7 +65,7 @@ class _Drawing:
     def draw(self, outputs: list[Tensor]) -> Any:
         for tensor in outputs:
             self._output(tensor, OUTPUT)
-        inches = max(LEAST_INCHES, INCHES_A_LINE * len(self.digraph.body))
+        inches = max(MIN_INCHES, INCHES_A_LINE * len(self.digraph.body))
         self.digraph.graph_attr["size"] = f"{inches:g},{inches:g}"
         return self.digraph
 

@@ -24,7 +24,7 @@ RESULT = {"shape": "octagon", "style": "filled", "fillcolor": "#fff3b0", "margin
 KERNEL = {"shape": "plain", "style": ""}
 KEPT = {"color": "#c0392b", "penwidth": "2"}
 TINTS = {Role.PRIMAL: "#f3f8fc", Role.ADJOINT: "#fff6ec", Role.UPDATE: "#f6f5fa"}
-LARGE, COARSE = 500, {"splines": "line", "nslimit": "0.2", "nslimit1": "1", "mclimit": "0.1"}
+MIN_COARSE_EDGES, COARSE = 500, {"splines": "line", "nslimit": "0.2", "nslimit1": "1", "mclimit": "0.1"}
 """Edges from which on `dot` is told to settle for a coarse layout: with its defaults it takes minutes."""
 BACKWARD = frozenset({Role.ADJOINT, Role.RECOMPUTE})
 
@@ -101,7 +101,7 @@ class _Drawing:
                     self._nodes(cluster, nodes)
         for (start, end), attributes in self.edges.items():
             self.digraph.edge(start, end, **attributes)
-        if len(self.edges) > LARGE:
+        if len(self.edges) > MIN_COARSE_EDGES:
             self.digraph.graph_attr.update(COARSE)
         self._legend()
 

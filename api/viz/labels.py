@@ -104,7 +104,7 @@ def tooltip(op: Op) -> str:
     lines: dict[str, list[str]] = {}
     for inner, _ in inner_ops(op):
         lines.setdefault(_place(inner.loc), []).append(inner.name)
-    return "\n".join(f"{place}: {', '.join(names)}" for place, names in lines.items())
+    return "\n".join(f"{location}: {', '.join(names)}" for location, names in lines.items())
 
 
 def _place(location: Location | None) -> str:

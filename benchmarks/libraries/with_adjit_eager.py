@@ -140,9 +140,9 @@ def gmm(p: Any, X: Any) -> Any:
     """The triangle is gathered from a row with a zero in front."""
     al, mu, icf = p
     (n, d), k = X.shape, len(al)
-    places = np.zeros((d, d), int)
-    places[lower_triangle(d)] = np.arange(1, d * (d - 1) // 2 + 1)
-    L = np.concatenate([aj.tensor(np.zeros((k, 1))), icf[:, d:]], axis=1)[:, places]
+    indices = np.zeros((d, d), int)
+    indices[lower_triangle(d)] = np.arange(1, d * (d - 1) // 2 + 1)
+    L = np.concatenate([aj.tensor(np.zeros((k, 1))), icf[:, d:]], axis=1)[:, indices]
     Qd = np.exp(icf[:, :d])
     xc = X[:, None, :] - mu[None]
     Qx = Qd[None] * xc + np.einsum("kij,nkj->nki", L, xc)

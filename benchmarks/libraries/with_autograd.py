@@ -141,9 +141,9 @@ def gmm(p: Any, X: Any) -> Any:
     """autograd has no assignment: the triangle is gathered from a row with a zero in front."""
     al, mu, icf = p
     (n, d), k = X.shape, len(al)
-    places = np.zeros((d, d), int)
-    places[lower_triangle(d)] = np.arange(1, d * (d - 1) // 2 + 1)
-    L = anp.concatenate((np.zeros((k, 1)), icf[:, d:]), axis=1)[:, places]
+    indices = np.zeros((d, d), int)
+    indices[lower_triangle(d)] = np.arange(1, d * (d - 1) // 2 + 1)
+    L = anp.concatenate((np.zeros((k, 1)), icf[:, d:]), axis=1)[:, indices]
     Qd = anp.exp(icf[:, :d])
     xc = X[:, None, :] - mu[None]
     Qx = Qd[None] * xc + anp.einsum("kij,nkj->nki", L, xc)

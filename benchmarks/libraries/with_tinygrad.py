@@ -146,9 +146,9 @@ def gmm(p: Any, X: Any) -> Any:
     """The triangle is gathered from a row with a zero in front."""
     al, mu, icf = p
     (n, d), k = X.shape, al.shape[0]
-    places = np.zeros((d, d), np.int32)
-    places[lower_triangle(d)] = np.arange(1, d * (d - 1) // 2 + 1)
-    L = icf[:, d:].pad((1, 0))[:, Tensor(places.ravel())].reshape(k, d, d)
+    indices = np.zeros((d, d), np.int32)
+    indices[lower_triangle(d)] = np.arange(1, d * (d - 1) // 2 + 1)
+    L = icf[:, d:].pad((1, 0))[:, Tensor(indices.ravel())].reshape(k, d, d)
     Qd = icf[:, :d].exp()
     xc = X[:, None, :] - mu[None]
     Qx = Qd[None] * xc + Tensor.einsum("kij,nkj->nki", L, xc)

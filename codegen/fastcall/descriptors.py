@@ -24,7 +24,7 @@ FUNCTION = _descriptor(
     "open_traces",           # where the number of traces under way in this process is
     "grad_mode_toggled",         # where it says whether the recording of gradients was ever switched
     "modes", "grad",    # the object with the modes of this thread, and the name of the one that records
-    "payload", "requires_grad", "gradient", "view", "hooks", "parent", "history", "root_history",      # names of attributes
+    "array", "requires_grad", "gradient", "view", "hooks", "parent", "history", "root_history",      # names of attributes
     "hits", "clock",    # calls that found their program here, and how often that was another than the one before
     "last",             # the program that was called last, unless that was by way of Python
     "array_type", "new_array", "set_base", "new_scalar",        # of NumPy's C interface

@@ -53,7 +53,7 @@ def _write_array_of(text: Builder) -> None:
     """Whether a tensor requires grad, or does not, as is wanted, and holds the array that a node describes."""
     with text.function("array_of_fits", "ptr %node", "ptr %tensor", "ptr %requires_grad", *CALL_LISTS, result="i1"):
         _unless(text, text.same(_attribute(text, "%tensor", "requires_grad"), "%requires_grad"))
-        array = _attribute(text, "%tensor", "payload")
+        array = _attribute(text, "%tensor", "array")
         _unless(text, text.differ(array, "null"))
         text.ret("i1", text.call("i1", "@array_fits", ("ptr", "%node"), ("ptr", array), *CALL_LISTS))
 

@@ -95,7 +95,7 @@ def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
     (table,) = (section for section in sections if section.kind == _SYMBOLS)
     found = [_SYMBOL.unpack_from(code, table.offset + k * _SYMBOL.size) for k in range(table.size // _SYMBOL.size)]
 
-    def place_of(symbol: int) -> int:
+    def memory_key(symbol: int) -> int:
         name, _, _, section, value, _ = found[symbol]
         if section in places:
             return places[section] + int(value)
@@ -106,20 +106,20 @@ def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
 
     for section in sections:
         if section.kind == _RELOCATIONS and section.info in places:
-            _relocate(memory, base, places[section.info], code[section.offset:section.offset + section.size], place_of, stubs)
+            _relocate(memory, base, places[section.info], code[section.offset:section.offset + section.size], memory_key, stubs)
     by_name = {_text(code, sections[table.link], entry[0]): k for k, entry in enumerate(found) if entry[3] in places}
     if missing := [name for name in symbols if name not in by_name]:
         raise ValueError(f"it lacks {', '.join(missing)}")
     if library.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(len(memory)), mmap.PROT_READ | mmap.PROT_EXEC):
         raise ValueError("the system lets no code be made executable")
-    return LoadedImage({name: base + place_of(by_name[name]) for name in symbols}, len(code), memory)
+    return LoadedImage({name: base + memory_key(by_name[name]) for name in symbols}, len(code), memory)
 
 
-def _relocate(memory: mmap.mmap, base: int, start: int, entries: bytes, place_of: Callable[[int], int], stubs: int) -> None:
+def _relocate(memory: mmap.mmap, base: int, start: int, entries: bytes, memory_key: Callable[[int], int], stubs: int) -> None:
     """Write the addresses and distances that one section is to hold."""
     for offset, info, addend in _RELOCATION.iter_unpack(entries):
         place, kind, symbol = start + offset, info & 0xFFFFFFFF, info >> 32
-        target = place_of(symbol)
+        target = memory_key(symbol)
         if kind == _ABSOLUTE:
             struct.pack_into("<Q", memory, place, base + target + addend)
         elif kind in (_RELATIVE, _CALL):

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from adjit.ir.errors import ExportError
-from adjit.runtime.exports.other_files import describe_file
+from adjit.runtime.exports.foreign_files import describe_file
 
 FORMAT = 4
 """Of the archive, and of what is written down in its manifest; a file of another one is refused."""
@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 PROGRAM = "program.ir"
 TENSORS = "tensors.safetensors"
 CODE = "code/{}.o"
-MOST_BYTES = 1 << 34
+MAX_FILE_BYTES = 1 << 34
 _CODE_NAME = re.compile(r"code/[\w-]+\.o", re.ASCII)
 
 
@@ -102,7 +102,7 @@ def _content(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ExportError(f"{path} is no regular file", hint="name the file that export wrote")
-            if status.st_size > MOST_BYTES:
+            if status.st_size > MAX_FILE_BYTES:
                 raise _broken(path, "is too large")
             return file.read(status.st_size)
     except (OSError, ValueError) as error:

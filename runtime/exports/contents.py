@@ -18,7 +18,7 @@ from adjit.runtime.exports.interface_data import SOURCES, Interface
 from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths
 
-MOST_LEAVES = 1 << 20
+MAX_LEAVES = 1 << 20
 """Of the arguments of a call."""
 
 
@@ -46,9 +46,9 @@ class Contents:
     tensors: Mapping[str, np.ndarray]
 
 
-def read_program(place: Path, sha256: str | None = None) -> Contents:
+def read_program(file_path: Path, sha256: str | None = None) -> Contents:
     """The contents of a file; raises `ExportError` where it cannot be read, is damaged, or is not the one with this SHA-256."""
-    manifest, parts = read_archive(place, sha256)
+    manifest, parts = read_archive(file_path, sha256)
     try:
         said = deserialize(Manifest, {name: value for name, value in manifest.items() if name not in ("format", "digests")})
         codes = [CODE.format(level) for level in said.levels]
@@ -63,7 +63,7 @@ def read_program(place: Path, sha256: str | None = None) -> Contents:
         _check_interface(said.interface, artifact, tensors, said.given)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         what = f"{type(error).__name__}: " if type(error) is not ValueError else ""
-        raise ExportError(f"{place} is damaged: {what}{error}", hint="export the program again") from None
+        raise ExportError(f"{file_path} is damaged: {what}{error}", hint="export the program again") from None
     return Contents(said, parts, artifact, tensors)
 
 
@@ -87,7 +87,7 @@ def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[
             raise ValueError(f"the array {param.name} is not as the program takes it")
         if param.source not in SOURCES or param.role not in PARAM_ROLES or (param.weak and (param.dtype, param.shape) != ("f64", ())):
             raise ValueError(f"the parameter {param.name} is of a kind that there is not")
-        if not 0 <= param.leaf < MOST_LEAVES if param.source == "argument" else param.leaf != -1:
+        if not 0 <= param.leaf < MAX_LEAVES if param.source == "argument" else param.leaf != -1:
             raise ValueError(f"the parameter {param.name} is no leaf of the arguments")
     names = [param.name for param in interface.params]
     taken = [param.leaf for param in interface.params if param.source == "argument"]

@@ -22,11 +22,11 @@ from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
+from adjit.runtime.caches.disk_cache import compiler
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, write_archive
 from adjit.runtime.exports.interface import Interface, array_of, describe_program
 from adjit.runtime.exports.library import c_program, choose_levels, write_library
 from adjit.runtime.exports.tensors_file import write_tensors
-from adjit.runtime.kernel_cache import compiler
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature
@@ -41,22 +41,22 @@ def export_program(program: Program, signature: CallSignature, arrays: Sequence[
 
     `params` names the arguments whose arrays go into an archive. Raises `ExportError` where that is not possible, with nothing written.
     """
-    place = Path(path)
+    file_path = Path(path)
     try:
-        return _export(program, signature, arrays, place, params, target, levels)
+        return _export(program, signature, arrays, file_path, params, target, levels)
     except OSError as error:
-        raise ExportError(f"{place} cannot be written: {error.strerror or error}", hint="name another file") from error
+        raise ExportError(f"{file_path} cannot be written: {error.strerror or error}", hint="name another file") from error
 
 
-def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], place: Path, params: Names, target: str,
+def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], file_path: Path, params: Names, target: str,
             levels: str | Sequence[str] | None) -> list[Path]:
-    if place.suffix not in SUFFIXES:
-        raise ExportError(f"{place.name!r} has no suffix that says what to write",
+    if file_path.suffix not in SUFFIXES:
+        raise ExportError(f"{file_path.name!r} has no suffix that says what to write",
                           hint="end it in .adjit (for adjit.load), .so (a library for C) or .o (the same, not linked)")
-    if place.is_dir():
-        raise ExportError(f"{place} is a folder", hint="name a file within it")
-    if not place.parent.is_dir():
-        raise ExportError(f"there is no folder {place.parent}", hint="make it first")
+    if file_path.is_dir():
+        raise ExportError(f"{file_path} is a folder", hint="name a file within it")
+    if not file_path.parent.is_dir():
+        raise ExportError(f"there is no folder {file_path.parent}", hint="make it first")
     if program.tensors is not None and program.tensors.operation is not None:
         raise ExportError("the function gives tensors that have a gradient, which an exported program has no dynamic graph for",
                           hint="call backward() within the function, or compile it under adjit.no_grad()")
@@ -68,11 +68,11 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     artifact = executable.code.artifact
     by_name = {param.name: array_of(array, param) for param, array in zip(interface.params, arrays, strict=True)}
     constants = {param.name: by_name[param.name] for param in interface.params if param.source == "constant"}
-    if place.suffix != ".adjit":
+    if file_path.suffix != ".adjit":
         if params is not None:
             raise ExportError("params= is for archives (.adjit): a library for C gets its arrays from its caller",
                               hint="save them with adjit.save or numpy.savez")
-        return write_library(place, program.planned, c_program(place.stem, artifact, interface, constants, list(chosen)), chosen)
+        return write_library(file_path, program.planned, c_program(file_path.stem, artifact, interface, constants, list(chosen)), chosen)
     if target != "x86_64-linux-gnu":
         raise ExportError(f"an archive for {target} cannot be loaded by adjit", hint="export to .o for another system")
     tensors = {name: by_name[name] for name in (*constants, *(param.name for param in interface.params if param.source == "state"))}
@@ -84,8 +84,8 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     parts = {PROGRAM: print_graph(program.planned).encode(), TENSORS: write_tensors(tensors)}
     digest = description(manifest, parts)
     codes = {CODE.format(level): _code(program.planned, at, artifact.flush_subnormals, digest) for level, at in chosen.items()}
-    write_archive(place, manifest, {PROGRAM: parts[PROGRAM], **codes, TENSORS: parts[TENSORS]})
-    return [place]
+    write_archive(file_path, manifest, {PROGRAM: parts[PROGRAM], **codes, TENSORS: parts[TENSORS]})
+    return [file_path]
 
 
 @off_main_thread

@@ -9,10 +9,10 @@ import numpy as np
 
 from adjit.ir.errors import ExportError
 from adjit.ir.types import short_name
-from adjit.runtime.captures.aliases import Alias
-from adjit.runtime.captures.tensor_effects import Place
+from adjit.runtime.capture.aliases import Alias
+from adjit.runtime.capture.tensor_effects import TensorRef
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
-from adjit.runtime.exports.trees import Form, Leaf, describe_tree, leaf_paths
+from adjit.runtime.exports.trees import Leaf, TreeDescription, describe_tree, leaf_paths
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature, parameter_names
 from adjit.tracer.trace import StaticLeaf
@@ -67,26 +67,26 @@ def _parameters(program: Program, signature: CallSignature) -> tuple[ExportedPar
     return tuple(params)
 
 
-def _result(program: Program, signature: CallSignature) -> tuple[Form, tuple[tuple[int, int], ...]]:
+def _result(program: Program, signature: CallSignature) -> tuple[TreeDescription, tuple[tuple[int, int], ...]]:
     count = len(program.executable.code.artifact.results)       # type: ignore[union-attr]
     tensors = program.tensors
     if tensors is None:
         leaves = [leaf.value if isinstance(leaf, StaticLeaf) else Leaf(leaf) for leaf in program.trace.out_leaves]
         return describe_tree(unflatten(program.trace.out_tree, leaves), "the result"), ()
     effects, order = tensors.effects, tensors.order
-    number = (lambda place: place) if order is None else order.__getitem__
+    number = (lambda ref: ref) if order is None else order.__getitem__
     params = {value: index for index, value in enumerate(program.trace.graph.params)}
-    at = {place: params[value] for value, place in effects.places.items()}
+    at = {ref: params[value] for value, ref in effects.refs.items()}
     made: list[Any] = []
     for leaf in effects.leaves:
-        if isinstance(leaf, Place):
+        if isinstance(leaf, TensorRef):
             if leaf not in at:
                 raise ExportError("the function gives back a tensor whose content it never read", hint="return something computed of it")
             made.append(Leaf(count + at[leaf]))
         else:
-            place = leaf.number if isinstance(leaf, Alias) else leaf
-            made.append(place.value if isinstance(place, StaticLeaf) else Leaf(number(place)))
-    replaced = tuple((params[value], number(place)) for _, value, place in effects.writes
+            ref = leaf.number if isinstance(leaf, Alias) else leaf
+            made.append(ref.value if isinstance(ref, StaticLeaf) else Leaf(number(ref)))
+    replaced = tuple((params[value], number(ref)) for _, value, ref in effects.writes
                      if program.param_roles[params[value]] != "updated")
     return describe_tree(unflatten(effects.tree, made), "the result"), replaced
 
@@ -96,13 +96,13 @@ def _names_of_effects(program: Program, params: Sequence[ExportedParameter], nam
     tensors = program.tensors
     if tensors is None:
         return {}
-    number = (lambda place: place) if tensors.order is None else tensors.order.__getitem__
+    number = (lambda ref: ref) if tensors.order is None else tensors.order.__getitem__
     indices = {value: index for index, value in enumerate(program.trace.graph.params)}
-    names = {number(place): params[indices[value]].name for _, value, place in tensors.effects.writes}
-    by_place = {place: params[indices[value]].name for value, place in tensors.effects.places.items()}
+    names = {number(ref): params[indices[value]].name for _, value, ref in tensors.effects.writes}
+    by_ref = {ref: params[indices[value]].name for value, ref in tensors.effects.refs.items()}
     for owner, gradient in tensors.effects.gradients:
         if gradient is not None:
-            names[number(gradient)] = f"{by_place.get(owner, 'tensor')}.grad"
+            names[number(gradient)] = f"{by_ref.get(owner, 'tensor')}.grad"
     return {result: name for result, name in names.items() if result not in named}
 
 

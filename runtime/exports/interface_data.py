@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjit.ir.dataclass import dataclass
-from adjit.runtime.exports.trees import Form
+from adjit.runtime.exports.trees import TreeDescription
 
 SOURCES = ("argument", "state", "constant")
 
@@ -42,8 +42,8 @@ class Interface:
 
     params: tuple[ExportedParameter, ...]
     names: tuple[str, ...]
-    arguments: Form
-    keywords: Form
-    result: Form
+    arguments: TreeDescription
+    keywords: TreeDescription
+    result: TreeDescription
     results: tuple[str, ...]
     replaced: tuple[tuple[int, int], ...] = ()

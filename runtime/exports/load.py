@@ -31,12 +31,12 @@ from adjit.runtime import settings
 from adjit.runtime.exports.archive import CODE, PROGRAM
 from adjit.runtime.exports.contents import argument_paths, read_program
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
-from adjit.runtime.exports.record import make_loaded_record
-from adjit.runtime.exports.trees import put_together, take_apart
+from adjit.runtime.exports.trees import flatten_tree, unflatten_tree
+from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
+from adjit.runtime.fastcall.descriptors import FunctionDescriptor
+from adjit.runtime.fastcall.loaded_descriptor import make_loaded_descriptor
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.code import NativeCode, native_target
-from adjit.runtime.native.entry import activate, callable_type, entry_is_ready
-from adjit.runtime.native.entry_records import FunctionRecord
 from adjit.runtime.native.executable import NativeExecutable
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class LoadedFunction:
         self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params])
         self._leaves = 1 + max([*paths, -1])
         self.arguments = _stored(interface, tensors, given)
-        self._record = FunctionRecord(LoadedFunction.__call__, in_any_mode=True)
+        self._record = FunctionDescriptor(LoadedFunction.__call__, in_any_mode=True)
         self._calls = 0         # by way of Python
         self._suits_entry = False       # whether calls are to go there once it is ready
         self._changing = renewed_after_fork(self, "_changing", Lock)
@@ -87,7 +87,7 @@ class LoadedFunction:
         for param, result in self.interface.replaced:
             np.copyto(arrays[param], results[result])
         self._count()
-        return put_together(self.interface.result, [*results, *arrays])
+        return unflatten_tree(self.interface.result, [*results, *arrays])
 
     def __repr__(self) -> str:
         return f"<loaded {self.__name__}, {self.level}>"
@@ -98,11 +98,11 @@ class LoadedFunction:
             return
         with self._changing:
             self._calls += 1
-            record = make_loaded_record(self, self.interface, self._executable, self._own) if self._calls == 2 else None
+            record = make_loaded_descriptor(self, self.interface, self._executable, self._own) if self._calls == 2 else None
             if record is not None:
                 self._record.offer(record)
                 self._suits_entry = True
-            if self._suits_entry and entry_is_ready(type(self), self._executable.threads):
+            if self._suits_entry and fastcall_is_ready(type(self), self._executable.threads):
                 self._suits_entry = False
                 activate(self, self._record)
 
@@ -117,9 +117,9 @@ class LoadedFunction:
                             f"got {', '.join([*surplus, *kwargs]) or 'none'}")
         leaves: list[Any] = [None] * self._leaves
         for name, form in zip(names, positional, strict=True):
-            take_apart(form, given[name], leaves, name)
+            flatten_tree(form, given[name], leaves, name)
         for name, form in keywords.items():
-            take_apart(form, given[name], leaves, name)
+            flatten_tree(form, given[name], leaves, name)
         return leaves
 
     def _check(self, arrays: list[np.ndarray]) -> None:
@@ -151,20 +151,20 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     array([0., 2., 4.])
     """
     settings.check()
-    place = Path(path)
-    contents = read_program(place, sha256)
+    file_path = Path(path)
+    contents = read_program(file_path, sha256)
     said = contents.manifest
     if said.system != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        raise ExportError(f"{place} is a program for {said.system}, and this is another system")
+        raise ExportError(f"{file_path} is a program for {said.system}, and this is another system")
     parts, artifact = contents.parts, contents.artifact
-    level, code = _code(parts, artifact, place)
+    level, code = _code(parts, artifact, file_path)
     threads = settings.THREADS.get() if is_installed("llvmlite") else 1
     executable = NativeExecutable(code, lambda: parser.parse(parts[PROGRAM].decode()), threads)
     kind: type[LoadedFunction] = callable_type(LoadedFunction)
     return kind(artifact.name, level, executable, said.interface, contents.tensors, said.given)
 
 
-def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
+def _code(parts: Mapping[str, bytes], artifact: Artifact, file_path: Path) -> tuple[str, NativeCode]:
     """The code for the best level that this processor and the file both have; compiled from the graph where there is none.
 
     Raises `ExportError` where the code cannot be linked, or has to be compiled without llvmlite.
@@ -175,18 +175,19 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, place: Path) -> tuple[
             try:
                 image = link_image(content, (ENTRY, RUNS_SYMBOL))
             except ValueError as error:
-                raise ExportError(f"{place} has code for {level} that cannot be linked: {error}", hint="export the program again") from None
+                raise ExportError(f"{file_path} has code for {level} that cannot be linked: {error}",
+                                  hint="export the program again") from None
             if ctypes.CFUNCTYPE(ctypes.c_int64)(image.addresses[RUNS_SYMBOL])():
                 loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
-                return level, NativeCode(loaded, artifact, f"from {place.name}", "")
+                return level, NativeCode(loaded, artifact, f"from {file_path.name}", "")
     if not is_installed("llvmlite"):
-        raise ExportError(f"{place} has no code for this processor, and llvmlite, which compiles it from the graph, is not installed",
+        raise ExportError(f"{file_path} has no code for this processor, and llvmlite, which compiles it from the graph, is not installed",
                           hint="pip install llvmlite, or export the program with levels= for this processor")
-    return _compiled(parts[PROGRAM], artifact, place)
+    return _compiled(parts[PROGRAM], artifact, file_path)
 
 
 @off_main_thread
-def _compiled(graph: bytes, artifact: Artifact, place: Path) -> tuple[str, NativeCode]:
+def _compiled(graph: bytes, artifact: Artifact, file_path: Path) -> tuple[str, NativeCode]:
     """Code made of the graph in the file, for this processor."""
     target = native_target()
     try:
@@ -195,9 +196,9 @@ def _compiled(graph: bytes, artifact: Artifact, place: Path) -> tuple[str, Nativ
         made = native.make_artifact(planned, code, target)
         fits = (made.params, made.results, made.arena_bytes) == (artifact.params, artifact.results, artifact.arena_bytes)
     except Exception as error:      # a graph that nobody has planned
-        raise ExportError(f"{place} has a graph that cannot be compiled: {error}", hint="export the program again") from error
+        raise ExportError(f"{file_path} has a graph that cannot be compiled: {error}", hint="export the program again") from error
     if not fits:
-        raise ExportError(f"{place} has a graph of another program", hint="export the program again")
+        raise ExportError(f"{file_path} has a graph of another program", hint="export the program again")
     return target.name, NativeCode(load_code(native.compile_program_text(code.text, target)), made, f"compiled for {target.name}", "")
 
 
@@ -218,4 +219,4 @@ def _stored(interface: Interface, tensors: Mapping[str, np.ndarray], given: tupl
             leaves[param.leaf] = tensors[param.name]
     names = {name.partition(".")[0] for name in given}
     arguments = [*zip(interface.names, interface.arguments["tuple"], strict=True), *interface.keywords["dict"]]
-    return {name: put_together(form, leaves) for name, form in arguments if name in names}
+    return {name: unflatten_tree(form, leaves) for name, form in arguments if name in names}

@@ -18,12 +18,12 @@ from adjit.codegen.native.c_callbacks import FUNCTIONS, STATUS, SYMBOL, Objectiv
 from adjit.codegen.native.compile_program import compile_program_text
 from adjit.codegen.native.program import lower_program
 from adjit.ir.errors import ExportError
+from adjit.runtime.caches.disk_cache import compiler, obtain_code, sha256
 from adjit.runtime.exports.interface import array_of, describe_program
 from adjit.runtime.exports.interface_data import Interface
 from adjit.runtime.exports.trees import leaf_paths
-from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
+from adjit.runtime.native.big_stack import CALL_CODE, stack_needed
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.native.stack import CALL_CODE, stack_needed
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature
 
@@ -113,7 +113,7 @@ def _objective(interface: Interface, constants: Mapping[str, bytes], artifact: A
     if len(arguments) > 1 and any(param.shape for param in arguments):
         raise _unfit("it takes several arguments that are not all numbers")
     count = sum(prod(param.shape) for param in arguments)
-    starts = {param.name: place for place, param in enumerate(arguments)}       # one array, or numbers
+    starts = {param.name: index for index, param in enumerate(arguments)}       # one array, or numbers
     params = [constants[param.name] if param.source == "constant" else starts[param.name] for param in interface.params]
     dtypes = [result.dtype for result in artifact.results]
     numbers = list(leaf_paths(interface.result, "", {}))

@@ -14,7 +14,7 @@ from typing import Any
 
 from adjit.ir.errors import ExportError
 
-Form = dict[str, Any]
+TreeDescription = dict[str, Any]
 """A description of a tree."""
 
 CONSTANTS = (bool, int, float, str, type(None))
@@ -30,7 +30,7 @@ class Leaf:
         self.index = index
 
 
-def describe_tree(tree: Any, what: str) -> Form:
+def describe_tree(tree: Any, what: str) -> TreeDescription:
     """The description of a tree of `Leaf`s and constants; `what` it is, for the `ExportError` where it holds something else."""
     kind = type(tree)
     if kind is Leaf:
@@ -49,7 +49,7 @@ def describe_tree(tree: Any, what: str) -> Form:
                       hint="pass dicts with string or int keys, lists, tuples, named tuples or dataclasses of arrays and numbers")
 
 
-def take_apart(form: Form, tree: Any, leaves: list[Any], path: str) -> None:
+def flatten_tree(form: TreeDescription, tree: Any, leaves: list[Any], path: str) -> None:
     """Put the leaves of `tree` into `leaves`; raises `TypeError` or `ValueError`, naming the place, where it is not as described."""
     ((kind, content),) = form.items()
     if kind == "leaf":
@@ -61,24 +61,24 @@ def take_apart(form: Form, tree: Any, leaves: list[Any], path: str) -> None:
         if type(tree) is not dict or tree.keys() != {key for key, _ in content}:
             raise _mismatch(path, f"a dict with the keys {', '.join(repr(key) for key, _ in content)}", tree)
         for key, item in content:
-            take_apart(item, tree[key], leaves, f"{path}[{key!r}]")
+            flatten_tree(item, tree[key], leaves, f"{path}[{key!r}]")
     elif kind == "fields":
         name, names, items = content
         if not all(hasattr(tree, field) for field in names):
             raise _mismatch(path, f"a {name} with the fields {', '.join(names)}", tree)
         for field, item in zip(names, items, strict=True):
-            take_apart(item, getattr(tree, field), leaves, f"{path}.{field}")
+            flatten_tree(item, getattr(tree, field), leaves, f"{path}.{field}")
     else:
         if type(tree).__name__ != kind or not isinstance(tree, (list, tuple)) or len(tree) != len(content):
             raise _mismatch(path, f"a {kind} of {len(content)}", tree)
         for index, (item, part) in enumerate(zip(content, tree, strict=True)):
-            take_apart(item, part, leaves, f"{path}[{index}]")
+            flatten_tree(item, part, leaves, f"{path}[{index}]")
 
 
-def put_together(form: Form, leaves: Sequence[Any]) -> Any:
+def unflatten_tree(form: TreeDescription, leaves: Sequence[Any]) -> Any:
     """The tree with these leaves.
 
-    >>> put_together({"dict": [["a", {"leaf": 1}], ["b", {"tuple": [{"leaf": 0}, {"constant": 3}]}]]}, [10, 20])
+    >>> unflatten_tree({"dict": [["a", {"leaf": 1}], ["b", {"tuple": [{"leaf": 0}, {"constant": 3}]}]]}, [10, 20])
     {'a': 20, 'b': (10, 3)}
     """
     ((kind, content),) = form.items()
@@ -87,11 +87,11 @@ def put_together(form: Form, leaves: Sequence[Any]) -> Any:
     if kind == "constant":
         return content
     if kind == "dict":
-        return {key: put_together(item, leaves) for key, item in content}
+        return {key: unflatten_tree(item, leaves) for key, item in content}
     if kind == "fields":
         name, names, items = content
-        return record_type(name, tuple(names))(*(put_together(item, leaves) for item in items))
-    built = [put_together(item, leaves) for item in content]
+        return record_type(name, tuple(names))(*(unflatten_tree(item, leaves) for item in items))
+    built = [unflatten_tree(item, leaves) for item in content]
     return built if kind == "list" else tuple(built)
 
 
@@ -122,7 +122,7 @@ def check_form(form: Any, leaves: int) -> None:
         check_form(item, leaves)
 
 
-def leaf_paths(form: Form, path: str, found: dict[int, str]) -> dict[int, str]:
+def leaf_paths(form: TreeDescription, path: str, found: dict[int, str]) -> dict[int, str]:
     """How Python reaches each leaf from `path`, added to `found`."""
     ((kind, content),) = form.items()
     if kind == "leaf":

@@ -13,7 +13,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime import settings
-from adjit.runtime.kernel_cache import compiler, obtain_code, sha256
+from adjit.runtime.caches.disk_cache import compiler, obtain_code, sha256
 from adjit.runtime.native.threads import TEAM_CODE
 
 if TYPE_CHECKING:

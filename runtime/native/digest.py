@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from adjit.codegen.llvm.link import LoadedKernel
 from adjit.ir.lazy_module import LazyModule
-from adjit.runtime.native.prepared_code import PreparedCode
-from adjit.tracer.content import machine
+from adjit.runtime.native.background_code import BackgroundCode
+from adjit.tracer.guards.content import native_digest
 
 if TYPE_CHECKING:
     from adjit.codegen.native import digest
 else:
     digest = LazyModule("adjit.codegen.native.digest")
 
-_CODE = PreparedCode(lambda: digest.digest_text(), lambda text: digest.compile_digest(text))
+_CODE = BackgroundCode(lambda: digest.digest_text(), lambda text: digest.compile_digest(text))
 
 
 @cache
 def digest_code() -> LoadedKernel:
     """The code; made, or found on disk, when it is first asked for. From then on Python's checks use it too."""
     loaded = _CODE.get()
-    machine.digest = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(loaded.address)
+    native_digest.digest = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(loaded.address)
     return loaded

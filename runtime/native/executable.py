@@ -23,13 +23,13 @@ from adjit.ir.graph import Graph, Op
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
+from adjit.runtime.native.big_stack import call_on_big_stack, has_stack, stack_needed
 from adjit.runtime.native.code import MIN_POOL_WAIT_NS, NativeCode, native, obtain_program
-from adjit.runtime.native.stack import call_on_big_stack, has_stack, stack_needed
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 
 if TYPE_CHECKING:
-    from adjit.runtime.portable.executable import Times
-    from adjit.runtime.portable.kernels import Code
+    from adjit.runtime.numba.executable import Times
+    from adjit.runtime.numba.kernels import Code
 
 _ARGUMENTS = (ctypes.c_void_p,) * 4
 _KEEPING = ctypes.PYFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
@@ -158,14 +158,14 @@ class NativeExecutable:
 
     def _enter(self, frame: _Frame, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """Write the addresses of a call into its frame; gives its results, which are yet to be computed."""
-        params, places = frame.params, frame.results
+        params, addresses = frame.params, frame.results
         for index, array in enumerate(arrays):
             params[index] = data_address(array)
         results = []
         for index, shape, dtype, param in self._own:
             if param < 0:
                 array = np.empty(shape, dtype)
-                places[index] = data_address(array)
+                addresses[index] = data_address(array)
                 results.append(array)
             else:
                 results.append(leaves[param])

@@ -13,7 +13,7 @@ from dataclasses import field
 
 from adjit.codegen.native.threads.thread_pool import TEAM_BYTES, compile_pool, pool_text
 from adjit.ir.dataclass import dataclass
-from adjit.runtime.native.prepared_code import PreparedCode, keep_forever
+from adjit.runtime.native.background_code import BackgroundCode, make_immortal
 
 _LINE = 64
 
@@ -24,7 +24,7 @@ class ThreadTeam:
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(TEAM_BYTES + _LINE)
         self.address = -(-ctypes.addressof(self._memory) // _LINE) * _LINE
-        keep_forever(self._memory)
+        make_immortal(self._memory)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
@@ -52,7 +52,7 @@ def make_pool(team: ThreadTeam, threads: int) -> Pool:
     """What lets a program use `threads` threads, the calling one among them, of a team."""
     code = TEAM_CODE.get()
     fields = _PoolFields(code.address, team.address, threads)
-    keep_forever(fields)
+    make_immortal(fields)
     return Pool(team, threads, ctypes.addressof(fields), code.address, fields)
 
 
@@ -77,6 +77,6 @@ def pool_at_hand(threads: int, make: bool = True) -> Pool | None:
     return None
 
 
-TEAM_CODE = PreparedCode(pool_text, compile_pool)
+TEAM_CODE = BackgroundCode(pool_text, compile_pool)
 _TEAM = ThreadTeam()
 _pools: dict[int, Pool] = {}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from adjit.ir.graph import Graph, Op
 from adjit.passes.pipeline import PassRecord
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.portable.kernels import Code, kernel_uses
-from adjit.runtime.portable.product_step import ProductKernel
+from adjit.runtime.numba.kernels import Code, kernel_uses
+from adjit.runtime.numba.matmul_step import MatmulKernel
 from adjit.runtime.program import Program
 from adjit.runtime.reports.memory_blocks import format_bytes
 from adjit.runtime.reports.native_report import describe_code
@@ -18,7 +18,7 @@ from adjit.runtime.reports.native_report import describe_code
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
 
-SHOWN_ARGUMENTS = 40
+MAX_SHOWN_ARGUMENTS = 40
 """Argument leaves that are listed; programs with more say how many there are."""
 
 
@@ -50,7 +50,7 @@ def _others(program: Program, programs: Sequence[Program]) -> list[str]:
     """Why each program was traced, where there are several."""
     if len(programs) < 2:
         return []
-    shown = programs[:SHOWN_ARGUMENTS]
+    shown = programs[:MAX_SHOWN_ARGUMENTS]
     lines = [f"  {number}. {other.reason}; {other.calls} call{'' if other.calls == 1 else 's'}{' (this program)' * (other is program)}"
              for number, other in enumerate(shown, 1)]
     if len(programs) > len(shown):
@@ -64,7 +64,7 @@ def _signature(program: Program) -> list[str]:
     for index, text in enumerate(program.signature.descriptions()):
         donated = program.signature.is_traced(index) and next(roles) == "donated"
         lines.append(f"  {text}{' donated' if donated else ''}")
-    shown = lines[:SHOWN_ARGUMENTS]
+    shown = lines[:MAX_SHOWN_ARGUMENTS]
     if len(lines) > len(shown):
         shown.append(f"  and {len(lines) - len(shown)} more")
     if program.tensors is not None and program.tensors.effects.contents:
@@ -111,7 +111,7 @@ def _kernels(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
 
 def _products(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
     """The different products of matrices that are not left to NumPy."""
-    found = {kernel.product: kernel for op in planned.ops if isinstance(kernel := kernels.get(op), ProductKernel)}
-    counts = Counter(kernel.product for kernel in kernels.values() if isinstance(kernel, ProductKernel))
+    found = {kernel.product: kernel for op in planned.ops if isinstance(kernel := kernels.get(op), MatmulKernel)}
+    counts = Counter(kernel.product for kernel in kernels.values() if isinstance(kernel, MatmulKernel))
     lines = [f"  {product}: {counts[product]} of them in {kernel.plan}; {kernel.origin}" for product, kernel in found.items()]
     return ["products", *lines] if lines else []

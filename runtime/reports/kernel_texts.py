@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.portable.kernels import kernel_uses
+from adjit.runtime.numba.kernels import kernel_uses
 from adjit.runtime.reports.native_report import step_texts
 
 if TYPE_CHECKING:

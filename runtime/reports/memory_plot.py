@@ -7,7 +7,7 @@ from pathlib import Path
 
 from adjit.ir.errors import Role, UnsupportedError
 from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 COLOURS = {Role.PRIMAL: "#9ecae1", Role.ADJOINT: "#fdbe85", Role.RECOMPUTE: "#a1d99b", Role.UPDATE: "#bcbddc"}
 EDGE = "#444444"
@@ -87,15 +87,15 @@ def _held_at_peak(blocks: Sequence[MemoryBlock], live_bytes: Sequence[int]) -> s
 
 def _label(block: MemoryBlock, width: float, height: float) -> tuple[str, float]:
     """The longest label that fits `width` x `height` inches, and its font size; "" where not even the line number fits."""
-    place, _, text = block.source.replace("$", r"\$").partition("  ")
+    line, _, text = block.source.replace("$", r"\$").partition("  ")
     for size in SIZES:
         letters = int(width / (LETTER * size))
-        if LINE * size > height or len(place) > letters:
+        if LINE * size > height or len(line) > letters:
             continue
-        if text and len(place) + 2 + len(text) > letters and 2 * LINE * size <= height:
-            return f"{place}\n{_cut(text, letters)}", size
-        room = letters - len(place) - 2
-        return (f"{place}  {_cut(text, room)}" if text and room >= 8 else place), size
+        if text and len(line) + 2 + len(text) > letters and 2 * LINE * size <= height:
+            return f"{line}\n{_cut(text, letters)}", size
+        room = letters - len(line) - 2
+        return (f"{line}  {_cut(text, room)}" if text and room >= 8 else line), size
     return "", SIZES[-1]
 
 

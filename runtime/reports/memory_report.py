@@ -20,7 +20,7 @@ from adjit.passes.autodiff.partition.choose_saved_values import saved_values
 from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
 from adjit.runtime.reports.memory_plot import draw_timeline
 
-ROWS = 25
+MAX_ROWS = 25
 """Blocks that the text of a report lists."""
 
 
@@ -64,12 +64,12 @@ class MemoryReport:
         if self.blocks:
             lines.append(f"{'size':>10}  {'ops':>11}  {'role':<9}  source")
         largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))
-        for block in largest[:ROWS]:
+        for block in largest[:MAX_ROWS]:
             uses = f"{block.first_use}-{block.last_use}"
             lines.append(f"{format_bytes(block.size):>10}  {uses:>11}  {block.role.value:<9}  {block.source}")
-        if len(largest) > ROWS:
-            rest = sum(block.size for block in largest[ROWS:])
-            lines.append(f"{format_bytes(rest):>10}  in {len(largest) - ROWS} smaller blocks")
+        if len(largest) > MAX_ROWS:
+            rest = sum(block.size for block in largest[MAX_ROWS:])
+            lines.append(f"{format_bytes(rest):>10}  in {len(largest) - MAX_ROWS} smaller blocks")
         return "\n".join(lines)
 
 
@@ -91,18 +91,18 @@ def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, sec
     ops = [[op for op in planned.ops if op.definition.kind is not Kind.MEMORY] for planned in (first, second)]
     count = len(ops[0])
     made = positions(ops[0])
-    makers = {value: _maker(op, position) for op in ops[0] for position, value in enumerate(op.results)}
+    producers = {value: _producer(op, position) for op in ops[0] for position, value in enumerate(op.results)}
     last = _last_uses(ops[1])[0]
     offset = forward.arena_bytes + backward.arena_bytes
     saved: list[MemoryBlock] = []
     for number, param in zip(kept, second.params, strict=False):
         if number is not None:
             value = first.results[number]
-            maker = makers.get(value)
+            producer = producers.get(value)
             saved.append(MemoryBlock(
-                value.name or (display_name(maker) if maker else "result"), value.type.nbytes, made.get(value, 0),
+                value.name or (display_name(producer) if producer else "result"), value.type.nbytes, made.get(value, 0),
                 count + last.get(param, 0),
-                Role.PRIMAL, maker.loc if maker else None, offset))
+                Role.PRIMAL, producer.loc if producer else None, offset))
             offset += value.type.nbytes
     later = tuple(replace(block, first_use=block.first_use + count, last_use=block.last_use + count,
                           offset=block.offset + forward.arena_bytes) for block in backward.blocks)
@@ -123,10 +123,10 @@ def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:
                 blocks.append(MemoryBlock(
                     f"scratch of {display_name(op)}", op.attrs["scratch_bytes"], index, index, op.role, op.loc, slot.offset))
                 continue
-            value, maker = op.results[position], _maker(op, position)
+            value, producer = op.results[position], _producer(op, position)
             if value not in aliases and value.type.nbytes:
-                blocks.append(MemoryBlock(value.name or display_name(op), value.type.nbytes, index, last.get(value, index), maker.role,
-                                          maker.loc or op.loc, slot.offset))
+                blocks.append(MemoryBlock(value.name or display_name(op), value.type.nbytes, index, last.get(value, index), producer.role,
+                                          producer.loc or op.loc, slot.offset))
     return tuple(blocks)
 
 
@@ -144,7 +144,7 @@ def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
     return last, set(root)
 
 
-def _maker(op: Op, position: int) -> Op:
+def _producer(op: Op, position: int) -> Op:
     """The op that computes a result: one of the region's, for a fused op."""
     if not op.regions or op.name in CONTROL_FLOW:
         return op

@@ -8,7 +8,7 @@ from adjit.ir.printer import print_graph
 from adjit.runtime.program import Program
 from adjit.runtime.reports.kernel_texts import kernel_texts_of
 from adjit.runtime.reports.memory_report import MemoryReport, both_halves, memory_report
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
 
@@ -45,13 +45,13 @@ def memory_of(program: Program) -> MemoryReport:
     assert program.tensors is not None
     assert program.tensors.operation is not None
     return both_halves(forward, memory_report(backward.pipeline.graphs["optimized"], backward.planned), program.planned, backward.planned,
-                       [program.tensors.result_number(place) for place in program.tensors.operation.saved])
+                       [program.tensors.result_number(location) for location in program.tensors.operation.saved])
 
 
 def warn_of_traces(function: str, traces: int, reason: str) -> None:
     """Say that calls are slow because each is traced anew."""
-    place = find_user_location()
-    where = f", now at {place}" if place else ""
+    location = find_user_location()
+    where = f", now at {location}" if location else ""
     warnings.warn(
         f"{function} was traced {traces} times{where}; the last time because: {reason}. "
         "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",

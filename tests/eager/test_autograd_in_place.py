@@ -32,10 +32,10 @@ def version(tensor: Any) -> int:
 def test_a_write_gives_the_tensor_a_new_node_and_a_new_version(write: Program, name: str) -> None:
     x = parameter(1.0, 2.0)
     y = x * 2
-    before, memory = version(y), y.payload
+    before, memory = version(y), y.array
     write(y)
     assert version(y) > before
-    assert y.payload is memory
+    assert y.array is memory
     assert y.grad_fn.name() == name
     assert y.requires_grad
     y.sum().backward()

@@ -46,7 +46,7 @@ def test_saved_arrays_are_released_one_by_one(no_collector: None) -> None:
     steps = [x]
     for _ in range(6):
         steps.append(steps[-1].exp())       # each node saves its result
-    arrays = [weakref.ref(step.payload) for step in steps[1:]]
+    arrays = [weakref.ref(step.array) for step in steps[1:]]
     seen: list[list[bool]] = []
     for step in steps[1:]:
         step.grad_fn.register_hook(lambda pulled, given: seen.append([array() is not None for array in arrays]))
@@ -277,6 +277,6 @@ def test_the_peak_of_a_training_step_is_what_is_saved_and_little_more(no_collect
         return peak
 
     forward_and_backward()
-    activation, weights = 256 * 400 * 4, 4 * sum(tensor.payload.size for tensor in model.parameters())
+    activation, weights = 256 * 400 * 4, 4 * sum(tensor.array.size for tensor in model.parameters())
     # two saved activations, a product that its relu replaces, the cotangents on the way, and the gradients
     assert forward_and_backward() < 5 * activation + 2 * weights

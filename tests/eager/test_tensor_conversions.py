@@ -184,7 +184,7 @@ def test_copies_of_leaves():
         assert made.requires_grad
         assert made.is_leaf
         assert made.grad.tolist() == [2.0, 4.0]
-        assert made.payload is not x.payload
+        assert made.array is not x.array
     memo = {}
     pair = copy.deepcopy([x, x], memo)
     assert pair[0] is pair[1]

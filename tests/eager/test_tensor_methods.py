@@ -10,8 +10,8 @@ from support.each import parametrize_within
 from support.tensor_expressions import CASES
 
 import adjit
-from adjit.eager.functions_reductions import ValuesAndIndices
-from adjit.eager.names import node_name
+from adjit.eager.functional.reductions import ValuesAndIndices
+from adjit.eager.node_names import node_name
 from adjit.eager.tensor import Tensor, new_tensor, tensor
 from adjit.errors import DTypeError, InPlaceError, ShapeError, TraceError, UnsupportedError
 
@@ -285,7 +285,7 @@ def test_methods_that_write(name, args, expected):
         memory = array.copy()
         x = new_tensor(memory)
         assert getattr(x, name)(*args) is x
-        assert x.payload is memory
+        assert x.array is memory
         assert memory.dtype == dtype
         np.testing.assert_allclose(memory, expected(array), rtol=1e-6)
 

@@ -1,6 +1,6 @@
 """Programs that a Python loop makes long: the compiler's work grows in proportion, and fusion computes nothing twice.
 
-Work is counted, not timed: lines of the compiler that are executed. The programs are those of `benchmarks/unrolled.py`.
+Work is counted, not timed: lines of the compiler that are executed. The programs are those of `benchmarks/unrolled_loops.py`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Lines:
 
     def __init__(self) -> None:
         self.count = 0
-        self._ours = {str(Path(room.__file__ or "").parent) for room in sys.modules.copy().values()
-                      if getattr(room, "__name__", "").partition(".")[0] == "adjit" and getattr(room, "__file__", None)}
+        self._ours = {str(Path(package.__file__ or "").parent) for package in sys.modules.copy().values()
+                      if getattr(package, "__name__", "").partition(".")[0] == "adjit" and getattr(package, "__file__", None)}
 
     def __enter__(self) -> Lines:
         self._before = sys.gettrace()

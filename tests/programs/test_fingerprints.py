@@ -17,8 +17,8 @@ from support.project import ROOT
 from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.program import lower_program
 from adjit.ir.printer import print_graph
-from adjit.runtime import choices
-from adjit.runtime.machine import USUAL_BYTES
+from adjit.runtime import compile_options
+from adjit.runtime.machine import DEFAULT_CACHE_BYTES
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
@@ -43,7 +43,7 @@ def golden(update_golden: bool) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_workload_compiles_to_the_recorded_texts(name: str, golden: dict[str, dict[str, str]], update_golden: bool,
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "core_cache_bytes", lambda: USUAL_BYTES)       # the same plan on every machine
+    monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: DEFAULT_CACHE_BYTES)       # the same plan on every machine
     workload = WORKLOADS[name](backend="native")
     program = workload.function.program(workload.function.fun, workload.arguments, {})
     found = {stage: digest(print_graph(graph)) for stage, graph in program.pipeline.graphs.items()}

@@ -38,9 +38,9 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
 from adjit.runtime.native.code import obtain_program
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.portable import kernel_step
-from adjit.runtime.portable.executable import Executable
-from adjit.runtime.portable.kernels import compile_kernels
+from adjit.runtime.numba import kernel_step
+from adjit.runtime.numba.executable import Executable
+from adjit.runtime.numba.kernels import compile_kernels
 
 MORE = int(os.environ.get("RANDOM_EXAMPLES", "0"))
 
@@ -49,7 +49,7 @@ KEEPS_EVERY_BIT = frozenset({"remove_stop_gradients", "eliminate_dead_code", "ch
 of one operand twice NumPy's product has other bits than of two that are equal."""
 
 RANDOM = st.one_of(st.randoms(use_true_random=False), st.integers(0, 1 << 64).map(Random))
-"""Choices that hypothesis makes, and can make smaller, or those of a seed, which are spread evenly."""
+"""CompileOptions that hypothesis makes, and can make smaller, or those of a seed, which are spread evenly."""
 
 PROGRAMS = st.builds(random_program, RANDOM, st.integers(1, 14), st.booleans())
 FUNCTIONS = st.builds(random_function, RANDOM, st.integers(1, 10))

@@ -1,4 +1,4 @@
-"""The table of rooms in ARCHITECTURE.md, enforced: who may import whom, what is imported where, and what `import adjit` loads."""
+"""The table of packages in ARCHITECTURE.md, enforced: who may import whom, what is imported where, and what `import adjit` loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 from support.each import parametrize_within
-from support.project import ROOMS, ROOT, TESTS, modules, room_of
+from support.project import PACKAGES, ROOT, TESTS, modules, package_of
 
 ALLOWED = {
     "ir": {"ir"},
@@ -20,14 +20,14 @@ ALLOWED = {
     "codegen": {"codegen", "ir"},
     "eager": {"eager", "ir", "tracer", "passes", "codegen"},
     "runtime": {"runtime", "eager", "ir", "tracer", "passes", "codegen"},
-    "api": set(ROOMS),
+    "api": set(PACKAGES),
 }
 LIGHT = {"adjit", "numpy", "llvmlite", "optree"}
 HEAVY = ("numba", "matplotlib", "graphviz", "safetensors", "scipy", "sklearn", "rich", "click")
 
 
 def imports(tree: ast.Module, name: str) -> list[tuple[str, ast.stmt]]:
-    """Every imported name with its statement; `from a import b` counts as a and a.b, but for `from adjit import room`."""
+    """Every imported name with its statement; `from a import b` counts as a and a.b, but for `from adjit import package`."""
     found: list[tuple[str, ast.stmt]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -45,7 +45,7 @@ def nested_statements(tree: ast.Module) -> set[ast.stmt]:
     return {child for function in functions for child in ast.walk(function) if isinstance(child, ast.stmt) and child is not function}
 
 
-def check_module(name: str, source: str, room: str) -> list[str]:
+def check_module(name: str, source: str, package: str) -> list[str]:
     """What the module does that the rules forbid."""
     tree = ast.parse(source)
     late = nested_statements(tree)
@@ -54,24 +54,24 @@ def check_module(name: str, source: str, room: str) -> list[str]:
         top = imported.split(".")[0]
         place = f"{name}:{statement.lineno}: {imported}"
         if top == "adjit":
-            if room_of(imported) not in ALLOWED[room]:
-                problems.append(f"{place}: {room}/ may not import {room_of(imported)}/")
+            if package_of(imported) not in ALLOWED[package]:
+                problems.append(f"{place}: {package}/ may not import {package_of(imported)}/")
             if statement in late:
                 problems.append(f"{place}: a module of ours imported inside a function")
         elif top not in LIGHT and top not in sys.stdlib_module_names and statement not in late:
             problems.append(f"{place}: a heavy library imported at the top of a module")
-        elif top == "llvmlite" and room not in ("codegen", "runtime", "api") and statement not in late:
+        elif top == "llvmlite" and package not in ("codegen", "runtime", "api") and statement not in late:
             problems.append(f"{place}: llvmlite is for codegen/ and runtime/")
     return problems
 
 
 @parametrize_within("name", sorted(modules()))
-def test_module_keeps_to_the_rooms(name: str) -> None:
+def test_module_keeps_to_the_import_rule(name: str) -> None:
     path = modules()[name]
-    assert check_module(name, path.read_text(), room_of(name)) == []
+    assert check_module(name, path.read_text(), package_of(name)) == []
 
 
-@pytest.mark.parametrize(("room", "source", "complaint"), [
+@pytest.mark.parametrize(("package", "source", "complaint"), [
     ("ir", "from adjit.tracer import trace", "ir/ may not import tracer/"),
     ("tracer", "import adjit.passes.options", "tracer/ may not import passes/"),
     ("passes", "from adjit import codegen", "passes/ may not import codegen/"),
@@ -81,26 +81,27 @@ def test_module_keeps_to_the_rooms(name: str) -> None:
     ("codegen", "import numba", "heavy library"),
     ("ir", "import llvmlite", "llvmlite is for"),
 ])
-def test_the_check_finds_what_it_looks_for(room: str, source: str, complaint: str) -> None:
-    assert any(complaint in problem for problem in check_module("example", source, room))
+def test_the_check_finds_what_it_looks_for(package: str, source: str, complaint: str) -> None:
+    assert any(complaint in problem for problem in check_module("example", source, package))
 
 
-@pytest.mark.parametrize(("room", "source"), [
+@pytest.mark.parametrize(("package", "source"), [
     ("ir", "from adjit.ir.graph import Graph\nimport numpy as np\nfrom collections.abc import Sequence"),
     ("runtime", "from adjit import codegen\nfrom adjit.passes.pipeline import PIPELINE\nfrom llvmlite import binding"),
     ("codegen", "def f():\n    import numba"),
     ("api", "from adjit import numpy as anp\nfrom adjit.nn.functional import relu"),
 ])
-def test_the_check_lets_pass_what_is_allowed(room: str, source: str) -> None:
-    assert check_module("example", source, room) == []
+def test_the_check_lets_pass_what_is_allowed(package: str, source: str) -> None:
+    assert check_module("example", source, package) == []
 
 
 def test_table_is_the_one_of_the_architecture_page() -> None:
     rows = re.findall(r"^\| `(\w+)/` \|.*\| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     written = {}
-    for room, text in rows:
+    for package, text in rows:
         named = set(re.findall(r"`(\w+)`", text))
-        written[room] = set(ROOMS) if text == "anything" else set(ROOMS) - {"api"} if text == "all of the above" else named | {room}
+        written[package] = set(PACKAGES) if text == "anything" else set(PACKAGES) - {"api"} \
+            if text == "all of the above" else named | {package}
     assert written == ALLOWED
 
 
@@ -117,8 +118,8 @@ FIRST_CALL = 46
 
 LATER = ("codegen.gemm", "codegen.numba.kernel_source", "codegen.native.program", "codegen.numba.compile_kernel", "codegen.vector_math",
          "nn", "optim",
-         "runtime.exports", "runtime.native.program_record", "runtime.portable.executable", "runtime.portable.kernels",
-         "runtime.portable.steps", "runtime.reports.explain", "runtime.reports.memory_report", "runtime.reports.profile",
+         "runtime.exports", "runtime.fastcall.program_descriptor", "runtime.numba.executable", "runtime.numba.kernels",
+         "runtime.numba.steps", "runtime.reports.explain", "runtime.reports.memory_report", "runtime.reports.profile",
          "runtime.reports.reports", "special", "viz")
 """What `import adjit` leaves to the first use."""
 
@@ -154,7 +155,7 @@ print(*(name for name in set(sys.modules) - before if name.startswith("adjit."))
     assert len(loaded) <= FIRST_CALL, sorted(loaded)
     rare = {f"adjit.codegen.native.{name}" for name in (
         "control_flow", "tiled", "arrays.scans", "arrays.sorting", "conv.convolution", "conv.pooling")}
-    rare |= {"adjit.runtime.portable.executable", "adjit.runtime.portable.kernels", "adjit.codegen.numba.compile_kernel",
+    rare |= {"adjit.runtime.numba.executable", "adjit.runtime.numba.kernels", "adjit.codegen.numba.compile_kernel",
              "adjit.codegen.vector_math.gamma"}
     assert all(map(find_spec, rare)), "a name that no module has"
     assert rare.isdisjoint(loaded)

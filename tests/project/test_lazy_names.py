@@ -20,7 +20,7 @@ import adjit
 import adjit.ir.ops
 from adjit.codegen.native.lower_op import LOWERINGS, _lowering
 from adjit.ir.definition import DEFINITIONS
-from adjit.runtime.preparation import COMPILER
+from adjit.runtime.warmup import COMPILER_MODULES
 
 DOTTED = re.compile(r"adjit(\.[A-Za-z_]\w*){2,}")
 FILES = sorted([*modules().values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "docs").rglob("*.py")])
@@ -116,7 +116,7 @@ def test_lowerings_name_functions_of_ops() -> None:
 
 
 def test_modules_of_the_warm_up_exist() -> None:
-    assert [name for name in COMPILER if find_spec(name) is None] == []
+    assert [name for name in COMPILER_MODULES if find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize("name", ["adjit", "adjit.nn", "adjit.nn.functional", "adjit.numpy", "adjit.special", "adjit.optim", "adjit.linalg",

@@ -1,4 +1,4 @@
-"""The wheel and the installs: one top-level package, every room in it, usable from anywhere."""
+"""The wheel and the installs: one top-level package, every package in it, usable from anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
-from support.project import PYPROJECT, ROOMS, ROOT, VERSION, modules, room_of
+from support.project import PACKAGES, PYPROJECT, ROOT, VERSION, modules, package_of
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
@@ -25,7 +25,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what git would hand out, so that building leaves nothing in the real one."""
     copy = tmp_path_factory.mktemp("checkout")
     listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT) if (ROOT / ".git").exists() else ""
-    names = listed.split("\0") if listed else [str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*")] + [
+    names = listed.split("\0") if listed else [str(path.relative_to(ROOT))
+                                                 for package in PACKAGES for path in (ROOT / package).rglob("*")] + [
         "pyproject.toml", "README.md", "LICENSE"]
     for name in filter(None, names):
         source, target = ROOT / name, copy / name
@@ -114,8 +115,8 @@ def test_installs(how: str, checkout: Path, wheel: Path, environment: Path, tmp_
         assert {name for name in added if "adjit" not in name} == set()
         for folder in (tmp_path, checkout):
             assert run(environment, "-c", USE, cwd=folder).strip() == VERSION
-            for room in sorted(set(ROOMS)):
-                code = f"import importlib.util, sys; sys.path = [p for p in sys.path if p]; print(importlib.util.find_spec({room!r}))"
+            for package in sorted(set(PACKAGES)):
+                code = f"import importlib.util, sys; sys.path = [p for p in sys.path if p]; print(importlib.util.find_spec({package!r}))"
                 assert run(environment, "-c", code, cwd=folder).strip() == "None"
     finally:
         uninstall(environment, tmp_path)
@@ -147,6 +148,6 @@ def test_ci_runs_make_test() -> None:
 
 
 def test_rooms_of_the_table_are_the_rooms_on_disk() -> None:
-    assert {room_of(name) for name in modules()} == set(ROOMS)
+    assert {package_of(name) for name in modules()} == set(PACKAGES)
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"].keys() == {
-        "adjit" if room == "api" else f"adjit.{room}" for room in ROOMS}
+        "adjit" if package == "api" else f"adjit.{package}" for package in PACKAGES}

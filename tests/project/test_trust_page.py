@@ -28,8 +28,8 @@ def run(script: str, *arguments: str, **environment: str) -> str:
 
 
 def test_every_variable_is_on_the_page() -> None:
-    rooms = ("api", "codegen", "eager", "ir", "passes", "runtime", "tracer")
-    sources = "".join(path.read_text() for room in rooms for path in (ROOT / room).rglob("*.py"))
+    packages = ("api", "codegen", "eager", "ir", "passes", "runtime", "tracer")
+    sources = "".join(path.read_text() for room in packages for path in (ROOT / room).rglob("*.py"))
     read = set(re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"', sources)) | {setting.variable for setting in SETTINGS} | {"OMP_NUM_THREADS"}
     assert read >= {"CC", "XDG_CACHE_HOME", "ADJIT_THREADS"}
     assert [name for name in sorted(read) if f"`{name}`" not in PAGE] == []

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.project import ROOMS, ROOT
+from support.project import PACKAGES, ROOT
 
 PROGRAMS = sorted((ROOT / "tests" / "user_types").glob("*.py"))
 
@@ -22,7 +22,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as it looks once installed."""
     package = tmp_path_factory.mktemp("types") / "adjit"
     package.mkdir()
-    for path in [*(ROOT / "api").iterdir(), *(ROOT / room for room in ROOMS if room != "api")]:
+    for path in [*(ROOT / "api").iterdir(), *(ROOT / room for room in PACKAGES if room != "api")]:
         (package / path.name).symlink_to(path)
     return package.parent
 

@@ -10,8 +10,8 @@ import weakref
 import numpy as np
 import pytest
 
+from adjit.runtime.caches.program_cache import CacheInfo
 from adjit.runtime.compiled import CompiledFunction, compile
-from adjit.runtime.program_cache import CacheInfo
 
 
 def double(x, flag=True):

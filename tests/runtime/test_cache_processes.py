@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from adjit.codegen.llvm.link import CompiledObject
-from adjit.runtime import cache_tally
-from adjit.runtime.kernel_cache import DiskCache
+from adjit.runtime.caches import cache_size
+from adjit.runtime.caches.disk_cache import DiskCache
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
 
@@ -23,7 +23,7 @@ HEAD = """
 import sys
 from pathlib import Path
 from adjit.codegen.llvm.link import CompiledObject
-from adjit.runtime.kernel_cache import DiskCache, sha256
+from adjit.runtime.caches.disk_cache import DiskCache, sha256
 cache = DiskCache(Path(sys.argv[1]), 64 << 20)
 def compiled(number):
     return CompiledObject(bytes([number % 251]) * 300_000, "entry")
@@ -67,7 +67,7 @@ def test_what_processes_write_at_once_is_counted(tmp_path: Path) -> None:
     assert [process.wait(60) for process in processes] == [0] * 4
     entries = cache.entries()
     assert len(entries) == 4 * 60 + 1
-    assert cache_tally.add(tmp_path / "adjit", 0) == sum(size for _, size, _ in entries)
+    assert cache_size.add(tmp_path / "adjit", 0) == sum(size for _, size, _ in entries)
 
 
 def test_killed_in_the_middle_of_a_write(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_killed_in_the_middle_of_a_write(tmp_path: Path) -> None:
     assert check.wait(60) == 0
     for path in unfinished(folder):
         os.utime(path, (1.0, 1.0))
-    (folder / cache_tally.NAME).unlink()        # somebody has to look
+    (folder / cache_size.NAME).unlink()        # somebody has to look
     assert DiskCache(folder, 64 << 20).put("a" * 64, CompiledObject(b"code", "entry")) == ""
     assert unfinished(folder) == []
 

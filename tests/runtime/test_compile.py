@@ -21,9 +21,9 @@ from support.backends import BACKENDS, COMPILING
 
 from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.parser import parse
-from adjit.runtime import choices
+from adjit.runtime import compile_options
 from adjit.runtime.compiled import CompiledFunction, compile
-from adjit.runtime.portable.threads import POOL
+from adjit.runtime.numba.threads import POOL
 
 
 def layer(x, w, b):
@@ -58,11 +58,11 @@ def test_keeps_attributes_of_the_function_but_those_of_its_own() -> None:
 
     function.author = "me"          # type: ignore[attr-defined]
     function.memory = "mine"        # type: ignore[attr-defined]
-    function.choices = "none"       # type: ignore[attr-defined]
+    function.compile_options = "none"       # type: ignore[attr-defined]
     compiled = compile(function)
     assert compiled.author == "me"
     assert callable(compiled.memory)
-    assert compiled.choices.backend == BACKENDS[0]
+    assert compiled.compile_options.backend == BACKENDS[0]
 
 
 def test_compiling_twice_is_compiling_once() -> None:
@@ -572,9 +572,9 @@ def test_kernels_run_as_python_where_numbas_compiler_is_off(monkeypatch: pytest.
 def test_the_best_backend_that_is_there(monkeypatch: pytest.MonkeyPatch, native: bool, installed: set[str], backend: str) -> None:
     monkeypatch.delenv("ADJIT_BACKEND", raising=False)
     monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
-    monkeypatch.setattr(choices, "native_is_supported", lambda: native)
-    monkeypatch.setattr(choices, "is_installed", lambda package: package in installed)
-    assert choices._choose_backend("auto") == backend
+    monkeypatch.setattr(compile_options, "native_is_supported", lambda: native)
+    monkeypatch.setattr(compile_options, "is_installed", lambda package: package in installed)
+    assert compile_options._choose_backend("auto") == backend
     if "numba" not in installed:
         with pytest.raises(UnsupportedError, match="the numba backend needs the package numba, which is not installed"):
-            choices._choose_backend("numba")
+            compile_options._choose_backend("numba")

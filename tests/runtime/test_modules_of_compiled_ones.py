@@ -150,7 +150,7 @@ def test_copies() -> None:
     before = online(x).tolist()
     target = copy.deepcopy(online)
     assert isinstance(target, CompiledFunction)
-    assert target.choices == online.choices
+    assert target.compile_options == online.compile_options
     assert target.weight is not online.weight
     with aj.no_grad():
         target.weight.fill_(0.0)

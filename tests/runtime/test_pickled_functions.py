@@ -67,7 +67,7 @@ def test_without_a_name() -> None:
     assert restore(anew) is local       # whoever found it by name
     made = anew()
     assert made is not local
-    assert (made.fun, made.choices) == (local.fun, local.choices)
+    assert (made.fun, made.compile_options) == (local.fun, local.compile_options)
 
 
 def test_written_down(tmp_path: Path) -> None:
@@ -79,5 +79,6 @@ def test_written_down(tmp_path: Path) -> None:
     place.write_bytes(cloudpickle.dumps((local, lambda x: local(x) + 1)))
     assert pickle.loads(cloudpickle.dumps(at_top_level)) is at_top_level
     done = subprocess.run([sys.executable, "-c", f"import pickle, numpy; f, g = pickle.load(open({str(place)!r}, 'rb')); "
-                           "x = numpy.ones(3); print(f.choices.threads, f(x).tolist(), g(x).tolist())"], capture_output=True, text=True)
+                           "x = numpy.ones(3); print(f.compile_options.threads, f(x).tolist(), g(x).tolist())"],
+                          capture_output=True, text=True)
     assert done.stdout == f"1 {wanted.tolist()} {(wanted + 1).tolist()}\n", done.stderr

@@ -13,8 +13,8 @@ import adjit
 from adjit.codegen.fastcall import object_layout
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction
+from adjit.runtime.fastcall.callable_type import callable_type, fastcall_is_ready
 from adjit.runtime.native.code import native_is_supported
-from adjit.runtime.native.entry import callable_type, entry_is_ready
 from adjit.runtime.native.threads import TEAM_CODE
 
 needs_entry = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
@@ -24,7 +24,7 @@ V = np.arange(3.0)
 
 if object_layout.known():
     for kind in (CompiledFunction, BoundCompiledFunction):
-        entry_is_ready(callable_type(kind), 1)      # else it comes some calls later, as do the threads
+        fastcall_is_ready(callable_type(kind), 1)      # else it comes some calls later, as do the threads
     TEAM_CODE.get()
 
 

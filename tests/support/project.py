@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = ROOT / "tests"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION = re.search(r'^VERSION = "(.+)"$', (ROOT / "ir/version.py").read_text(), re.MULTILINE)[1]  # type: ignore[index]
-ROOMS = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
+PACKAGES = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
 PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.errors", "adjit.linalg", "adjit.nn", "adjit.nn.functional", "adjit.nn.init",
                   "adjit.nn.utils", "adjit.numpy", "adjit.optim", "adjit.optim.lr_scheduler", "adjit.random", "adjit.special", "adjit.viz")
 
@@ -18,15 +18,15 @@ PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.errors", "adjit.linalg", "ad
 def modules(root: Path = ROOT) -> dict[str, Path]:
     """Every module of the package by its dotted name, with its file in the checkout `root`."""
     found = {}
-    for room in ROOMS:
-        prefix = ("adjit",) if room == "api" else ("adjit", room)
-        for path in sorted((root / room).rglob("*.py")):
-            parts = path.relative_to(root / room).with_suffix("").parts
+    for package in PACKAGES:
+        prefix = ("adjit",) if package == "api" else ("adjit", package)
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root / package).with_suffix("").parts
             found[".".join((*prefix, *parts)).removesuffix(".__init__")] = path
     return found
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """The room of a dotted module name: `adjit.ir.graph` is in "ir", `adjit.optim` in "api"."""
     parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "api"
+    return parts[1] if len(parts) > 1 and parts[1] in PACKAGES else "api"

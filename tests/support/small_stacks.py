@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 from workloads import WORKLOADS, Workload
 
 import adjit
-from adjit.runtime.native.entry import entry_is_ready
-from adjit.runtime.native.stack import ASSUMED_STACK_BYTES, has_stack
+from adjit.runtime.fastcall.callable_type import fastcall_is_ready
+from adjit.runtime.native.big_stack import ASSUMED_STACK_BYTES, has_stack
 
 
 def on_thread(kib: int, work: Callable[[], Any]) -> Any:
@@ -113,7 +113,7 @@ def check_exports(kib: int) -> None:
 
 
 if __name__ == "__main__":
-    entry_is_ready(type(adjit.compile(np.sin)), 1)
+    fastcall_is_ready(type(adjit.compile(np.sin)), 1)
     size = int(sys.argv[1])
     for chosen in sys.argv[2:]:
         check_exports(size) if chosen == "exports" else check(chosen, size)

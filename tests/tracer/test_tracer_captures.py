@@ -19,7 +19,7 @@ SETTINGS = {"scale": 2.0, "layers": [np.ones(3), np.full(3, 2.0)], "unused": 1}
 
 def run_again(trace, *arrays):
     """The traced function for other arguments and for what is bound now."""
-    captured = trace.sources.current()
+    captured = trace.guards.current()
     assert captured is not None
     return trace.rebuild(interpret(trace.graph, [*arrays, *captured]))
 
@@ -47,19 +47,19 @@ def test_an_array_bound_anew_is_passed_and_another_shape_is_noticed(module_globa
     module_globals["WEIGHTS"] = np.full(3, 7.0)
     assert_same(run_again(trace, np.ones(3)), np.full(3, 7.0))
     module_globals["WEIGHTS"] = np.ones(4)
-    assert trace.sources.current() is None
-    assert trace.sources.changed() == "WEIGHTS was bound to an array of another shape or dtype"
+    assert trace.guards.current() is None
+    assert trace.guards.changed() == "WEIGHTS was bound to an array of another shape or dtype"
 
 
 def test_a_number_is_built_in_and_its_change_noticed(module_globals):
     trace = checked_trace(lambda x: x * RATE, np.ones(3))
     assert len(trace.graph.params) == 1
-    assert trace.sources.current() == ()
+    assert trace.guards.current() == ()
     module_globals["RATE"] = 0.25
-    assert trace.sources.current() is None
-    assert trace.sources.changed() == "RATE changed from 0.5 to 0.25"
+    assert trace.guards.current() is None
+    assert trace.guards.changed() == "RATE changed from 0.5 to 0.25"
     module_globals["RATE"] = 0.5
-    assert trace.sources.current() == ()
+    assert trace.guards.current() == ()
 
 
 def test_arrays_that_python_reads_are_built_in_and_their_change_noticed(module_globals):
@@ -67,14 +67,14 @@ def test_arrays_that_python_reads_are_built_in_and_their_change_noticed(module_g
     for name, array, fun in [("WEIGHTS", WEIGHTS, lambda x: x * WEIGHTS[1]), ("WEIGHTS", WEIGHTS, lambda x: x * np.sin(WEIGHTS)),
                              ("large", large, lambda x: x * float(large[3, 5]))]:
         trace = checked_trace(fun, np.ones(3))
-        assert trace.sources.current() is not None
-        assert trace.sources.changed() == ""
+        assert trace.guards.current() is not None
+        assert trace.guards.changed() == ""
         saved = array.copy()
         array += 1.0
-        assert trace.sources.current() is None
-        assert trace.sources.changed().startswith(f"the content of {name}, ")
+        assert trace.guards.current() is None
+        assert trace.guards.changed().startswith(f"the content of {name}, ")
         array[:] = saved
-        assert trace.sources.current() is not None
+        assert trace.guards.current() is not None
 
 
 def test_inputs_and_views_of_them_may_change(module_globals):
@@ -110,8 +110,8 @@ def test_what_an_instance_shows_of_its_class():
         (lambda: setattr(scaled, "_offset", 5.0), "self._offset changed from 1.0 to 5.0"),
     ]:
         change()
-        assert trace.sources.changed() == path
-        assert (trace.sources.current() is None) == bool(path)
+        assert trace.guards.changed() == path
+        assert (trace.guards.current() is None) == bool(path)
 
 
 def test_sets_attributes_of_functions_and_attributes_by_string():
@@ -128,17 +128,17 @@ def test_sets_attributes_of_functions_and_attributes_by_string():
 
     helper.scale = 1.0
     trace = checked_trace(lambda x: helper(x) * len(members) * getattr(box, "size"), np.ones(3))  # noqa: B009
-    assert trace.sources.current() == ()
+    assert trace.guards.current() == ()
     for change, back in [
         (lambda: members.add(3.0), lambda: members.remove(3.0)),
         (lambda: setattr(box, "size", 3.0), lambda: setattr(box, "size", 2.0)),
         (lambda: setattr(helper, "scale", 3.0), lambda: setattr(helper, "scale", 1.0)),
     ]:
         change()
-        assert trace.sources.current() is None
-        assert trace.sources.changed()
+        assert trace.guards.current() is None
+        assert trace.guards.changed()
         back()
-        assert trace.sources.current() == ()
+        assert trace.guards.current() == ()
 
 
 def test_containers(module_globals):
@@ -152,10 +152,10 @@ def test_containers(module_globals):
     SETTINGS["layers"][1] = np.full(3, 10.0)
     assert_same(run_again(trace, np.ones(3)), np.full(3, 20.0))
     SETTINGS["layers"].append(np.ones(3))
-    assert trace.sources.changed() == "len(SETTINGS['layers']) changed from 2 to 3"
+    assert trace.guards.changed() == "len(SETTINGS['layers']) changed from 2 to 3"
     SETTINGS["layers"].pop()
     SETTINGS["scale"] = 3.0
-    assert trace.sources.changed() == "SETTINGS['scale'] changed from 2.0 to 3.0"
+    assert trace.guards.changed() == "SETTINGS['scale'] changed from 2.0 to 3.0"
 
 
 def test_closures_and_the_functions_they_call():
@@ -173,12 +173,12 @@ def test_closures_and_the_functions_they_call():
     weights = np.full(3, 4.0)
     assert_same(run_again(trace, np.ones(3)), np.full(3, 8.0))
     factor = 3.0
-    assert "factor changed from 2.0 to 3.0" in trace.sources.changed()
+    assert "factor changed from 2.0 to 3.0" in trace.guards.changed()
     factor = 2.0
 
     inner = np.tanh
 
-    assert "inner was bound to another object" in trace.sources.changed()
+    assert "inner was bound to another object" in trace.guards.changed()
 
 
 class Model:
@@ -210,13 +210,13 @@ def test_attributes_of_objects(call):
     model.w = np.full(3, 2.0)
     assert_same(run_again(trace, np.ones(3)), np.full(3, 7.0))
     model.calls += 1  # not named in the code that ran
-    assert trace.sources.changed() == ""
+    assert trace.guards.changed() == ""
     model.bias = np.float32(2)
-    assert "bias changed from" in trace.sources.changed()
+    assert "bias changed from" in trace.guards.changed()
     model.bias = np.float32(1)
-    assert trace.sources.changed() == ""
+    assert trace.guards.changed() == ""
     Model.units = 4
-    assert "units changed from 3 to 4" in trace.sources.changed()
+    assert "units changed from 3 to 4" in trace.guards.changed()
     Model.units = 3
 
 
@@ -232,7 +232,7 @@ def test_slots_modules_and_defaults():
     holder.w = np.full(3, 3.0)
     assert_same(run_again(trace, np.ones(3)), np.full(3, 11.0))
     module.scale = 1.0
-    assert "module.scale changed from 2.0 to 1.0" in trace.sources.changed()
+    assert "module.scale changed from 2.0 to 1.0" in trace.guards.changed()
 
 
 def test_what_the_function_itself_changes_is_no_guard():
@@ -250,7 +250,7 @@ def test_what_the_function_itself_changes_is_no_guard():
     log.append(None)
     counter["calls"] = 17
     total = 17
-    assert trace.sources.changed() == ""
+    assert trace.guards.changed() == ""
 
 
 def test_one_array_under_two_names_is_one_input_until_they_part():
@@ -258,7 +258,7 @@ def test_one_array_under_two_names_is_one_input_until_they_part():
     trace = checked_trace(lambda x: x * first + second, np.ones(3))
     assert len(trace.captured) == 1
     first = np.full(3, 2.0)
-    assert trace.sources.current() is None
+    assert trace.guards.current() is None
     second = first
     assert_same(run_again(trace, np.ones(3)), np.full(3, 4.0))
 
@@ -270,16 +270,16 @@ def test_arrays_made_in_the_function_and_views_of_outer_ones():
     table[1] = 0
     assert_same(run_again(trace, np.ones(3)), np.array([1.0, 2.0, 3.0]))
     table = np.ones((2, 3))  # the view was of the old one
-    assert "table was bound to another object" in trace.sources.changed()
+    assert "table was bound to another object" in trace.guards.changed()
 
 
 def test_the_content_of_a_mask_is_guarded():
     mask = np.array([True, False, True])
     trace = checked_trace(lambda x: x[mask], np.ones(3))
-    assert trace.sources.changed() == ""
+    assert trace.guards.changed() == ""
     mask[1] = True
-    assert trace.sources.current() is None
-    assert trace.sources.changed() == "the content of a mask that decides a shape changed"
+    assert trace.guards.current() is None
+    assert trace.guards.changed() == "the content of a mask that decides a shape changed"
 
 
 def test_a_transposed_array_is_transposed_in_the_graph():
@@ -311,4 +311,4 @@ def test_recursive_structures_end():
     loop: dict = {"w": np.ones(3)}
     loop["self"] = loop
     trace = checked_trace(lambda x: x * loop["w"], np.ones(3))
-    assert trace.sources.changed() == ""
+    assert trace.guards.changed() == ""

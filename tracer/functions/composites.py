@@ -11,7 +11,7 @@ from adjit.ir import ops
 from adjit.ir.types import F64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.entry import entry_point, implements
+from adjit.tracer.dispatch import dispatched, implements
 from adjit.tracer.functions import reductions
 from adjit.tracer.functions.reductions import root
 from adjit.tracer.functions.shapes import normalize_axes
@@ -22,7 +22,7 @@ from adjit.tracer.registry import FUNCTIONS
 _exp, _log, _sum, _max = FUNCTIONS[np.exp], FUNCTIONS[np.log], reductions.sum, reductions.max
 
 
-@entry_point
+@dispatched
 def stop_gradient(x: Any) -> TracedArray:
     """`x` as a constant for differentiation."""
     return wrap(ops.stop_gradient(as_traced(x).value))
@@ -42,7 +42,7 @@ def _highest(x: TracedArray, axis: Any) -> TracedArray:
     return wrap(ops.select(ops.isfinite(value), value, ops.full_like(value, 0.0)))
 
 
-@entry_point
+@dispatched
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
     """log(sum(b * exp(a))) over `axis`, without overflow: -inf where all elements are -inf, with gradient 0 there.
 
@@ -77,7 +77,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     return (reduced(result), reduced(FUNCTIONS[np.sign](total))) if return_sign else reduced(result)
 
 
-@entry_point
+@dispatched
 def softmax(x: Any, axis: Any = None) -> TracedArray:
     """exp(x) / sum(exp(x)) over `axis`, without overflow; by default over all elements, as in SciPy.
 
@@ -90,7 +90,7 @@ def softmax(x: Any, axis: Any = None) -> TracedArray:
     return shifted * wrap(ops.reciprocal(_sum(shifted, axis=axis, keepdims=True).value))   # the sum is at least 1
 
 
-@entry_point
+@dispatched
 def log_softmax(x: Any, axis: Any = None) -> TracedArray:
     """log(softmax(x)) over `axis`, without overflow or loss of precision; by default over all elements, as in SciPy.
 
@@ -103,7 +103,7 @@ def log_softmax(x: Any, axis: Any = None) -> TracedArray:
     return shifted - _log(_sum(_exp(shifted), axis=axis, keepdims=True))
 
 
-@entry_point
+@dispatched
 def sigmoid(input: Any) -> TracedArray:
     """1 / (1 + exp(-x)), without overflow.
 
@@ -114,7 +114,7 @@ def sigmoid(input: Any) -> TracedArray:
     return wrap(ops.sigmoid(floating(input).value))
 
 
-@entry_point
+@dispatched
 def erf(x: Any) -> TracedArray:
     """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.
 

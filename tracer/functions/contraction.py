@@ -13,12 +13,12 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.entry import implements
+from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.shapes import as_array, moveaxis, normalize_axes
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, resolve
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def contract(a: Value, b: Value) -> Value:

@@ -13,11 +13,11 @@ from adjit.ir.errors import ArgumentError
 from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
-from adjit.tracer.entry import entry_point, implements
+from adjit.tracer.dispatch import dispatched, implements
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray:
@@ -26,7 +26,7 @@ def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray
     return wrap(lowering.constant(number, dtype, shape), scalar=False)
 
 
-@entry_point
+@dispatched
 def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     """As `numpy.zeros`.
 
@@ -36,7 +36,7 @@ def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@entry_point
+@dispatched
 def ones(shape: Any, dtype: Any = float) -> TracedArray:
     """As `numpy.ones`.
 
@@ -47,7 +47,7 @@ def ones(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(1, dtype_argument(dtype), as_shape(shape))
 
 
-@entry_point
+@dispatched
 def empty(shape: Any, dtype: Any = float) -> TracedArray:
     """As `numpy.empty`, filled with zeros.
 
@@ -57,7 +57,7 @@ def empty(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@entry_point
+@dispatched
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
     """As `numpy.full`; `fill_value` may be traced.
 
@@ -98,7 +98,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
 
 
-@entry_point
+@dispatched
 def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> TracedArray:
     """As `numpy.array`; nested lists may hold traced arrays, which are stacked. Raises `ArgumentError` where `copy=False` cannot be.
 
@@ -114,7 +114,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: in
     return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
 
 
-@entry_point
+@dispatched
 def asarray(a: Any, dtype: Any = None) -> TracedArray:
     """As `numpy.asarray`; a traced array stays what it is, unless `dtype` is another.
 
@@ -125,7 +125,7 @@ def asarray(a: Any, dtype: Any = None) -> TracedArray:
     return x if dtype is None or x.dtype == np.dtype(dtype) else FUNCTIONS["astype"](x, dtype)
 
 
-@entry_point
+@dispatched
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> TracedArray:
     """As `numpy.arange`, with static bounds.
 
@@ -143,7 +143,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tr
     return wrap(lowering.convert(index, target))
 
 
-@entry_point
+@dispatched
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> TracedArray:
     """As `numpy.linspace` for scalars or arrays `start` and `stop`, along a new first axis.
 
@@ -155,18 +155,18 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
     low, high = as_traced(start), as_traced(stop)
     low, high = (x if x.dtype.kind == "f" else FUNCTIONS["astype"](x, F64) for x in (low, high))
     width = FUNCTIONS[np.subtract](high, low)
-    place = wrap(lowering.iota(width.dtype, (count,), 0)) if count else zeros(0, width.dtype)
-    place = FUNCTIONS[np.reshape](place, (count, *(1,) * width.ndim))
-    result = place * (width / parts) + low
+    index = wrap(lowering.iota(width.dtype, (count,), 0)) if count else zeros(0, width.dtype)
+    index = FUNCTIONS[np.reshape](index, (count, *(1,) * width.ndim))
+    result = index * (width / parts) + low
     if endpoint and count > 1:
-        result = FUNCTIONS[np.where](FUNCTIONS[np.equal](place, count - 1), high, result)
+        result = FUNCTIONS[np.where](FUNCTIONS[np.equal](index, count - 1), high, result)
     target = np.dtype(dtype) if dtype is not None else result.dtype
     if target.kind in "iu":
         result = FUNCTIONS[np.floor](result)
     return FUNCTIONS["astype"](result, target)
 
 
-@entry_point
+@dispatched
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
     """As `numpy.eye`.
 
@@ -179,7 +179,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
     return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
 
 
-@entry_point
+@dispatched
 def identity(n: int, dtype: Any = float) -> TracedArray:
     """As `numpy.identity`.
 
@@ -190,7 +190,7 @@ def identity(n: int, dtype: Any = float) -> TracedArray:
     return eye(n, dtype=dtype)
 
 
-@entry_point
+@dispatched
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
     """As `numpy.tri`.
 

@@ -15,12 +15,12 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, check_dtype, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.entry import implements
+from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.contraction import contract
 from adjit.tracer.functions.shapes import diagonal_view, in_order_of, permute
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, dtype_argument
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Term = tuple[Value, str]        # a tensor and the label of each of its axes

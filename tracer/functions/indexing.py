@@ -17,12 +17,12 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, scalar_refused, view_of, wrap
-from adjit.tracer.entry import implements
+from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.inputs import is_ndarray
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.scope import active_scope
-from adjit.tracer.source import find_user_location, is_within_call
+from adjit.tracer.user_location import find_user_location, is_within_call
 
 _MASK_HINT = ("the shape of x[mask] depends on the values of the mask: use np.where(mask, x, other), or a reduction with where=mask; "
               "for x[mask] += y, x[...] = np.where(mask, x + y, x); a mask that is an ordinary ndarray works")
@@ -176,14 +176,14 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
             except TypeError:
                 raise IndexingError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
                                     "arrays are valid indices", find_user_location()) from None
-    places = [position for position, item in enumerate(items) if item is Ellipsis]
-    if len(places) > 1:
+    positions = [position for position, item in enumerate(items) if item is Ellipsis]
+    if len(positions) > 1:
         raise IndexingError("an index can only have a single ellipsis ('...')", find_user_location())
     used = sum(item is not None and item is not Ellipsis for item in items)
     if used > x.ndim:
         raise IndexingError(f"too many indices for array: array is {x.ndim}-dimensional, but {used} were indexed", find_user_location())
     fill = [slice(None)] * (x.ndim - used)
-    at = places[0] if places else len(items)
+    at = positions[0] if positions else len(items)
     return [*items[:at], *fill, *items[at + 1:]]
 
 
@@ -192,9 +192,9 @@ def first_axes(items: Sequence[Any], ndim: int) -> list[int]:
     widths = [0 if item is None or item is Ellipsis else getattr(item, "ndim", 1) if getattr(item, "dtype", None) == np.bool_ else 1
               for item in items]
     axes = [0, *accumulate(widths)][:len(widths)]
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if item is Ellipsis:
-            axes[place + 1:] = [axis + ndim - sum(widths) for axis in axes[place + 1:]]
+            axes[position + 1:] = [axis + ndim - sum(widths) for axis in axes[position + 1:]]
     return axes
 
 
@@ -214,7 +214,7 @@ def _mask_indices(x: TracedArray, mask: np.ndarray, axis: int) -> list[np.ndarra
         raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
     freeze(mask)
     check_mask(mask.shape, x.shape, axis)
-    return [fixed(places) for places in np.nonzero(mask)]
+    return [fixed(positions) for positions in np.nonzero(mask)]
 
 
 def freeze(array: np.ndarray) -> None:
@@ -275,8 +275,8 @@ def _resolve(x: TracedArray, entries: list[Any]) -> _Basic:
             shape.append(len(range(*bounds.indices(x.shape[axis]))))
             strides.append(x.steps[axis] * (1 if bounds.step is None else bounds.step))
         else:
-            place = check_bounds(entry, x.shape[axis], axis)
-            slices.append(slice(place, place + 1))
+            position = check_bounds(entry, x.shape[axis], axis)
+            slices.append(slice(position, position + 1))
     return _Basic(tuple(slices), tuple(shape), tuple(strides))
 
 
@@ -294,8 +294,8 @@ def _split(x: TracedArray, entries: list[Any]) -> tuple[TracedArray, dict[int, A
 
     An integer beside index arrays counts as one of them for the place of the result's axes.
     """
-    places = [position for position, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
-    in_front = places != list(range(places[0], places[0] + len(places)))
+    positions = [position for position, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
+    in_front = positions != list(range(positions[0], positions[0] + len(positions)))
     view = _basic_view(x, [slice(None) if _is_array(entry) else entry for entry in entries])
     indices: dict[int, Any] = {}
     axis = axis_of_x = 0
@@ -330,7 +330,7 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
     """How to read and write the elements that index arrays choose in an array of `shape`: one take or scatter along one axis."""
     axes = list(indices)
     try:
-        places = np.broadcast_shapes(*(index.type.shape for index in indices.values()))
+        positions = np.broadcast_shapes(*(index.type.shape for index in indices.values()))
     except ValueError:
         shapes = ", ".join(str(index.type.shape) for index in indices.values())
         raise IndexingError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}",
@@ -341,10 +341,10 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
     back = tuple(order.index(axis) for axis in range(len(order)))
     before, after = tuple(shape[i] for i in others[:position]), tuple(shape[i] for i in others[position:])
     joined = (*before, math.prod(shape[i] for i in axes), *after)
-    linear = lowering.broadcast(indices[axes[0]], places)
+    linear = lowering.broadcast(indices[axes[0]], positions)
     for axis in axes[1:]:
-        size = lowering.constant(shape[axis], I64, places)
-        linear = ops.add(ops.multiply(linear, size), lowering.broadcast(indices[axis], places))
+        size = lowering.constant(shape[axis], I64, positions)
+        linear = ops.add(ops.multiply(linear, size), lowering.broadcast(indices[axis], positions))
 
     def arrange(value: Value) -> Value:
         return lowering.reshape(lowering.transpose(value, order), joined)

@@ -15,7 +15,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import check_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.entry import implements
+from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.functions.shapes import (
     as_array,
@@ -32,7 +32,7 @@ from adjit.tracer.functions.shapes import (
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, as_operand, common_dtype, dtype_argument
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def _list(arrays: Any) -> list[TracedArray]:
@@ -47,15 +47,15 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
         raise ValueError("need at least one array to concatenate")
     if axis is None:
         pieces, axis = [ravel(piece) for piece in pieces], 0
-    place = normalize_axis(axis, pieces[0].ndim)
+    dim = normalize_axis(axis, pieces[0].ndim)
     expected = pieces[0].shape
     for piece in pieces[1:]:
-        if piece.ndim != len(expected) or any(a != b for i, (a, b) in enumerate(zip(piece.shape, expected, strict=True)) if i != place):
+        if piece.ndim != len(expected) or any(a != b for i, (a, b) in enumerate(zip(piece.shape, expected, strict=True)) if i != dim):
             shapes = ", ".join(str(piece.shape) for piece in pieces)
-            raise ShapeError(f"concatenate along axis {place}: the shapes {shapes} have to agree in all other axes", find_user_location())
+            raise ShapeError(f"concatenate along axis {dim}: the shapes {shapes} have to agree in all other axes", find_user_location())
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(piece.dtype for piece in pieces)))
     values = [lowering.convert(piece.value, target) for piece in pieces]
-    return store(wrap(values[0] if len(values) == 1 else ops.concatenate(*values, axis=place)), out, casting, "concatenate")
+    return store(wrap(values[0] if len(values) == 1 else ops.concatenate(*values, axis=dim)), out, casting, "concatenate")
 
 
 if hasattr(np, "concat"):
@@ -72,8 +72,8 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
         shapes = ", ".join(str(piece.shape) for piece in pieces)
         raise ShapeError(f"stack: all arrays have to have the same shape, got {shapes}", find_user_location())
     target = dtype if dtype is not None or all(not piece.weak for piece in pieces) else common_dtype(pieces)
-    place = normalize_axis(axis, pieces[0].ndim + 1)
-    return concatenate([expand_dims(piece, place) for piece in pieces], axis=place, out=out, dtype=target, casting=casting)
+    dim = normalize_axis(axis, pieces[0].ndim + 1)
+    return concatenate([expand_dims(piece, dim) for piece in pieces], axis=dim, out=out, dtype=target, casting=casting)
 
 
 @implements(np.vstack, *([np.row_stack] if "row_stack" in np.__dict__ else []))
@@ -111,8 +111,8 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
     """As `numpy.array_split`: views."""
     x = as_traced(ary)
-    place = normalize_axis(axis, x.ndim)
-    size = x.shape[place]
+    dim = normalize_axis(axis, x.ndim)
+    size = x.shape[dim]
     if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
         bounds = [0, *(operator.index(i) for i in indices_or_sections), size]
     else:
@@ -121,7 +121,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Trace
             raise ValueError("number sections must be larger than 0.")
         each, extra = divmod(size, sections)
         bounds = [0, *np.cumsum([each + 1] * extra + [each] * (sections - extra)).tolist()]
-    before = (slice(None),) * place
+    before = (slice(None),) * dim
     return [x[(*before, slice(first, last))] for first, last in pairwise(bounds)]
 
 
@@ -129,11 +129,11 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Trace
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
     """As `numpy.split`: views."""
     x = as_traced(ary)
-    place = normalize_axis(axis, x.ndim)
-    if not isinstance(indices_or_sections, (list, tuple, np.ndarray)) and x.shape[place] % operator.index(indices_or_sections):
-        raise ShapeError(f"split: axis {place} of size {x.shape[place]} does not divide into {indices_or_sections} equal parts",
+    dim = normalize_axis(axis, x.ndim)
+    if not isinstance(indices_or_sections, (list, tuple, np.ndarray)) and x.shape[dim] % operator.index(indices_or_sections):
+        raise ShapeError(f"split: axis {dim} of size {x.shape[dim]} does not divide into {indices_or_sections} equal parts",
                          find_user_location(), hint="np.array_split makes parts of different sizes")
-    return array_split(x, indices_or_sections, place)
+    return array_split(x, indices_or_sections, dim)
 
 
 @implements(np.hsplit)
@@ -162,16 +162,16 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> TracedArray:
     if isinstance(repeats, TracedArray):
         raise UnsupportedError("np.repeat with traced repeats has a shape that depends on values", find_user_location(),
                                hint="give repeats as an integer or an ordinary array")
-    place = normalize_axis(axis, x.ndim)
+    dim = normalize_axis(axis, x.ndim)
     counts = np.asarray(repeats)
     if counts.size == 1:
         count = int(counts.reshape(()))
-        inserted = lowering.reshape(x.value, (*x.shape[:place + 1], 1, *x.shape[place + 1:]))
-        repeated = lowering.broadcast(inserted, (*x.shape[:place + 1], count, *x.shape[place + 1:]))
-        return wrap(lowering.reshape(repeated, (*x.shape[:place], x.shape[place] * count, *x.shape[place + 1:])))
-    if counts.shape != (x.shape[place],):
-        raise ShapeError(f"repeat: {counts.size} numbers of repeats for an axis of size {x.shape[place]}", find_user_location())
-    return FUNCTIONS[np.take](x, fixed(np.repeat(np.arange(x.shape[place]), counts)), axis=place)
+        inserted = lowering.reshape(x.value, (*x.shape[:dim + 1], 1, *x.shape[dim + 1:]))
+        repeated = lowering.broadcast(inserted, (*x.shape[:dim + 1], count, *x.shape[dim + 1:]))
+        return wrap(lowering.reshape(repeated, (*x.shape[:dim], x.shape[dim] * count, *x.shape[dim + 1:])))
+    if counts.shape != (x.shape[dim],):
+        raise ShapeError(f"repeat: {counts.size} numbers of repeats for an axis of size {x.shape[dim]}", find_user_location())
+    return FUNCTIONS[np.take](x, fixed(np.repeat(np.arange(x.shape[dim]), counts)), axis=dim)
 
 
 @implements(np.tile)
@@ -212,8 +212,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
                                hint="supported: constant, edge, reflect, symmetric, wrap")
     for axis, pair in enumerate(pairs):
         if any(pair):
-            places = np.pad(np.arange(x.shape[axis]), pair, mode=mode)        # type: ignore[call-overload]
-            x = FUNCTIONS[np.take](x, fixed(places), axis=axis)
+            indices = np.pad(np.arange(x.shape[axis]), pair, mode=mode)        # type: ignore[call-overload]
+            x = FUNCTIONS[np.take](x, fixed(indices), axis=axis)
     return wrap(x.value, scalar=False)
 
 
@@ -242,12 +242,12 @@ def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     pairs = np.broadcast(np.asarray(shift), np.asarray(axes))
     value = x.value
-    for distance, place in pairs:
-        place = normalize_axis(int(place), x.ndim)
-        size = x.shape[place]
+    for distance, dim in pairs:
+        dim = normalize_axis(int(dim), x.ndim)
+        size = x.shape[dim]
         cut = -int(distance) % size if size else 0
         if cut:
-            value = ops.concatenate(lowering.slice_axis(value, place, cut, size), lowering.slice_axis(value, place, 0, cut), axis=place)
+            value = ops.concatenate(lowering.slice_axis(value, dim, cut, size), lowering.slice_axis(value, dim, 0, cut), axis=dim)
     return wrap(value, scalar=False)
 
 
@@ -257,10 +257,10 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     vectors = [reshape_to(x, (x.size,)) for x in map(as_array, xi)]
-    places = list(range(len(vectors)))
+    indices = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
-        places[:2] = [1, 0]
-    grids = [reshape_to(x, [x.size if i == place else 1 for i in range(len(vectors))]) for x, place in zip(vectors, places, strict=True)]
+        indices[:2] = [1, 0]
+    grids = [reshape_to(x, [x.size if i == dim else 1 for i in range(len(vectors))]) for x, dim in zip(vectors, indices, strict=True)]
     if not sparse:
         grids = list(broadcast_arrays(*grids))
     return tuple(wrap(grid.value, scalar=False) if copy else grid for grid in grids)

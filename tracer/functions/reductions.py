@@ -13,12 +13,12 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.entry import entry_point, implements
+from adjit.tracer.dispatch import dispatched, implements
 from adjit.tracer.functions.shapes import expand_dims, normalize_axes, normalize_axis, normalize_reduced
 from adjit.tracer.functions.ufuncs import broadcast_shapes, store, where
 from adjit.tracer.promotion import dtype_argument, sum_dtype, to_value
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 _no_value = np._NoValue     # NumPy's mark for an argument that was not given
 Reduce = Callable[..., Value]
@@ -206,23 +206,23 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return sum(FUNCTIONS["astype"](a, BOOL), axis=axis, keepdims=keepdims)
 
 
-def _place(op: Callable[..., Value], name: str) -> Callable[..., Any]:
+def _arg_extremum(op: Callable[..., Value], name: str) -> Callable[..., Any]:
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         x = as_traced(a)
         flat = wrap(lowering.reshape(x.value, (x.size,))) if axis is None or not x.ndim else x
-        place = normalize_axis(0 if axis is None else axis, flat.ndim)
-        if not flat.shape[place]:
+        dim = normalize_axis(0 if axis is None else axis, flat.ndim)
+        if not flat.shape[dim]:
             raise ShapeError(f"attempt to get {name} of an empty sequence", find_user_location())
-        result = op(flat.value, axis=place)
+        result = op(flat.value, axis=dim)
         if keepdims is True:
-            result = lowering.reshape(result, [1 if axis is None or i == place else size for i, size in enumerate(x.shape)])
+            result = lowering.reshape(result, [1 if axis is None or i == dim else size for i, size in enumerate(x.shape)])
         return store(wrap(result), out, name=name)
 
     return function
 
 
-argmax = _named("argmax", _place(ops.argmax, "argmax"), np.argmax)
-argmin = _named("argmin", _place(ops.argmin, "argmin"), np.argmin)
+argmax = _named("argmax", _arg_extremum(ops.argmax, "argmax"), np.argmax)
+argmin = _named("argmin", _arg_extremum(ops.argmin, "argmin"), np.argmin)
 
 
 def _cumulative(op: Callable[..., Value], name: str) -> Callable[..., Any]:
@@ -230,8 +230,8 @@ def _cumulative(op: Callable[..., Value], name: str) -> Callable[..., Any]:
         x = as_traced(a)
         target = dtype_argument(dtype) if dtype is not None else sum_dtype(x.dtype)
         value = lowering.reshape(x.value, (x.size,)) if axis is None or not x.ndim else x.value
-        place = normalize_axis(0 if axis is None else axis, value.type.rank)
-        return store(wrap(op(lowering.convert(value, target), axis=place, reverse=False)), out, name=name)
+        dim = normalize_axis(0 if axis is None else axis, value.type.rank)
+        return store(wrap(op(lowering.convert(value, target), axis=dim, reverse=False)), out, name=name)
 
     return function
 
@@ -244,7 +244,7 @@ cumprod = _named("cumprod", _cumulative(ops.cumprod, "cumprod"), np.cumprod)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _no_value, append: Any = _no_value) -> TracedArray:
     """As `numpy.diff`."""
     x = as_traced(a)
-    place = normalize_axis(axis, x.ndim)
+    dim = normalize_axis(axis, x.ndim)
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     around: list[list[TracedArray]] = []
@@ -253,12 +253,12 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _no_value, append: A
             around.append([])
             continue
         piece = as_traced(extra)
-        around.append([piece if piece.ndim else FUNCTIONS[np.broadcast_to](piece, [1 if i == place else s for i, s in enumerate(x.shape)])])
+        around.append([piece if piece.ndim else FUNCTIONS[np.broadcast_to](piece, [1 if i == dim else s for i, s in enumerate(x.shape)])])
     if around[0] or around[1]:
-        x = FUNCTIONS[np.concatenate]([*around[0], x, *around[1]], axis=place)
+        x = FUNCTIONS[np.concatenate]([*around[0], x, *around[1]], axis=dim)
     for _ in range(n):
-        size = x.shape[place]
-        low, high = (wrap(lowering.slice_axis(x.value, place, *bounds)) for bounds in ((0, size and size - 1), (size and 1, size)))
+        size = x.shape[dim]
+        low, high = (wrap(lowering.slice_axis(x.value, dim, *bounds)) for bounds in ((0, size and size - 1), (size and 1, size)))
         x = FUNCTIONS[np.not_equal if x.dtype == BOOL else np.subtract](high, low)
     return x
 
@@ -269,7 +269,7 @@ def _reduce_method(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(a, axis, *args, **kwargs)
 
     call.__name__ = function.__name__
-    return entry_point(call)
+    return dispatched(call)
 
 
 def _logical_method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,7 +277,7 @@ def _logical_method(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(a, axis, out, keepdims, where=where)
 
     call.__name__ = function.__name__
-    return entry_point(call)
+    return dispatched(call)
 
 
 def _extremum_method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -288,7 +288,7 @@ def _extremum_method(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(a, axis, out, keepdims, initial, where)
 
     call.__name__ = function.__name__
-    return entry_point(call)
+    return dispatched(call)
 
 
 def _accumulate_method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -298,7 +298,7 @@ def _accumulate_method(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(a, axis, dtype, out)
 
     call.__name__ = function.__name__
-    return entry_point(call)
+    return dispatched(call)
 
 
 FUNCTIONS[np.add, "reduce"] = _reduce_method(sum)
@@ -317,7 +317,7 @@ def _outer_method(ufunc: np.ufunc) -> Callable[..., Any]:
         return FUNCTIONS[ufunc](first[(..., *(None,) * second.ndim)], second, **kwargs)
 
     call.__name__ = ufunc.__name__
-    return entry_point(call)
+    return dispatched(call)
 
 
 for _ufunc in [key for key in FUNCTIONS if isinstance(key, np.ufunc) and key.nin == 2 and key.nout == 1 and key.signature is None]:

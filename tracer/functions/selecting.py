@@ -11,12 +11,12 @@ from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
 from adjit.ir.types import I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
-from adjit.tracer.entry import implements
+from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.indexing import as_index, fixed
 from adjit.tracer.functions.shapes import diagonal, diagonal_indices, normalize_axis, ravel, refuse
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def _index_array(indices: Any) -> TracedArray | np.ndarray:
@@ -31,10 +31,10 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     x = as_traced(a)
     if axis is None or not x.ndim:
         x, axis = ravel(x), 0 if axis is None else axis
-    place = normalize_axis(axis, x.ndim)
-    size = x.shape[place]
+    dim = normalize_axis(axis, x.ndim)
+    size = x.shape[dim]
     if mode == "raise":
-        index = as_index(_index_array(indices), size, place)
+        index = as_index(_index_array(indices), size, dim)
     elif mode in ("wrap", "clip"):
         raw = lowering.convert(as_traced(indices).value, I64)
         bound = lowering.constant(size if mode == "wrap" else size - 1, I64, raw.type.shape)
@@ -42,26 +42,26 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         index = ops.remainder(raw, bound) if mode == "wrap" else ops.minimum(ops.maximum(raw, zero), bound)
     else:
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    return store(wrap(ops.take(x.value, index, axis=place)), out, name="take")
+    return store(wrap(ops.take(x.value, index, axis=dim)), out, name="take")
 
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> TracedArray:
     """As `numpy.take_along_axis`."""
-    x, places = as_traced(arr), as_traced(indices)
-    if places.dtype.kind not in "iu":
+    x, index_array = as_traced(arr), as_traced(indices)
+    if index_array.dtype.kind not in "iu":
         raise IndexingError("`indices` must be an integer array", find_user_location())
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis(axis, x.ndim)
-    if places.ndim != x.ndim:
+    if index_array.ndim != x.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     try:
-        shape = np.broadcast_shapes(*((*t.shape[:axis], 1, *t.shape[axis + 1:]) for t in (x, places)))
+        shape = np.broadcast_shapes(*((*t.shape[:axis], 1, *t.shape[axis + 1:]) for t in (x, index_array)))
     except ValueError:
-        raise ShapeError(f"take_along_axis: the shapes {x.shape} and {places.shape} do not fit", find_user_location()) from None
-    index = lowering.wrapped_index(places.value, x.shape[axis])
-    index = lowering.broadcast(index, (*shape[:axis], places.shape[axis], *shape[axis + 1:]))
+        raise ShapeError(f"take_along_axis: the shapes {x.shape} and {index_array.shape} do not fit", find_user_location()) from None
+    index = lowering.wrapped_index(index_array.value, x.shape[axis])
+    index = lowering.broadcast(index, (*shape[:axis], index_array.shape[axis], *shape[axis + 1:]))
     value = lowering.broadcast(x.value, (*shape[:axis], x.shape[axis], *shape[axis + 1:]))
     return wrap(ops.take_along_axis(value, index, axis=axis))
 
@@ -83,8 +83,8 @@ def sort(a: Any, axis: int | None = -1, kind: str | None = None, order: Any = No
     x = as_traced(a)
     if axis is None:
         x, axis = ravel(x), 0
-    place = normalize_axis(axis, x.ndim)
-    return wrap(ops.take_along_axis(x.value, ops.argsort(x.value, axis=place), axis=place))
+    dim = normalize_axis(axis, x.ndim)
+    return wrap(ops.take_along_axis(x.value, ops.argsort(x.value, axis=dim), axis=dim))
 
 
 def _triangle(m: Any, k: int, lower: bool) -> TracedArray:

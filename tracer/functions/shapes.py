@@ -15,9 +15,9 @@ from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
-from adjit.tracer.entry import implements
+from adjit.tracer.dispatch import implements
 from adjit.tracer.lowering import Strides, contiguous_strides
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
@@ -85,7 +85,7 @@ def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -
     strides = view_strides(old, x.steps, shape)
     certain = [size for size in old if size != 1] == [size for size in shape if size != 1]
     if x.layout_known and not certain:
-        certain = x.scope.root.orders_count = True
+        certain = x.scope.root.depends_on_strides = True
     if copy or (strides is None and certain):
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")
@@ -141,7 +141,7 @@ def ravel(a: Any, order: str = "C") -> TracedArray:
     x = as_traced(a)
     if not x.layout_known:
         return reshape(x, -1, order)
-    x.scope.root.orders_count = True
+    x.scope.root.depends_on_strides = True
     in_order = x if order == "C" else permute(x, range(x.ndim)[::-1])
     packed = all(size == 1 or stride == expected for size, stride, expected
                  in zip(in_order.shape, in_order.steps, contiguous_strides(in_order.shape), strict=True))
@@ -253,9 +253,9 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ..
     return tuple(broadcast_to(x, shape) for x in traced)
 
 
-def _at_least(count: int, place: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable[..., Any]:
+def _at_least(count: int, new_shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable[..., Any]:
     def function(*arrays: Any) -> Any:
-        results = tuple(x if x.ndim >= count else reshape_to(x, place(x.shape)) for x in map(as_traced, arrays))
+        results = tuple(x if x.ndim >= count else reshape_to(x, new_shape(x.shape)) for x in map(as_traced, arrays))
         return results[0] if len(results) == 1 else results
 
     return function

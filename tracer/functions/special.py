@@ -17,13 +17,13 @@ from adjit.ir.graph import Value
 from adjit.ir.ops.special import polygamma as derivative_of_digamma
 from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, wrap
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import floating
 from adjit.tracer.functions.ufuncs import Lower, elementwise
 from adjit.tracer.lowering import convert
 from adjit.tracer.promotion import is_weak
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 _SQRT_HALF = math.sqrt(0.5)
 
@@ -240,7 +240,7 @@ for _name, _lower in _BINARY.items():
     _without_weak_numbers(_name)
 
 
-@entry_point
+@dispatched
 def polygamma(n: int, x: Any) -> TracedArray:
     """The derivative of digamma of order `n`, a Python integer; of order 0 digamma itself.
 
@@ -254,7 +254,7 @@ def polygamma(n: int, x: Any) -> TracedArray:
     return wrap({0: ops.digamma, 1: ops.trigamma}[n](value) if n < 2 else derivative_of_digamma(int(n), value))
 
 
-@entry_point
+@dispatched
 def multigammaln(a: Any, d: int) -> TracedArray:
     """The logarithm of the multivariate gamma function of dimension `d`, for a > (d - 1) / 2.
 

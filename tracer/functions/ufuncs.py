@@ -14,7 +14,7 @@ from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, is_float
 from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
-from adjit.tracer.entry import implements
+from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.promotion import (
@@ -30,7 +30,7 @@ from adjit.tracer.promotion import (
     to_value,
 )
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Lower = Callable[..., Value]
 

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
         pairwise_distance,
         triplet_margin_loss,
     )
+    from adjit.nn.functional.dropout_layers import dropout
     from adjit.nn.functional.gated_activations import glu, hardsigmoid, hardswish, mish, prelu, rms_norm
+    from adjit.nn.functional.interpolation import interpolate
+    from adjit.nn.functional.linear_layers import embedding, linear, one_hot
     from adjit.nn.functional.losses import (
         binary_cross_entropy,
         binary_cross_entropy_with_logits,
@@ -50,10 +53,7 @@ if TYPE_CHECKING:
     from adjit.nn.functional.normalization import batch_norm, batch_norm_with_statistics, group_norm, layer_norm, normalize
     from adjit.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
     from adjit.nn.functional.pooling_1d import avg_pool1d, max_pool1d
-    from adjit.nn.functional.random_zeros import dropout
-    from adjit.nn.functional.resizing import interpolate
     from adjit.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
-    from adjit.nn.functional.weight_products import embedding, linear, one_hot
 
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "batch_norm", "batch_norm_with_statistics", "binary_cross_entropy",
@@ -76,10 +76,10 @@ _MODULES = {
     "normalization": "batch_norm batch_norm_with_statistics group_norm layer_norm normalize",
     "pooling": "adaptive_avg_pool2d avg_pool2d max_pool2d",
     "pooling_1d": "avg_pool1d max_pool1d",
-    "random_zeros": "dropout",
-    "resizing": "interpolate",
+    "dropout_layers": "dropout",
+    "interpolation": "interpolate",
     "transposed_convolution": "conv_transpose1d conv_transpose2d",
-    "weight_products": "embedding linear one_hot",
+    "linear_layers": "embedding linear one_hot",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -9,12 +9,12 @@ import numpy as np
 from adjit.ir import ops
 from adjit.nn.functional.arguments import Array, dimension, floating
 from adjit.tracer.array import wrap
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.composites import erf, sigmoid
 
 
-@entry_point
+@dispatched
 def relu(input: Array) -> Array:
     """`max(input, 0)`, elementwise. The derivative at 0 is 0; NaN stays NaN.
 
@@ -24,7 +24,7 @@ def relu(input: Array) -> Array:
     return wrap(ops.relu(floating(input, "relu").value))
 
 
-@entry_point
+@dispatched
 def relu6(input: Array) -> Array:
     """`min(max(input, 0), 6)`, elementwise. The derivative at 0 and at 6 is 0.
 
@@ -34,7 +34,7 @@ def relu6(input: Array) -> Array:
     return _clamped(floating(input, "relu6"), 0.0, 6.0)
 
 
-@entry_point
+@dispatched
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """`input` between the two bounds, and the bounds outside, elementwise. The derivative at a bound is 0; NaN stays NaN.
 
@@ -46,7 +46,7 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array
     return _clamped(floating(input, "hardtanh"), min_val, max_val)
 
 
-@entry_point
+@dispatched
 def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     """`input` where it is positive, `negative_slope * input` elsewhere. The derivative at 0 is `negative_slope`.
 
@@ -57,7 +57,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     return np.where(x > 0, x, negative_slope * x)
 
 
-@entry_point
+@dispatched
 def elu(input: Array, alpha: float = 1.0) -> Array:
     """`input` where it is positive, `alpha * (exp(input) - 1)` elsewhere. The derivative at 0 is `alpha`.
 
@@ -70,7 +70,7 @@ def elu(input: Array, alpha: float = 1.0) -> Array:
     return np.where(x > 0, x, alpha * np.expm1(x))
 
 
-@entry_point
+@dispatched
 def selu(input: Array) -> Array:
     """`1.0507 * elu(input, 1.6733)`: keeps mean 0 and variance 1 from layer to layer.
 
@@ -83,7 +83,7 @@ def selu(input: Array) -> Array:
     return _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(x))
 
 
-@entry_point
+@dispatched
 def gelu(input: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
     """`input * Phi(input)` with the standard normal's distribution function, elementwise; or its tanh approximation.
 
@@ -100,7 +100,7 @@ def gelu(input: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
     raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
 
 
-@entry_point
+@dispatched
 def silu(input: Array) -> Array:
     """`input * sigmoid(input)`, elementwise; also known as swish.
 
@@ -111,7 +111,7 @@ def silu(input: Array) -> Array:
     return x * sigmoid(x)
 
 
-@entry_point
+@dispatched
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """`log(1 + exp(beta * input)) / beta`, elementwise; `input` itself where `beta * input > threshold`.
 
@@ -123,7 +123,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     return np.where(scaled > threshold, x, np.log1p(np.exp(scaled)) / beta)
 
 
-@entry_point
+@dispatched
 def softsign(input: Array) -> Array:
     """`input / (1 + abs(input))`, elementwise.
 
@@ -134,7 +134,7 @@ def softsign(input: Array) -> Array:
     return x / (1.0 + np.abs(x))
 
 
-@entry_point
+@dispatched
 def logsigmoid(input: Array) -> Array:
     """`log(sigmoid(input))`, elementwise, without overflow.
 
@@ -144,7 +144,7 @@ def logsigmoid(input: Array) -> Array:
     return -np.logaddexp(-floating(input, "logsigmoid"), 0.0)
 
 
-@entry_point
+@dispatched
 def tanh(input: Array) -> Array:
     """The hyperbolic tangent, elementwise.
 
@@ -154,7 +154,7 @@ def tanh(input: Array) -> Array:
     return np.tanh(floating(input, "tanh"))
 
 
-@entry_point
+@dispatched
 def softmax(input: Array, axis: Any = None, *, dim: Any = None) -> Array:
     """`exp(input) / sum(exp(input))` over `axis` (or `dim`; default: the last), without overflow.
 
@@ -165,7 +165,7 @@ def softmax(input: Array, axis: Any = None, *, dim: Any = None) -> Array:
     return composites.softmax(input, -1 if axis is None else axis)
 
 
-@entry_point
+@dispatched
 def log_softmax(input: Array, axis: Any = None, *, dim: Any = None) -> Array:
     """`log(softmax(input))` over `axis` (or `dim`; default: the last), without overflow or loss of precision.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn, Protocol
 
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.tracer.array import as_traced
-from adjit.tracer.source import find_user_location
+from adjit.tracer.user_location import find_user_location
 
 Reduction = Literal["mean", "sum", "none"]
 

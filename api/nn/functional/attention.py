@@ -9,9 +9,9 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
-from adjit.nn.functional.random_zeros import drop, new_key
+from adjit.nn.functional.dropout_layers import drop, new_key
 from adjit.tracer.array import as_traced, wrap
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import iota
 
 
@@ -35,7 +35,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     return attention(query, key, value, attn_mask, dropout_p, is_causal, scale, dropout_key)
 
 
-@entry_point
+@dispatched
 def attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None,
               dropout_key: Any) -> Any:
     """`scaled_dot_product_attention`, with the key that its dropout needs."""

@@ -13,13 +13,13 @@ from adjit.nn.functional.arguments import Array, floating, one_per_axis, paramet
 from adjit.nn.functional.windows import Windows, attributes, padded, patches, slide
 from adjit.tracer import lowering
 from adjit.tracer.array import as_traced, wrap
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.promotion import resolve
 
 Padding = int | Sequence[int] | Literal["same", "valid"]
 
 
-@entry_point
+@dispatched
 def conv1d(input: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
            dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
     """Cross-correlation over one axis: `input` is (N, C, L) or (C, L), `weight` (O, C / groups, K), the result (N, O, M) or (O, M).
@@ -32,7 +32,7 @@ def conv1d(input: Array, weight: Array, bias: Array | None = None, stride: int |
     return _convolve(input, weight, bias, stride, padding, dilation, groups, 1)
 
 
-@entry_point
+@dispatched
 def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
            dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
     """Cross-correlation of images: `input` is (N, C, H, W) or (C, H, W), `weight` (O, C / groups, KH, KW), `bias` (O,).
@@ -49,7 +49,7 @@ def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: int |
     return _convolve(input, weight, bias, stride, padding, dilation, groups, 2)
 
 
-@entry_point
+@dispatched
 def unfold(input: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Array:
     """The windows of images (N, C, H, W) as columns: (N, C * KH * KW, number of windows). Of one image (C, H, W), without N.
@@ -68,7 +68,7 @@ def unfold(input: Array, kernel_size: int | Sequence[int], dilation: int | Seque
     return columns if batched else columns[0]
 
 
-@entry_point
+@dispatched
 def pad(input: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
         value: float = 0.0) -> Array:
     """`input` with elements added around it: `pad` is (before, after) for the last axis, then for the one before it, and so on.

@@ -10,10 +10,10 @@ from adjit.ir import ops
 from adjit.nn.functional.arguments import Array, Reduction, floating
 from adjit.nn.functional.losses import _reduce
 from adjit.tracer.array import wrap
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 
 
-@entry_point
+@dispatched
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> Array:
     """`sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps))` along `dim`.
 
@@ -25,7 +25,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
     return np.sum(x1 * x2, axis=dim) / np.sqrt(squares[0] * squares[1])
 
 
-@entry_point
+@dispatched
 def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Array:
     """`sum(abs(x1 - x2 + eps)**p)**(1 / p)` along the last dimension.
 
@@ -40,7 +40,7 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, k
     return np.sum(difference ** p, axis=-1, keepdims=keepdim) ** (1.0 / p)
 
 
-@entry_point
+@dispatched
 def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
                         swap: bool = False, reduction: Reduction = "mean") -> Array:
     """`max(distance(anchor, positive) - distance(anchor, negative) + margin, 0)`, see `pairwise_distance`.
@@ -57,7 +57,7 @@ def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin:
     return _reduce(np.maximum(near - far + margin, 0.0), reduction)
 
 
-@entry_point
+@dispatched
 def margin_ranking_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: Reduction = "mean") -> Array:
     """`max(-target * (input1 - input2) + margin, 0)`: `target` 1 wants the first larger, -1 the second.
 
@@ -68,7 +68,7 @@ def margin_ranking_loss(input1: Array, input2: Array, target: Array, margin: flo
     return _reduce(np.maximum(-target * (first - second) + margin, 0.0), reduction)
 
 
-@entry_point
+@dispatched
 def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool = False, eps: float = 1e-6,
                       reduction: Reduction = "mean") -> Array:
     """`(log(v) + (input - target)**2 / v) / 2` with `v = max(var, eps)`; `full` adds `log(2 * pi) / 2`.

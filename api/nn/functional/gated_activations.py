@@ -10,11 +10,11 @@ import numpy as np
 from adjit.nn.functional.activations import relu6, softplus
 from adjit.nn.functional.arguments import Array, floating, parameter, refuse_shape
 from adjit.tracer.array import as_traced
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import sigmoid
 
 
-@entry_point
+@dispatched
 def glu(input: Array, dim: int = -1) -> Array:
     """`a * sigmoid(b)` of the halves of `input` along `dim`. Raises `ShapeError` where it is odd.
 
@@ -28,7 +28,7 @@ def glu(input: Array, dim: int = -1) -> Array:
     return first * sigmoid(gate)
 
 
-@entry_point
+@dispatched
 def mish(input: Array) -> Array:
     """`input * tanh(log(1 + exp(input)))`, elementwise.
 
@@ -39,7 +39,7 @@ def mish(input: Array) -> Array:
     return x * np.tanh(softplus(x))
 
 
-@entry_point
+@dispatched
 def hardsigmoid(input: Array) -> Array:
     """`relu6(input + 3) / 6`, elementwise.
 
@@ -49,7 +49,7 @@ def hardsigmoid(input: Array) -> Array:
     return relu6(floating(input, "hardsigmoid") + 3.0) / 6.0
 
 
-@entry_point
+@dispatched
 def hardswish(input: Array) -> Array:
     """`input * relu6(input + 3) / 6`, elementwise.
 
@@ -60,7 +60,7 @@ def hardswish(input: Array) -> Array:
     return x * hardsigmoid(x)
 
 
-@entry_point
+@dispatched
 def prelu(input: Array, weight: Array) -> Array:
     """`input` where it is positive, `weight * input` elsewhere; `weight` has one number, or one for each of the second dimension.
 
@@ -77,7 +77,7 @@ def prelu(input: Array, weight: Array) -> Array:
     return np.where(x > 0, x, slope * x)
 
 
-@entry_point
+@dispatched
 def rms_norm(input: Array, normalized_shape: int | Sequence[int], weight: Array | None = None, eps: float | None = None) -> Array:
     """`input / sqrt(mean(input**2) + eps) * weight`, the mean over the last dimensions, of the shape `normalized_shape`.
 

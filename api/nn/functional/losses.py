@@ -11,10 +11,10 @@ from adjit.eager.checks import check_range, checked, known
 from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.activations import log_softmax, logsigmoid
 from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, refuse_shape
-from adjit.nn.functional.weight_products import is_label
+from adjit.nn.functional.linear_layers import is_label
 from adjit.tracer.array import as_traced
-from adjit.tracer.entry import entry_point
-from adjit.tracer.source import find_user_location
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.user_location import find_user_location
 
 
 def _check_labels(function: str, input: Any, target: Any, weight: Any | None = None, ignore_index: int = -100, *rest: Any,
@@ -34,7 +34,7 @@ def _check_probabilities(input: Any, *rest: Any, **options: Any) -> None:
 
 
 @checked(partial(_check_labels, "cross_entropy"))
-@entry_point
+@dispatched
 def cross_entropy(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: Reduction = "mean",
                   label_smoothing: float = 0.0) -> Array:
     """`-log softmax(input)` at the target class.
@@ -65,7 +65,7 @@ def cross_entropy(input: Array, target: Array, weight: Array | None = None, igno
 
 
 @checked(partial(_check_labels, "nll_loss"))
-@entry_point
+@dispatched
 def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
              reduction: Reduction = "mean") -> Array:
     """`-input` at the target class: `cross_entropy` of what `log_softmax` gave, with integer labels.
@@ -79,7 +79,7 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
     return _of_labels(log_probabilities, target, weight, axis, ignore_index, reduction, 0.0, "nll_loss")
 
 
-@entry_point
+@dispatched
 def mse_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
     """`(input - target)**2`; both have the same shape.
 
@@ -90,7 +90,7 @@ def mse_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Arra
     return _reduce(np.square(prediction - target), reduction)
 
 
-@entry_point
+@dispatched
 def l1_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
     """`abs(input - target)`; both have the same shape. The derivative where they are equal is 0.
 
@@ -101,7 +101,7 @@ def l1_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array
     return _reduce(np.abs(prediction - target), reduction)
 
 
-@entry_point
+@dispatched
 def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", beta: float = 1.0) -> Array:
     """`0.5 * d**2 / beta` where the distance d is below `beta`, `d - 0.5 * beta` elsewhere; both have the same shape.
 
@@ -120,7 +120,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", b
     return _reduce(np.where(distance < beta, np.square(difference) * (0.5 / beta), distance - 0.5 * beta), reduction)
 
 
-@entry_point
+@dispatched
 def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta: float = 1.0) -> Array:
     """`0.5 * d**2` where the distance d is below `delta`, `delta * (d - 0.5 * delta)` elsewhere; both have the same shape.
 
@@ -138,7 +138,7 @@ def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta
 
 
 @checked(_check_probabilities)
-@entry_point
+@dispatched
 def binary_cross_entropy(input: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean") -> Array:
     """`-(t * log(p) + (1 - t) * log(1 - p))` of probabilities p and targets t of the same shape.
 
@@ -154,7 +154,7 @@ def binary_cross_entropy(input: Array, target: Array, weight: Array | None = Non
     return _reduce(_weighted((target - 1.0) * no - target * yes, weight, "binary_cross_entropy"), reduction)
 
 
-@entry_point
+@dispatched
 def binary_cross_entropy_with_logits(input: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean",
                                      pos_weight: Array | None = None) -> Array:
     """`-(t * log sigmoid(x) + (1 - t) * log sigmoid(-x))` of logits x and targets t in [0, 1] of the same shape; does not overflow.
@@ -174,7 +174,7 @@ def binary_cross_entropy_with_logits(input: Array, target: Array, weight: Array 
     return _reduce(_weighted(loss, weight, "binary_cross_entropy_with_logits"), reduction)
 
 
-@entry_point
+@dispatched
 def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmean"] = "mean",
            log_target: bool = False) -> Array:
     """`target * (log(target) - input)`, both of the same shape; a target of 0 gives 0.

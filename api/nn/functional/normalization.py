@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from adjit.nn.functional.arguments import Array, dimension, floating, parameter, refuse_shape
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 
 
-@entry_point
+@dispatched
 def layer_norm(input: Array, normalized_shape: int | Sequence[int], weight: Array | None = None, bias: Array | None = None,
                eps: float = 1e-5) -> Array:
     """`(input - mean) / sqrt(var + eps) * weight + bias`, mean and (biased) variance over the last dimensions.
@@ -31,7 +31,7 @@ def layer_norm(input: Array, normalized_shape: int | Sequence[int], weight: Arra
     return _scaled(_standardised(x, tuple(range(x.ndim - len(shape), x.ndim)), eps)[0], weight, bias)
 
 
-@entry_point
+@dispatched
 def batch_norm(input: Array, running_mean: Array | None = None, running_var: Array | None = None, weight: Array | None = None,
                bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Array:
     """`(input - mean) / sqrt(var + eps) * weight + bias` for each channel of `input`, (N, C) or (N, C, ...).
@@ -55,7 +55,7 @@ def batch_norm(input: Array, running_mean: Array | None = None, running_var: Arr
     return _scaled((x - mean) / np.sqrt(variance + eps), weight, bias)
 
 
-@entry_point
+@dispatched
 def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Array | None = None,
                                eps: float = 1e-5) -> tuple[Array, Array, Array]:
     """The result of `batch_norm` in training, with the mean and the unbiased variance of each channel of the batch, shape (C,).
@@ -75,7 +75,7 @@ def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Arra
     return _scaled(normal, weight, bias), np.reshape(mean, batch.shape[1:2]), unbiased
 
 
-@entry_point
+@dispatched
 def group_norm(input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
     """As `layer_norm`, over groups of channels (and all that follows them) of `input`, (N, C, ...); `weight` and `bias` have shape (C,).
 
@@ -91,7 +91,7 @@ def group_norm(input: Array, num_groups: int, weight: Array | None = None, bias:
     return _scaled(np.reshape(_standardised(grouped, (2,), eps)[0], x.shape), weight, bias)
 
 
-@entry_point
+@dispatched
 def normalize(input: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12, *, axis: Any = None) -> Array:
     """`input / max(norm, eps)` with the p-norm over `dim` (or `axis`; default: 1).
 

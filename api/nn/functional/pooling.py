@@ -13,11 +13,11 @@ from adjit.ir.graph import Value
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
 from adjit.nn.functional.windows import Windows, attributes, slide
 from adjit.tracer.array import wrap
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import contiguous_strides
 
 
-@entry_point
+@dispatched
 def max_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                dilation: int | Sequence[int] = 1, ceil_mode: bool = False) -> Array:
     """The largest element of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
@@ -33,7 +33,7 @@ def max_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Seq
     return _wrapped(ops.window_max(x.value, **attributes(windows)))
 
 
-@entry_point
+@dispatched
 def avg_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Array:
     """The mean of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
@@ -58,7 +58,7 @@ def avg_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Seq
     return total / np.multiply.outer(*(np.array(count, x.dtype) for count in counts))
 
 
-@entry_point
+@dispatched
 def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None] | None) -> Array:
     """The means of `output_size` windows of images (N, C, H, W) or (C, H, W); None keeps the size of an axis.
 

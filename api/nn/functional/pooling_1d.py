@@ -9,12 +9,12 @@ import numpy as np
 
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
 from adjit.nn.functional.pooling import avg_pool2d, max_pool2d
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 
 Size = int | Sequence[int]
 
 
-@entry_point
+@dispatched
 def max_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
                ceil_mode: bool = False) -> Array:
     """The largest element of each window of (N, C, L) or (C, L), as of `max_pool2d`.
@@ -28,7 +28,7 @@ def max_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padd
     return max_pool2d(_as_images(input, "max_pool1d"), kernel, steps, edges, gaps, ceil_mode)[..., 0, :]     # type: ignore[no-any-return]
 
 
-@entry_point
+@dispatched
 def avg_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Array:
     """The mean of each window of (N, C, L) or (C, L), as of `avg_pool2d`.

@@ -10,12 +10,12 @@ import numpy as np
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, parameter, refuse_shape
 from adjit.nn.functional.convolution import convolved
 from adjit.tracer.array import as_traced
-from adjit.tracer.entry import entry_point
+from adjit.tracer.dispatch import dispatched
 
 Size = int | Sequence[int]
 
 
-@entry_point
+@dispatched
 def conv_transpose1d(input: Array, weight: Array, bias: Array | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
                      groups: int = 1, dilation: Size = 1) -> Array:
     """The adjoint of `conv1d`: `input` (N, C, L) or (C, L), `weight` (C, O / groups, K), `bias` (O,); as `conv_transpose2d` otherwise.
@@ -26,7 +26,7 @@ def conv_transpose1d(input: Array, weight: Array, bias: Array | None = None, str
     return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation, 1)
 
 
-@entry_point
+@dispatched
 def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
                      groups: int = 1, dilation: Size = 1) -> Array:
     """The adjoint of `conv2d`: `input` (N, C, H, W) or (C, H, W), `weight` (C, O / groups, KH, KW), `bias` (O,).

@@ -39,12 +39,12 @@ def slide(length: int, size: int, stride: int, dilation: int, padding: tuple[int
     """
     low, high = padding
     reach = dilation * (size - 1) + 1
-    room = length + low + high - reach
-    if room < 0:
+    span = length + low + high - reach
+    if span < 0:
         refuse_shape(f"{function}: a window of {reach} elements does not fit into an axis of {length} with padding {low} and {high}")
-    count = room // stride + 1
-    if ceil_mode and room % stride and count * stride < length + low:
-        high += stride - room % stride
+    count = span // stride + 1
+    if ceil_mode and span % stride and count * stride < length + low:
+        high += stride - span % stride
         count += 1
     return Windows(size, stride, dilation, low, high, count)
 
@@ -59,10 +59,10 @@ def padded(x: Any, windows: Sequence[Windows], number: float) -> Any:
 
 def patches(x: Any, windows: Sequence[Windows], axis: int) -> Any:
     """`(..., *lengths)`, padded, to `(..., *counts)` with a new axis: the elements of each window in C order."""
-    places = list(product(*(one.slices() for one in windows)))
-    if len(places) == 1:
-        return np.expand_dims(x[(..., *places[0])], axis)
-    return np.stack([x[(..., *place)] for place in places], axis=axis)
+    indices = list(product(*(one.slices() for one in windows)))
+    if len(indices) == 1:
+        return np.expand_dims(x[(..., *indices[0])], axis)
+    return np.stack([x[(..., *index)] for index in indices], axis=axis)
 
 
 def attributes(windows: Sequence[Windows]) -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ import pytest
 import adjit
 from adjit.__main__ import main
 from adjit.codegen.llvm.link import CompiledObject
-from adjit.runtime.kernel_cache import DiskCache
+from adjit.runtime.caches.disk_cache import DiskCache
 
 GRAPH = """graph @double(%x: f64[3]) {
   %0: f64[3] = add %x, %x

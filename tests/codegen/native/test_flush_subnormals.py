@@ -206,4 +206,4 @@ def test_other_backends_refuse_or_ignore_it(monkeypatch: pytest.MonkeyPatch) -> 
             aj.compile(lambda x: x, backend=backend, flush_subnormals=True)
     monkeypatch.setenv(settings.BACKEND.variable, "interpret")
     assert aj.compile(lambda x: x * 2, flush_subnormals=True)(np.full(2, 1e-310))[0] > 0
-    assert aj.compile(flush_subnormals=True)(lambda x: x).choices.flush_subnormals
+    assert aj.compile(flush_subnormals=True)(lambda x: x).compile_options.flush_subnormals

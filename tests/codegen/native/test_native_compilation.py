@@ -35,7 +35,7 @@ from adjit.codegen.process.fork_safety import no_fork, no_fork_for
 from adjit.codegen.process.switch_interval import short_switch_interval
 from adjit.ir.graph import Graph
 from adjit.runtime import compile_graph
-from adjit.runtime.kernel_cache import DiskCache
+from adjit.runtime.caches.disk_cache import DiskCache
 from adjit.runtime.native import code as native_code
 from adjit.runtime.native.code import NativeCode, native_is_supported
 from adjit.runtime.native.executable import NativeExecutable
@@ -280,9 +280,9 @@ def test_the_thread_pool_is_made_from_the_second_call_on() -> None:
     script = """
         import numpy as np, adjit as aj
         from adjit.runtime.native.threads import TEAM_CODE
-        from adjit.runtime.preparation import PREPARATION
+        from adjit.runtime.warmup import WARM_UP
         from support.compiler_threads import wait_for_compilers
-        PREPARATION.tell(wanted=True)       # else it may make the pool before the first call
+        WARM_UP.tell(wanted=True)       # else it may make the pool before the first call
         def loaded_after(size, calls):
             f = aj.compile(lambda x: np.tanh(x) * 2 + np.exp(-x * x), backend="native", threads=2)
             for _ in range(calls):

@@ -24,7 +24,7 @@ from adjit.ir.parser import parse
 from adjit.runtime.backends import native_executable
 from adjit.runtime.native import code as native_code
 from adjit.runtime.native.code import native_target
-from adjit.runtime.portable.executable import Executable
+from adjit.runtime.numba.executable import Executable
 
 TARGETS = host_targets()
 pytestmark = pytest.mark.skipif(not TARGETS, reason="native programs are for x86-64")
@@ -253,9 +253,9 @@ def test_a_target_that_this_processor_is_not(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_other_systems_have_no_native_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ADJIT_BACKEND", raising=False)
-    assert aj.compile(np.sin).choices.backend == "native"
+    assert aj.compile(np.sin).compile_options.backend == "native"
     monkeypatch.setattr(native_code.sys, "platform", "darwin")
-    assert aj.compile(np.sin).choices.backend == "numba"
+    assert aj.compile(np.sin).compile_options.backend == "numba"
     with pytest.raises(UnsupportedError, match="the native backend is for CPython on Linux on x86-64"):
         aj.compile(np.sin, backend="native")
 

@@ -25,7 +25,7 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.native.code import NativeCode
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.portable.executable import Interpretation
+from adjit.runtime.numba.executable import Interpretation
 from adjit.tracer.trees import flatten
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -23,7 +23,7 @@ from adjit.codegen.process.fork_safety import _guard, llvmlite_lock
 from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thread, release_off_main_thread
 from adjit.ir.emitter import emitters
 from adjit.runtime import compile_graph
-from adjit.runtime.kernel_cache import compiler
+from adjit.runtime.caches.disk_cache import compiler
 from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.scope import active_scope, open_traces
 from adjit.tracer.trace import trace_function

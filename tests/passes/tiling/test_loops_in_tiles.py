@@ -17,7 +17,7 @@ from adjit.ir.verifier import Stage, verify
 from adjit.passes.options import Options
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
 from adjit.passes.tiling.tile_batch import tile_batch
-from adjit.runtime import choices
+from adjit.runtime import compile_options
 from adjit.runtime.compiled import compile
 from adjit.tracer.trace import trace_function
 from adjit.tracer.trees import flatten
@@ -151,7 +151,7 @@ CASES = {"recurrent": recurrent, **{f"random-{seed}": random_loss(seed) for seed
 @pytest.mark.parametrize("name", CASES)
 def test_as_the_interpreter_has_it(name: str, backend: str, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same bits on one thread, two and three."""
-    monkeypatch.setattr(choices, "core_cache_bytes", lambda: SMALL.cache_bytes)
+    monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: SMALL.cache_bytes)
     fun, given = order(CASES[name]), arrays()
     expected = flatten(compile(fun, backend="interpret")(*given))[0]
     found = []

@@ -24,7 +24,7 @@ from adjit.passes.tiling import rematerialize
 from adjit.passes.tiling.cost_model import may_save_traffic
 from adjit.passes.tiling.groups import DefUses
 from adjit.passes.tiling.tile_batch import tile_batch
-from adjit.runtime import choices
+from adjit.runtime import compile_options
 from adjit.runtime.compiled import compile
 from adjit.runtime.transforms import value_and_grad
 from adjit.tracer.trace import trace_function
@@ -213,7 +213,7 @@ def test_a_normalised_input_is_made_again_from_the_input(least: int, monkeypatch
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_panels_run_natively(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the interpreter has it, and with the same bits on one thread and on two."""
-    monkeypatch.setattr(choices, "core_cache_bytes", lambda: SMALL.cache_bytes)
+    monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: SMALL.cache_bytes)
     monkeypatch.setenv("ADJIT_TARGET", target)
     fun, arrays = PROGRAMS[name]
     gradient = value_and_grad(fun, argnums=tuple(range(len(arrays))))

@@ -20,7 +20,7 @@ from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
 from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weight_updates
-from adjit.runtime import choices
+from adjit.runtime import compile_options
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.transforms import value_and_grad
 from adjit.tracer.trace import trace_function
@@ -92,7 +92,7 @@ def test_updates_run_natively(name: str, dtype: str, target: str, monkeypatch: p
     optimizer = OPTIMIZERS[name]()
     runs = []
     for cache_bytes, threads in ((1 << 17, 1), (1 << 17, 2), (1 << 17, 3), (1 << 17, 5), (1 << 30, 2)):
-        monkeypatch.setattr(choices, "core_cache_bytes", lambda cache_bytes=cache_bytes: cache_bytes)
+        monkeypatch.setattr(compile_options, "core_cache_bytes", lambda cache_bytes=cache_bytes: cache_bytes)
         step = compile(make_step(optimizer), donate=("params", "state"), backend="native", threads=threads)
         params = {key: array.copy() for key, array in given.items()}
         state, passed = optimizer.init(params), params["w"]
@@ -113,7 +113,7 @@ def planned_of(step: CompiledFunction) -> Graph:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_no_gradient_lies_in_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """New weights and moments are written over the old ones, tile by tile, and nothing else is as large as they are."""
-    monkeypatch.setattr(choices, "core_cache_bytes", lambda: SMALL.cache_bytes)
+    monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: SMALL.cache_bytes)
     params, x = arguments()
     optimizer = OPTIMIZERS[name]()
     state = optimizer.init(params)

@@ -17,7 +17,7 @@ from adjit.eager.generator import default_generator
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.runtime import compile_graph
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.portable.executable import Executable
+from adjit.runtime.numba.executable import Executable
 
 
 class Counting(nn.Module):
@@ -42,7 +42,7 @@ def everything(model: Any, optimizer: Any) -> Any:
     tensors = [*model.parameters(), *model.buffers(), default_generator.key, default_generator.counter]
     tensors += [tensor for known in optimizer.state.values() for tensor in known.values()]
     return (
-        [(id(t), t.numpy(force=True).tobytes(), id(t.payload), t._version[0], id(t._grad), t._node, t._requires_grad,
+        [(id(t), t.numpy(force=True).tobytes(), id(t.array), t._version[0], id(t._grad), t._node, t._requires_grad,
           None if t._grad is None else t._grad.numpy(force=True).tobytes()) for t in tensors],
         [(id(parameter), sorted(known)) for parameter, known in optimizer.state.items()],
         [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups],
@@ -205,7 +205,7 @@ def test_a_tensor_put_outside_is_refused(put: Any) -> None:
     assert not optimizer.state
 
 
-class Place:
+class TensorRef:
     """A plain object."""
 
     kept: Any = None
@@ -216,7 +216,7 @@ class Place:
     lambda place, held, x: held.append({"deep": (x.sum(),)})])
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_tensor_that_a_hook_keeps_is_refused(keep: Any, trains: bool) -> None:
-    model, place, held = nn.Sequential(nn.Linear(3, 2), nn.Tanh()), Place(), list[Any]()
+    model, place, held = nn.Sequential(nn.Linear(3, 2), nn.Tanh()), TensorRef(), list[Any]()
     hook = model[0].register_forward_hook(lambda module, given, result: keep(place, held, result))
 
     def step(x: Any) -> Any:

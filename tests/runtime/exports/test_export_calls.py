@@ -19,8 +19,8 @@ from adjit.codegen.fastcall import object_layout
 from adjit.codegen.llvm.elf_linker import link_image
 from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.exports.load import LoadedFunction
+from adjit.runtime.fastcall.callable_type import callable_type, fastcall_is_ready
 from adjit.runtime.native.code import native_is_supported
-from adjit.runtime.native.entry import callable_type, entry_is_ready
 
 pytestmark = pytest.mark.skipif(not (native_is_supported() and object_layout.known()), reason="there is no native entry here")
 
@@ -31,7 +31,7 @@ Pair = namedtuple("Pair", "left right")
 def entries() -> None:
     """They are there: else they come some calls later."""
     for kind in (CompiledFunction, LoadedFunction):
-        entry_is_ready(callable_type(kind), 1)
+        fastcall_is_ready(callable_type(kind), 1)
 
 
 def exported(function: Any, folder: Path, *args: Any, **kwargs: Any) -> LoadedFunction:

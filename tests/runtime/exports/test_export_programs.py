@@ -18,8 +18,8 @@ from support.project import ROOT
 
 import adjit as aj
 from adjit.codegen.llvm.target import TARGETS
+from adjit.runtime.fastcall.callable_type import fastcall_is_ready
 from adjit.runtime.native.code import native_is_supported, native_target
-from adjit.runtime.native.entry import entry_is_ready
 from adjit.tracer.trees import flatten
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -165,7 +165,7 @@ def test_programs_of_all_kinds(name: str, tmp_path: Path) -> None:
     loaded = aj.load(tmp_path / "step.adjit")
     takes = args[:len(loaded.interface.names)]
     wanted = joined(function(*args))
-    entry_is_ready(type(loaded), 1)     # else it comes some calls later
+    fastcall_is_ready(type(loaded), 1)     # else it comes some calls later
     for _ in range(4):
         assert joined(loaded(*takes)) == wanted
     assert loaded._record.hits == 2

@@ -16,9 +16,9 @@ from adjit.codegen.fastcall import object_layout
 from adjit.codegen.fastcall.compile_fastcall import compile_fastcall, fastcall_text
 from adjit.errors import AdjitError
 from adjit.runtime.compiled import CompiledFunction
-from adjit.runtime.native import program_record
-from adjit.runtime.native.entry import callable_type
-from adjit.runtime.native.entry_records import MOST_PROGRAMS
+from adjit.runtime.fastcall import program_descriptor
+from adjit.runtime.fastcall.callable_type import callable_type
+from adjit.runtime.fastcall.descriptors import MAX_PROGRAMS
 
 pytestmark = needs_entry
 
@@ -236,8 +236,8 @@ def test_what_the_function_reaches_is_looked_up(monkeypatch: pytest.MonkeyPatch)
 def test_vectors_that_decide_shapes_are_compared(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """By machine code, without Python."""
     looked = []
-    holds = program_record._all_holds
-    monkeypatch.setattr(program_record, "_all_holds", lambda sources: looked.append(sources) or holds(sources))
+    holds = program_descriptor._all_holds
+    monkeypatch.setattr(program_descriptor, "_all_holds", lambda guards: looked.append(guards) or holds(guards))
     bounds = np.array([0, 2, 3], kind)
 
     def function(v):
@@ -334,11 +334,11 @@ def test_the_programs_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.filterwarnings("ignore:.* was traced 16 times")
 def test_more_signatures_than_the_entry_tries() -> None:
     function = adjit.compile(transpose, backend="native")
-    arrays = [np.arange(n + 1.0).reshape(1, -1) for n in range(2 * MOST_PROGRAMS)]
+    arrays = [np.arange(n + 1.0).reshape(1, -1) for n in range(2 * MAX_PROGRAMS)]
     for _ in range(4):
         for array in arrays:
             np.testing.assert_array_equal(function(array), array.T)
-    recent = arrays[-MOST_PROGRAMS:]
+    recent = arrays[-MAX_PROGRAMS:]
     assert all(runs_natively(function, array) for array in (*recent, *reversed(recent)))
     assert function.cache_info().traces == len(arrays)
 

@@ -57,7 +57,7 @@ class Training:
         return runs_natively(self.step, *(tensors or (self.x, self.y)))
 
     def state(self) -> list[np.ndarray]:
-        return [array.copy() for p in self.net.parameters() for array in (p.payload, *([] if p.grad is None else [p.grad.payload]))]
+        return [array.copy() for p in self.net.parameters() for array in (p.array, *([] if p.grad is None else [p.grad.array]))]
 
 
 def same_state(one: Training, other: Training) -> None:
@@ -164,7 +164,7 @@ def test_a_tensor_that_is_reached_as_well() -> None:
 def test_memory_that_is_shared_is_refused_as_ever() -> None:
     native = Training().hot()
     whole = np.linspace(-1, 1, 22, dtype=np.float32)
-    native.net.first.weight.payload = whole[:6].reshape(3, 2)
+    native.net.first.weight.array = whole[:6].reshape(3, 2)
     before = native.state()
     with pytest.raises(aj.errors.InPlaceError):
         native.step(aj.as_tensor(whole[:16].reshape(8, 2)), native.y)
@@ -213,7 +213,7 @@ def test_no_reference_is_lost_or_kept() -> None:
     native = Training(momentum=0.9).hot()
     net, optimizer, x, y = native.net, native.optimizer, native.x, native.y
     parameters = list(net.parameters())
-    leaves: list[Any] = [net, optimizer, x, y, x.payload, y.payload, *parameters, *(p.payload for p in parameters), None, True, "payload",
+    leaves: list[Any] = [net, optimizer, x, y, x.array, y.array, *parameters, *(p.array for p in parameters), None, True, "array",
                          np.dtype("f4"), optimizer.param_groups[0]["lr"]]
     native.step(x, y)
     gc.collect()

@@ -15,9 +15,9 @@ import adjit as aj
 from adjit.codegen.llvm.target import TARGETS, host_targets
 from adjit.codegen.native.program_code import FRAME_BYTES
 from adjit.codegen.native.subnormals import flushing_entry
-from adjit.runtime import choices
+from adjit.runtime import compile_options
+from adjit.runtime.native.big_stack import has_stack, stack_needed
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.native.stack import has_stack, stack_needed
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux") or not host_targets(), reason="native programs are for x86-64")
 
@@ -39,7 +39,7 @@ def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, 
 @pytest.fixture
 def usual_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles are made for the same processor everywhere."""
-    monkeypatch.setattr(choices, "core_cache_bytes", lambda: 1 << 21)
+    monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: 1 << 21)
 
 
 def in_panels() -> tuple[Any, tuple[np.ndarray, ...]]:

@@ -15,8 +15,8 @@ from adjit.ir.graph import Graph
 from adjit.ir.memory_sizes import ALIGNMENT
 from adjit.ir.parser import parse
 from adjit.runtime.arena import allocate, data_address, new_array, view_as
-from adjit.runtime.portable.executable import Executable, Interpretation
-from adjit.runtime.portable.kernel_step import Kernel
+from adjit.runtime.numba.executable import Executable, Interpretation
+from adjit.runtime.numba.kernel_step import Kernel
 
 DENSE = """
 graph @dense(%x: f32[4,3], %w: f32[3,2], %b: f32[2]) {

@@ -13,10 +13,10 @@ import pytest
 import adjit as aj
 from adjit.codegen.llvm.target import TARGETS, host_target, host_targets
 from adjit.ir.parser import parse
-from adjit.runtime import kernel_cache
-from adjit.runtime.portable.executable import Executable
-from adjit.runtime.portable.kernels import compile_kernels
-from adjit.runtime.portable.product_step import ProductKernel, obtain_product, product_target
+from adjit.runtime.caches import disk_cache
+from adjit.runtime.numba.executable import Executable
+from adjit.runtime.numba.kernels import compile_kernels
+from adjit.runtime.numba.matmul_step import MatmulKernel, obtain_matmul, product_target
 from adjit.runtime.program import Program
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
@@ -37,8 +37,8 @@ def program(function: aj.CompiledFunction) -> Program:
     return function._cache.last
 
 
-def products(function: aj.CompiledFunction) -> list[ProductKernel]:
-    return [kernel for kernel in program(function).kernels.values() if isinstance(kernel, ProductKernel)]
+def products(function: aj.CompiledFunction) -> list[MatmulKernel]:
+    return [kernel for kernel in program(function).kernels.values() if isinstance(kernel, MatmulKernel)]
 
 
 def test_machine_code_takes_transposed_operands_as_they_lie() -> None:
@@ -120,14 +120,14 @@ def test_threads_do_not_change_a_bit(text: str, monkeypatch: pytest.MonkeyPatch)
       %c: {a[:3]}[{shape}] @ result+0 = matmul %a, %b {{transpose_a={flags[0]}, transpose_b={flags[1]}}}
       return %c
     }}""")
-    monkeypatch.setattr("adjit.runtime.portable.product_step.SPLIT_VECTORS", 100)
+    monkeypatch.setattr("adjit.runtime.numba.matmul_step.SPLIT_VECTORS", 100)
     results = [Executable(graph, compile_kernels(graph), threads).run(arrays, arrays)[0] for threads in (1, 2, 3)]
     np.testing.assert_allclose(results[0], exact, rtol=0, atol=1e-3)
     assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
 
 
 def test_calls_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adjit.runtime.portable.product_step.SPLIT_VECTORS", 100)
+    monkeypatch.setattr("adjit.runtime.numba.matmul_step.SPLIT_VECTORS", 100)
     f = aj.compile(lambda x, w: (x @ w) @ w, threads=2)
     x, w = normal(64, 96), normal(96, 96, seed=1)
     expected = [f(x * i, w).tobytes() for i in range(4)]
@@ -168,29 +168,29 @@ def test_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_target_that_the_processor_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADJIT_MATMUL", "avx512")
-    monkeypatch.setattr("adjit.runtime.portable.product_step.host_targets", lambda: (TARGETS["sse2"],))
+    monkeypatch.setattr("adjit.runtime.numba.matmul_step.host_targets", lambda: (TARGETS["sse2"],))
     with pytest.raises(ValueError, match="ADJIT_MATMUL='avx512': this processor has sse2"):
         product_target()
 
 
 def test_equal_products_are_compiled_once_and_kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setenv("ADJIT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(kernel_cache, "_loaded", type(kernel_cache._loaded)())
+    monkeypatch.setattr(disk_cache, "_loaded", type(disk_cache._loaded)())
     text = """graph @f(%a: f32[5,6], %b: f32[6,7]) {
       %c: f32[5,7] @ result+0 = matmul %a, %b {transpose_a=false, transpose_b=false}
       return %c
     }"""
     (op,) = parse(text).ops
-    first = obtain_product(op)
-    again = obtain_product(op)
+    first = obtain_matmul(op)
+    again = obtain_matmul(op)
     assert first is not None
     assert again is not None
     assert (first.origin, again.origin) == ("compiled: not in the disk cache", "already loaded")
     assert again.loaded is first.loaded
     assert len(list((tmp_path / "cache").glob("*.kernel"))) == 1
     del first, again
-    monkeypatch.setattr(kernel_cache, "_loaded", type(kernel_cache._loaded)())
-    fresh = obtain_product(op)
+    monkeypatch.setattr(disk_cache, "_loaded", type(disk_cache._loaded)())
+    fresh = obtain_matmul(op)
     assert fresh is not None
     assert fresh.origin == "from the disk cache"
 

@@ -14,7 +14,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Slot
 from adjit.ir.interpreter import interpret
 from adjit.ir.types import TensorType
-from adjit.runtime.portable.executable import Executable
+from adjit.runtime.numba.executable import Executable
 
 DEFINED = [d for d in DEFINITIONS.values() if d.kind not in (Kind.REGION, Kind.MEMORY)]
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from adjit.runtime.portable.kernel_step import split_blocks
-from adjit.runtime.portable.threads import ThreadPool
+from adjit.runtime.numba.kernel_step import split_blocks
+from adjit.runtime.numba.threads import ThreadPool
 
 
 def test_every_call_runs_once_and_on_several_threads() -> None:

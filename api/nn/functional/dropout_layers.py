@@ -1,0 +1,49 @@
+"""Dropout: elements are zero by chance, and the others grow so that the mean stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit import random
+from adjit.eager.generator import next_key
+from adjit.ir.errors import TraceError
+from adjit.nn.functional.arguments import Array, floating
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.user_location import find_user_location
+
+
+def dropout(input: Array, p: float = 0.5, training: bool = True, key: Any = None) -> Any:
+    """Each element of `input` zero with probability `p`, else divided by `1 - p`; `input` as it is where `training` is False or `p` is 0.
+
+    The numbers are those of `key` (see `adjit.random`), so that the same key drops the same elements; without one the default generator
+    gives a key, another one for each call (see `adjit.manual_seed`).
+    Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting, JMLR 15 (2014).
+
+    >>> from adjit import random
+    >>> set(dropout(np.ones(100), 0.5, key=random.key(0)).tolist()) == {0.0, 2.0}
+    True
+    """
+    if not isinstance(training, bool):
+        raise TypeError(f"dropout: training is True or False, got {type(training).__name__}; a key is given by name, key=")
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout: p lies in [0, 1], got {p}")
+    return drop(input, p, new_key("dropout") if key is None else key) if training and p > 0.0 else input
+
+
+def new_key(function: str) -> Any:
+    """A key of the default generator; raises `TraceError` within a differentiated function, which cannot change what is outside of it."""
+    try:
+        return next_key()
+    except TraceError as error:
+        raise TraceError(f"{function} takes its key from the default generator, which cannot change inside of a differentiated function",
+                         find_user_location(), hint="pass a key of adjit.random, as an argument of the function") from error
+
+
+@dispatched
+def drop(x: Array, p: float, key: Array) -> Array:
+    """`dropout` with its key."""
+    x = floating(x, "dropout")
+    kept = random.bernoulli(key, 1.0 - p, x.shape)
+    return np.where(kept, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)

@@ -1,0 +1,104 @@
+"""The steps of recurrent networks, over traced arrays: what one step does to the hidden state.
+
+`gates` is `input @ weight_ih.T + bias_ih`, of all steps at once for a sequence; each step is one operation of the dynamic graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.tracer.array import as_traced, wrap
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.functions.composites import sigmoid
+
+Array = Any
+
+
+@dispatched
+def rnn_tanh_step(gates: Array, hidden: Array, weight: Array, bias: Array | None) -> tuple[Array]:
+    """tanh(gates + hidden @ weight.T + bias).
+
+    >>> rnn_tanh_step(np.zeros((1, 2)), np.ones((1, 2)), np.zeros((2, 2)), None)
+    (array([[0., 0.]]),)
+    """
+    return (np.tanh(gates + _recurrent(hidden, weight, bias)),)
+
+
+@dispatched
+def rnn_relu_step(gates: Array, hidden: Array, weight: Array, bias: Array | None) -> tuple[Array]:
+    """relu(gates + hidden @ weight.T + bias)."""
+    return (wrap(ops.relu((gates + _recurrent(hidden, weight, bias)).value)),)
+
+
+@dispatched
+def lstm_step(gates: Array, hidden: Array, cell: Array, weight: Array, bias: Array | None) -> tuple[Array, Array]:
+    """The next hidden state and cell; the gates are input, forget, content, output.
+
+    Source: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997, with the forget gate of Gers, Schmidhuber and Cummins, 2000.
+    """
+    entry, forget, content, output = _parts(gates + _recurrent(hidden, weight, bias), 4)
+    cell = sigmoid(forget) * cell + sigmoid(entry) * np.tanh(content)
+    return sigmoid(output) * np.tanh(cell), cell
+
+
+@dispatched
+def gru_step(gates: Array, hidden: Array, weight: Array, bias: Array | None) -> tuple[Array]:
+    """The next hidden state; the gates are reset, update, new.
+
+    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, arXiv:1406.1078; the reset gate acts on the product.
+    """
+    reset, update, new = _parts(gates, 3)
+    reset_more, update_more, new_more = _parts(_recurrent(hidden, weight, bias), 3)
+    new = np.tanh(new + sigmoid(reset + reset_more) * new_more)
+    return (new + sigmoid(update + update_more) * (hidden - new),)
+
+
+class Kind(NamedTuple):
+    """A kind of network: how many gates and states it has, and its step."""
+
+    gates: int
+    states: int
+    step: Callable[..., Any]
+
+
+KINDS = {"RNN_TANH": Kind(1, 1, rnn_tanh_step), "RNN_RELU": Kind(1, 1, rnn_relu_step), "LSTM": Kind(4, 2, lstm_step),
+         "GRU": Kind(3, 1, gru_step)}
+
+
+@dispatched
+def unbind_steps(sequence: Array) -> tuple[Array, ...]:
+    """The steps of a sequence (T, ...): one node, whose derivative puts all of them together at once."""
+    sequence = as_traced(sequence)
+    return tuple(sequence[step] for step in range(sequence.shape[0]))
+
+
+@dispatched
+def stack_steps(steps: Sequence[Array]) -> Array:
+    """Steps as a sequence (T, ...)."""
+    return np.stack([as_traced(step) for step in steps])
+
+
+@dispatched
+def both_directions(forward: Array, backward: Array) -> Array:
+    """The outputs of both directions beside each other."""
+    return np.concatenate([as_traced(forward), as_traced(backward)], axis=-1)
+
+
+@dispatched
+def no_state(gates: Array, size: int) -> Array:
+    """Zeros, `size` of them for each sequence in the batch."""
+    return np.zeros_like(as_traced(gates), shape=(*gates.shape[:-1], size))
+
+
+def _recurrent(hidden: Array, weight: Array, bias: Array | None) -> Array:
+    product = np.matmul(hidden, as_traced(weight).T)
+    return product if bias is None else product + bias
+
+
+def _parts(gates: Array, count: int) -> list[Array]:
+    size = gates.shape[-1] // count
+    return [gates[..., number * size:(number + 1) * size] for number in range(count)]

@@ -1,0 +1,1 @@
+"""Functions behind the methods of tensors, with PyTorch's arguments, by subject."""

@@ -1,0 +1,210 @@
+"""Elementwise functions in the forms that tensor methods need and NumPy lacks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import DTypeError, ShapeError
+from adjit.tracer import lowering, random
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.functions import creation
+from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.user_location import find_user_location
+
+Array = Any
+
+
+def floating(x: Array, name: str) -> Array:
+    """`x`, which `name` is a function of floats only; raises `DTypeError` for others, as PyTorch does."""
+    x = as_traced(x)
+    if x.dtype.kind != "f":
+        raise DTypeError(f"{name} takes floating-point tensors, got {x.dtype}", find_user_location(),
+                         hint="convert the tensor first: x.float() or x.double()")
+    return x
+
+
+def add(x: Array, other: Array, alpha: Array = 1) -> Array:
+    """`x + alpha * other`."""
+    return as_traced(x) + alpha * as_traced(other)
+
+
+def subtract(x: Array, other: Array, alpha: Array = 1) -> Array:
+    """`x - alpha * other`."""
+    return as_traced(x) - alpha * as_traced(other)
+
+
+def divide(x: Array, other: Array, rounding_mode: Literal["floor", "trunc"] | None = None) -> Array:
+    """`x / other`; with `rounding_mode` "floor" or "trunc" rounded down or towards 0, in the dtype of the operands."""
+    if rounding_mode is None:
+        return np.divide(x, other)
+    down = np.floor_divide(x, other)
+    if rounding_mode == "floor":
+        return down
+    if rounding_mode != "trunc":
+        raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
+    if down.dtype.kind == "f":
+        return np.trunc(np.divide(x, other))
+    return np.where((down < 0) & (down * other != x), down + 1, down)
+
+
+def square(x: Array) -> Array:
+    """`x * x`."""
+    return np.square(as_traced(x))
+
+
+def rsqrt(x: Array) -> Array:
+    """`1 / sqrt(x)`."""
+    return np.reciprocal(np.sqrt(as_traced(x)))
+
+
+def relu(x: Array) -> Array:
+    """The larger of `x` and 0; the derivative at 0 is 0."""
+    x = as_traced(x)
+    return wrap(ops.relu(x.value)) if x.dtype.kind == "f" else np.maximum(x, 0)
+
+
+def frac(x: Array) -> Array:
+    """The fractional part of `x`."""
+    x = as_traced(x)
+    return x - np.trunc(x)
+
+
+def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
+    """`x` no smaller than `min` and no larger than `max`. The derivative is 1 between the bounds and at them, else 0."""
+    x = as_traced(x)
+    if min is None and max is None:
+        raise ValueError("clamp: at least one of min and max is given")
+    for bound, outside in ((min, np.less), (max, np.greater)):
+        if bound is not None:
+            x = np.where(outside(x, bound), bound, x)
+    return x
+
+
+def clamp_min(x: Array, min: Array) -> Array:
+    """`x` no smaller than `min`."""
+    return clamp(x, min=min)
+
+
+def clamp_max(x: Array, max: Array) -> Array:
+    """`x` no larger than `max`."""
+    return clamp(x, max=max)
+
+
+def lerp(x: Array, end: Array, weight: Array) -> Array:
+    """`x + weight * (end - x)`."""
+    x = as_traced(x)
+    return x + weight * (end - x)
+
+
+def addcmul(x: Array, first: Array, second: Array, value: Array = 1) -> Array:
+    """`x + value * first * second`."""
+    return x + value * (as_traced(first) * second)
+
+
+def addcdiv(x: Array, first: Array, second: Array, value: Array = 1) -> Array:
+    """`x + value * first / second`."""
+    return x + value * (as_traced(first) / second)
+
+
+def where(x: Array, condition: Array, other: Array) -> Array:
+    """`x` where the condition holds, else `other`: the order of arguments of the method."""
+    return np.where(as_traced(condition), x, other)
+
+
+def masked_fill(x: Array, mask: Array, value: Array) -> Array:
+    """`x` with `value` where the mask holds, in the dtype of `x`."""
+    x, mask = as_traced(x), as_traced(mask)
+    if mask.dtype.kind != "b":
+        raise DTypeError(f"masked_fill: a mask is of dtype bool, got {mask.dtype}", find_user_location(), hint="compare: mask != 0")
+    _check_broadcast("masked_fill", "the mask", mask, x, larger=True)
+    return np.where(mask, creation.full((), value, dtype=x.dtype), x)
+
+
+def _check_broadcast(function: str, what: str, array: Array, x: Array, larger: bool = False) -> None:
+    """Raise `ShapeError` where an array does not broadcast with `x`, or unless `larger`, to the shape of `x`."""
+    try:
+        fits = np.broadcast_shapes(array.shape, x.shape) == x.shape or larger
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"{function}: {what} of shape {array.shape} cannot be broadcast to the tensor of shape {x.shape}",
+                         find_user_location())
+
+
+def clone(x: Array) -> Array:
+    """A copy, connected to the graph."""
+    return np.copy(as_traced(x))
+
+
+def to_dtype(x: Array, dtype: Any) -> Array:
+    """The elements converted, with NumPy's `astype` meaning."""
+    return as_traced(x).astype(dtype_argument(dtype))
+
+
+# -- new contents for writes in place: of the shape and dtype of `x`
+
+
+def copy_from(x: Array, source: Array) -> Array:
+    """`source`, broadcast to the shape of `x` and in its dtype."""
+    x, source = as_traced(x), as_traced(source)
+    _check_broadcast("a write in place", "the new content", source, x)
+    return np.copy(np.broadcast_to(source.astype(x.dtype), x.shape))
+
+
+def assign(x: Array, source: Array) -> Array:
+    """`source` as `x[...] = source` takes it: as `copy_from`, and dimensions of size 1 in front of those of `x` are dropped."""
+    x, source = as_traced(x), as_traced(source)
+    more = source.ndim - x.ndim
+    if more > 0 and source.shape[:more] == (1,) * more:
+        source = np.reshape(source, source.shape[more:])
+    return copy_from(x, source)
+
+
+def fill(x: Array, value: Array) -> Array:
+    """`value` everywhere; one number, or an array of no dimension."""
+    x, number = as_traced(x), as_traced(value)
+    if number.ndim:
+        raise ShapeError(f"fill_ takes one number, got an array of shape {number.shape}", find_user_location(),
+                         hint="copy_ takes an array and broadcasts it")
+    return copy_from(x, number)
+
+
+def zero(x: Array) -> Array:
+    """Zeros."""
+    x = as_traced(x)
+    return wrap(lowering.constant(0, x.dtype, x.shape), scalar=False)
+
+
+def set_item(x: TracedArray, index: Any, value: Array) -> Array:
+    """`x` after `x[index] = value`."""
+    written = np.copy(as_traced(x))
+    written[index] = value
+    return written
+
+
+def normal(x: Array, key: Array, mean: Array = 0.0, std: Array = 1.0) -> Array:
+    """Numbers of the normal distribution."""
+    x = _checked_floating(x, "normal_")
+    return random.normal(key, x.shape, x.dtype) * std + mean
+
+
+def uniform(x: Array, key: Array, low: Array = 0.0, high: Array = 1.0) -> Array:
+    """Uniform numbers from [low, high)."""
+    x = _checked_floating(x, "uniform_")
+    return random.uniform(key, x.shape, x.dtype, low, high)
+
+
+def bernoulli(x: Array, key: Array, p: Array = 0.5) -> Array:
+    """1 with probability `p`, else 0."""
+    x = as_traced(x)
+    return random.bernoulli(key, p, x.shape).astype(x.dtype)
+
+
+def _checked_floating(x: Array, name: str) -> Array:
+    x = as_traced(x)
+    if x.dtype.kind != "f":
+        raise DTypeError(f"{name} fills floating-point tensors, this one is {x.dtype}", find_user_location())
+    return x

@@ -1,0 +1,141 @@
+"""Functions that choose or write elements by index, and that sort, with PyTorch's arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.functional.reductions import ValuesAndIndices
+from adjit.ir import ops
+from adjit.ir.errors import ShapeError
+from adjit.ir.graph import Value
+from adjit.ir.types import I64
+from adjit.tracer import lowering
+from adjit.tracer.array import as_traced, wrap
+from adjit.tracer.functions.shapes import normalize_axis
+from adjit.tracer.user_location import find_user_location
+
+Array = Any
+
+
+def take(x: Array, index: Array) -> Array:
+    """Elements of the flattened tensor."""
+    return np.take(as_traced(x), as_traced(index))
+
+
+def index_select(x: Array, dim: int, index: Array) -> Array:
+    """The slices of one dimension at the indices, a vector."""
+    index = as_traced(index)
+    if index.ndim > 1:
+        raise ShapeError(f"index_select: the index is a vector, got the shape {index.shape}", find_user_location())
+    return np.take(as_traced(x), np.reshape(index, (-1,)), axis=dim)
+
+
+def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
+    """`x` with `alpha * source` added to its slices along `dim` at the indices; repeated indices add up."""
+    x, source = as_traced(x), as_traced(source).astype(as_traced(x).dtype)
+    along = normalize_axis(dim, x.ndim)
+    indices = lowering.wrapped_index(as_traced(index).value, x.shape[along])
+    return wrap(ops.scatter_add(x.value, indices, (source if alpha == 1 else alpha * source).value, axis=along))
+
+
+def gather(x: Array, dim: int, index: Array) -> Array:
+    """For each place the element of `x` whose index along `dim` is given there; `index` may be smaller than `x` in other dimensions."""
+    x, index = as_traced(x), as_traced(index)
+    if not x.ndim:
+        return np.take(x, index)
+    along = _check_index_array("gather", x, dim, index)
+    return np.take_along_axis(x[_corner(index.shape, along)], index, axis=along)
+
+
+def scatter(x: Array, dim: int, index: Array, src: Array) -> Array:
+    """`x` with elements of `src` (or one number) written to the places that `index` gives along `dim`; of several writes to one place the
+    last one counts."""
+    x, index = as_traced(x), as_traced(index)
+    along = _check_index_array("scatter", x, dim, index)
+    written = np.copy(x)
+    written[tuple(index if axis == along else _counter(index.shape, axis) for axis in range(x.ndim))] = _sources("scatter", src, index, x)
+    return written
+
+
+def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
+    """`x` with elements of `src` (or one number) added at the places that `index` gives along `dim`."""
+    x, index = as_traced(x), as_traced(index)
+    along = _check_index_array("scatter_add", x, dim, index)
+    corner = _corner(index.shape, along)
+    updates: Array = np.broadcast_to(_sources("scatter_add", src, index, x), index.shape)
+    indices = lowering.wrapped_index(index.value, x.shape[along])
+    added = wrap(ops.scatter_add_along_axis(x[corner].value, indices, updates.value, axis=along))
+    if added.shape == x.shape:
+        return added
+    written = np.copy(x)
+    written[corner] = added
+    return written
+
+
+def _check_index_array(name: str, x: Array, dim: int, index: Array) -> int:
+    along = normalize_axis(dim, x.ndim)
+    if index.dtype.kind not in "iu":
+        raise IndexError(f"{name}: the index has to be of integer dtype, got {index.dtype}")
+    if index.ndim != x.ndim or any(index.shape[axis] > x.shape[axis] for axis in range(x.ndim) if axis != along):
+        raise ShapeError(f"{name}: an index of shape {index.shape} for a tensor of shape {x.shape}: it has as many dimensions, and no "
+                         f"larger ones but dimension {along}", find_user_location())
+    return along
+
+
+def _corner(shape: tuple[int, ...], along: int) -> tuple[slice, ...]:
+    """The part of a tensor that an index of this shape reaches."""
+    return tuple(slice(None) if axis == along else slice(size) for axis, size in enumerate(shape))
+
+
+def _counter(shape: tuple[int, ...], axis: int) -> Array:
+    """The index along one dimension, for broadcasting with the others."""
+    return wrap(lowering.iota(I64, tuple(size if i == axis else 1 for i, size in enumerate(shape)), axis))
+
+
+def _sources(name: str, src: Array, index: Array, x: Array) -> Array:
+    """The part of `src` that is used, in the dtype of `x`."""
+    source = as_traced(src)
+    if not source.ndim:
+        return source.astype(x.dtype)
+    if source.ndim != index.ndim or any(have < want for have, want in zip(source.shape, index.shape, strict=True)):
+        raise ShapeError(f"{name}: src of shape {source.shape} is smaller than the index of shape {index.shape}", find_user_location())
+    return source[tuple(slice(size) for size in index.shape)].astype(x.dtype)
+
+
+def argsort(x: Array, dim: int = -1, descending: bool = False) -> Array:
+    """The indices that sort along `dim`; equal elements stay in their order, NaN counts as the largest."""
+    x = as_traced(x)
+    if not x.ndim:
+        return wrap(lowering.constant(0, I64))
+    along = normalize_axis(dim, x.ndim)
+    return wrap(_order(x.value, along, descending))
+
+
+def _order(value: Value, axis: int, descending: bool) -> Value:
+    if not descending:
+        return ops.argsort(value, axis=axis)
+    backwards = ops.argsort(ops.flip(value, axes=(axis,)), axis=axis)       # then equal elements come in their own order at the end
+    last = lowering.constant(value.type.shape[axis] - 1, I64, value.type.shape)
+    return ops.flip(ops.subtract(last, backwards), axes=(axis,))
+
+
+def sort(x: Array, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesAndIndices:
+    """The elements in order along `dim`, and where they were. Always stable."""
+    x = as_traced(x)
+    indices = argsort(x, dim, descending)
+    return ValuesAndIndices(np.take_along_axis(x, indices, axis=dim) if x.ndim else x, indices)
+
+
+def topk(x: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
+    """The `k` largest (or smallest) elements along `dim` in order, and where they were."""
+    x = as_traced(x)
+    size = x.shape[normalize_axis(dim, x.ndim)] if x.ndim else 1
+    if not 0 <= k <= size:
+        raise ShapeError(f"topk: k = {k} of {size} elements", find_user_location())
+    indices = argsort(x, dim, descending=largest)
+    if not x.ndim:
+        return ValuesAndIndices(x, indices)
+    first = indices[(*(slice(None),) * normalize_axis(dim, x.ndim), slice(k))]
+    return ValuesAndIndices(np.take_along_axis(x, first, axis=dim), first)

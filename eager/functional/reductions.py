@@ -1,0 +1,154 @@
+"""Reductions with PyTorch's arguments (`dim`, `keepdim`) and meanings: the unbiased variance, extrema with their places, norms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjit.eager.functional.elementwise import floating
+from adjit.tracer.array import as_traced
+from adjit.tracer.functions import composites
+from adjit.tracer.functions.reductions import root
+
+Array = Any
+Dim = int | Sequence[int] | None
+
+
+class ValuesAndIndices(NamedTuple):
+    """Elements, and where they were along one dimension (int64)."""
+
+    values: Any
+    indices: Any
+
+    def __repr__(self) -> str:
+        return f"ValuesAndIndices(\nvalues={self.values!r},\nindices={self.indices!r})"
+
+
+def _axes(dim: Any) -> Any:
+    return tuple(dim) if isinstance(dim, list) else dim
+
+
+def sum(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """The sum over `dim`, by default of all elements; bools and small integers count as int64."""
+    return np.sum(as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+
+
+def mean(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """The mean over `dim`, of floats; of integers with `dtype`, in that."""
+    return np.mean(floating(x, "mean") if dtype is None else as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+
+
+def prod(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
+    """The product over `dim`."""
+    return np.prod(as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+
+
+def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
+    """The variance over `dim`: the sum of squares around the mean over n - `correction`.
+
+    `correction` is 1 where it is not given (0 with `unbiased=False`). `var(False)` means `unbiased`, as in PyTorch.
+    """
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    divisor = correction if correction is not None else int(unbiased)
+    return np.var(floating(x, "var"), axis=_axes(dim), keepdims=keepdim, ddof=divisor)
+
+
+def std(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
+    """The square root of `var`; its derivative is 0 where that is 0."""
+    return root(var(x, dim, unbiased, keepdim, correction=correction))
+
+
+def amax(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
+    """The largest element over `dim`; equal ones share its derivative."""
+    return np.max(as_traced(x), axis=_axes(dim), keepdims=keepdim)
+
+
+def amin(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
+    """The smallest element over `dim`; equal ones share its derivative."""
+    return np.min(as_traced(x), axis=_axes(dim), keepdims=keepdim)
+
+
+def max(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | ValuesAndIndices:
+    """The largest element; along one dimension also where the first of them is, which gets the derivative."""
+    return amax(x) if dim is None else _chosen(x, argmax(x, dim, True), dim, keepdim)
+
+
+def min(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | ValuesAndIndices:
+    """The smallest element; along one dimension also where the first of them is, which gets the derivative."""
+    return amin(x) if dim is None else _chosen(x, argmin(x, dim, True), dim, keepdim)
+
+
+def _chosen(x: Array, indices: Array, dim: int, keepdim: bool) -> ValuesAndIndices:
+    x = as_traced(x)
+    if not x.ndim:
+        return ValuesAndIndices(x, indices)
+    values = np.take_along_axis(x, indices, axis=dim)
+    return ValuesAndIndices(values, indices) if keepdim else ValuesAndIndices(np.squeeze(values, dim), np.squeeze(indices, dim))
+
+
+def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The place of the (first) largest element, of the flattened array where `dim` is not given; NaN counts as the largest."""
+    return np.argmax(as_traced(x), axis=dim, keepdims=keepdim)
+
+
+def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The place of the (first) smallest element, of the flattened array where `dim` is not given; NaN counts as the smallest."""
+    return np.argmin(as_traced(x), axis=dim, keepdims=keepdim)
+
+
+def all(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
+    """True where all elements are true (not 0)."""
+    return np.all(as_traced(x), axis=_axes(dim), keepdims=keepdim)
+
+
+def any(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
+    """True where any element is true (not 0)."""
+    return np.any(as_traced(x), axis=_axes(dim), keepdims=keepdim)
+
+
+def count_nonzero(x: Array, dim: Dim = None) -> Array:
+    """The number of elements that are not 0."""
+    return np.count_nonzero(as_traced(x), axis=_axes(dim))
+
+
+def cumsum(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
+    """Sums of the elements up to each; of the flattened array where `dim` is not given."""
+    return np.cumsum(as_traced(x), axis=dim, dtype=dtype)
+
+
+def cumprod(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
+    """Products of the elements up to each; of the flattened array where `dim` is not given."""
+    return np.cumprod(as_traced(x), axis=dim, dtype=dtype)
+
+
+def logsumexp(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
+    """`log(sum(exp(x)))` over `dim`, without overflow."""
+    return composites.logsumexp(as_traced(x), _axes(dim), keepdims=keepdim)
+
+
+def softmax(x: Array, dim: int = -1, dtype: Any = None) -> Array:
+    """`exp(x) / sum(exp(x))` over `dim`, without overflow."""
+    x = as_traced(x)
+    return composites.softmax(x if dtype is None else x.astype(dtype), dim)
+
+
+def log_softmax(x: Array, dim: int = -1, dtype: Any = None) -> Array:
+    """`log(softmax(x))` over `dim`, without overflow or loss of precision."""
+    x = as_traced(x)
+    return composites.log_softmax(x if dtype is None else x.astype(dtype), dim)
+
+
+def norm(x: Array, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False) -> Array:
+    """The `p`-norm of the elements over `dim` as one vector, by default the Euclidean one ("fro" or 2).
+
+    `p` infinity is the largest magnitude, minus infinity the smallest, 0 counts what is not 0. The derivative at 0 is 0.
+    """
+    x = floating(x, "norm")
+    if p in ("fro", None):
+        p = 2
+    if not isinstance(p, (int, float)):
+        raise ValueError(f"norm: p is a number or 'fro', got {p!r}")
+    return composites.vector_norm(x, p, _axes(dim), keepdim)

@@ -1,0 +1,225 @@
+"""Functions that give a tensor another shape, cut it, join it, or choose parts of it, with PyTorch's arguments."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+
+from adjit.ir.errors import ShapeError
+from adjit.tracer.array import as_traced
+from adjit.tracer.functions.shapes import complete_shape, diagonal_view, normalize_axis, view_strides
+from adjit.tracer.user_location import find_user_location
+
+Array = Any
+Sizes = Sequence[int]
+
+
+def get_item(x: Array, index: Any) -> Array:
+    """`x[index]` for an index with arrays in it: a copy of the elements."""
+    return as_traced(x)[index]
+
+
+def get_view(x: Array, index: tuple[Any, ...]) -> Array:
+    """`x[index]` for an index of integers, slices, None and an ellipsis: a view, of one element too."""
+    return as_traced(x)[index if any(item is Ellipsis for item in index) else (*index, ...)]
+
+
+def reshape(x: Array, shape: Sizes) -> Array:
+    """The same elements in row-major order; one size may be -1."""
+    return np.reshape(as_traced(x), tuple(shape))
+
+
+def view(x: Array, shape: Sizes) -> Array:
+    """The same elements in another shape and in the same memory; one size may be -1. Raises `ShapeError` where they would be copied."""
+    x = as_traced(x)
+    sizes = complete_shape(tuple(shape), x.size, x.shape, "view")
+    if x.size and x.layout_known and view_strides(x.shape, x.steps, sizes) is None:
+        refuse_view(x.shape, sizes)
+    return np.reshape(x, sizes)
+
+
+def refuse_view(have: Sizes, want: Sizes) -> NoReturn:
+    """Raise the error of `view`."""
+    raise ShapeError(f"view: the elements of this tensor of shape {tuple(have)} do not lie in memory in the order that the shape "
+                     f"{tuple(want)} needs", find_user_location(), hint="use reshape(), which copies them then")
+
+
+def flatten(x: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
+    """The dimensions from `start_dim` to `end_dim` (included) as one."""
+    x = as_traced(x)
+    if not x.ndim:
+        return np.reshape(x, (1,))
+    first, last = normalize_axis(start_dim, x.ndim), normalize_axis(end_dim, x.ndim)
+    if first > last:
+        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    return np.reshape(x, (*x.shape[:first], int(np.prod(x.shape[first:last + 1])), *x.shape[last + 1:]))
+
+
+def unflatten(x: Array, dim: int, sizes: Sizes) -> Array:
+    """One dimension as several; one size may be -1."""
+    x = as_traced(x)
+    axis = normalize_axis(dim, x.ndim)
+    if -1 in sizes:
+        known = -int(np.prod(sizes))
+        sizes = tuple(x.shape[axis] // known if size == -1 and known else size for size in sizes)
+    if int(np.prod(sizes)) != x.shape[axis]:
+        raise ShapeError(f"unflatten: the sizes {tuple(sizes)} do not make up dimension {axis} of {x.shape}", find_user_location())
+    return np.reshape(x, (*x.shape[:axis], *sizes, *x.shape[axis + 1:]))
+
+
+def unsqueeze(x: Array, dim: int) -> Array:
+    """A new dimension of size 1 at `dim`."""
+    return np.expand_dims(as_traced(x), dim)
+
+
+def squeeze(x: Array, dim: int | Sizes | None = None) -> Array:
+    """Without the dimensions of size 1, or without those of `dim` that are of size 1."""
+    x = as_traced(x)
+    if dim is None:
+        return np.squeeze(x)
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    axes = [normalize_axis(item, x.ndim) for item in dims] if x.ndim else []
+    return np.squeeze(x, tuple(axis for axis in axes if x.shape[axis] == 1))
+
+
+def permute(x: Array, dims: Sizes) -> Array:
+    """The dimensions in the order `dims`."""
+    return np.transpose(as_traced(x), tuple(dims))
+
+
+def transpose(x: Array, dim0: int, dim1: int) -> Array:
+    """Two dimensions swapped."""
+    x = as_traced(x)
+    return np.swapaxes(x, dim0, dim1) if x.ndim else x
+
+
+def t(x: Array) -> Array:
+    """A matrix transposed; what has fewer dimensions as it is."""
+    x = as_traced(x)
+    if x.ndim > 2:
+        raise ShapeError(f"t() takes a tensor of at most two dimensions, got the shape {x.shape}", find_user_location(),
+                         hint="transpose(dim0, dim1) swaps two dimensions, permute(dims) reorders them")
+    return np.transpose(x)
+
+
+def movedim(x: Array, source: int | Sizes, destination: int | Sizes) -> Array:
+    """Dimensions moved to other places, the others in their order."""
+    moved: Array = as_traced(x)
+    return np.moveaxis(moved, source, destination)
+
+
+def expand(x: Array, sizes: Sizes) -> Array:
+    """Dimensions of size 1 repeated without a copy, new ones in front; -1 keeps a size."""
+    x = as_traced(x)
+    new = len(sizes) - x.ndim
+    if new < 0 or -1 in sizes[:new] or any(have != 1 and size not in (-1, have) for have, size in zip(x.shape, sizes[new:], strict=True)):
+        raise ShapeError(f"expand: a tensor of shape {x.shape} cannot get the sizes {tuple(sizes)}", find_user_location(),
+                         hint="only dimensions of size 1 are repeated; -1 stands for the size of an existing one; new ones come first")
+    return np.broadcast_to(x, (*sizes[:new], *(have if size == -1 else size for have, size in zip(x.shape, sizes[new:], strict=True))))
+
+
+def repeat(x: Array, sizes: Sizes) -> Array:
+    """The tensor repeated as a whole along each dimension (`np.tile`); more `sizes` than dimensions make new ones in front."""
+    x = as_traced(x)
+    if len(sizes) < x.ndim:
+        raise ShapeError(f"repeat: {len(sizes)} numbers for {x.ndim} dimensions", find_user_location(),
+                         hint="give one a dimension, or more")
+    return np.tile(x, tuple(sizes))
+
+
+def repeat_interleave(x: Array, repeats: Any, dim: int | None = None) -> Array:
+    """Each element repeated (`np.repeat`)."""
+    return np.repeat(as_traced(x), repeats, axis=dim)
+
+
+def narrow(x: Array, dim: int, start: int, length: int) -> Array:
+    """`length` elements of one dimension from `start` on."""
+    x = as_traced(x)
+    axis = normalize_axis(dim, x.ndim)
+    size = x.shape[axis]
+    first = start + size if start < 0 else start
+    if not (0 <= first <= size and 0 <= length <= size - first):
+        raise ShapeError(f"narrow: dimension {axis} of {x.shape} has no {length} elements from {start} on", find_user_location())
+    return x[(*(slice(None),) * axis, slice(first, first + length))]
+
+
+def select(x: Array, dim: int, index: int) -> Array:
+    """One element of a dimension, which disappears."""
+    x = as_traced(x)
+    return get_view(x, (*(slice(None),) * normalize_axis(dim, x.ndim), index))
+
+
+def unbind(x: Array, dim: int = 0) -> tuple[Array, ...]:
+    """All elements of a dimension, one after the other."""
+    x = as_traced(x)
+    return tuple(select(x, dim, index) for index in range(x.shape[normalize_axis(dim, x.ndim)]))
+
+
+def split(x: Array, split_size: Any, dim: int = 0) -> tuple[Array, ...]:
+    """Pieces of size `split_size` (the last one may be smaller), or of these sizes."""
+    x = as_traced(x)
+    axis = normalize_axis(dim, x.ndim)
+    size = x.shape[axis]
+    if isinstance(split_size, (tuple, list)):
+        sizes = [operator.index(item) for item in split_size]
+        if sum(sizes) != size or min(sizes, default=0) < 0:
+            raise ShapeError(f"split: the sizes {sizes} do not add up to dimension {axis} of {x.shape}", find_user_location())
+        bounds = [0, *accumulate(sizes)]
+    else:
+        each = operator.index(split_size)
+        if each <= 0:
+            raise ValueError(f"split: pieces have a positive size, got {each}")
+        bounds = [*range(0, size, each), size] if size else [0, 0]
+    return tuple(narrow(x, axis, first, last - first) for first, last in pairwise(bounds))
+
+
+def chunk(x: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
+    """At most `chunks` pieces of one size, of which the last one may be smaller."""
+    x = as_traced(x)
+    if chunks <= 0:
+        raise ValueError(f"chunk: a positive number of pieces, got {chunks}")
+    return split(x, max(-(-x.shape[normalize_axis(dim, x.ndim)] // chunks), 1), dim)
+
+
+def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
+    """The tensors one after the other along `dim`."""
+    return np.concatenate([as_traced(x) for x in tensors], axis=dim)
+
+
+def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
+    """The tensors, all of one shape, along a new dimension."""
+    return np.stack([as_traced(x) for x in tensors], axis=dim)
+
+
+def flip(x: Array, dims: Any) -> Array:
+    """The order of elements along `dims` turned round."""
+    return np.flip(as_traced(x), tuple(dims) if isinstance(dims, (tuple, list)) else dims)
+
+
+def roll(x: Array, shifts: int | Sizes, dims: int | Sizes | None = None) -> Array:
+    """Elements moved on by `shifts` along `dims`, those at the end to the front; of the flattened tensor without `dims`."""
+    return np.roll(as_traced(x), shifts, dims)
+
+
+def diagonal(x: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """The diagonal of two dimensions, as the last one."""
+    return diagonal_view(as_traced(x), offset, dim1, dim2)
+
+
+def diag(x: Array, diagonal: int = 0) -> Array:
+    """A matrix from its diagonal, or the diagonal of a matrix."""
+    return np.diag(as_traced(x), diagonal)
+
+
+def tril(x: Array, diagonal: int = 0) -> Array:
+    """Zeros above the diagonal."""
+    return np.tril(as_traced(x), diagonal)
+
+
+def triu(x: Array, diagonal: int = 0) -> Array:
+    """Zeros below the diagonal."""
+    return np.triu(as_traced(x), diagonal)

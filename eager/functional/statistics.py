@@ -1,0 +1,77 @@
+"""Less common functions that choose or write elements by index: medians, differences, sums without NaN, slices that are replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.functional.elementwise import floating
+from adjit.eager.functional.indexing import argsort
+from adjit.eager.functional.reductions import Dim, ValuesAndIndices, sum
+from adjit.ir.errors import ShapeError
+from adjit.tracer.array import as_traced
+from adjit.tracer.functions.shapes import normalize_axis
+from adjit.tracer.user_location import find_user_location
+
+Array = Any
+
+
+def median(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | ValuesAndIndices:
+    """The element in the middle of the order, of two the lower one; along one dimension also where it is. NaN where one is NaN."""
+    x = as_traced(x)
+    if dim is None:
+        return median(np.reshape(x, (-1,)), 0).values
+    if not x.ndim:
+        return ValuesAndIndices(x, argsort(x))
+    axis = normalize_axis(dim, x.ndim)
+    size = x.shape[axis]
+    if not size:
+        raise ShapeError(f"median: dimension {axis} of {x.shape} has no elements", find_user_location())
+    order = argsort(x, axis)
+    before = (slice(None),) * axis
+    indices = order[(*before, slice((size - 1) // 2, (size - 1) // 2 + 1))]
+    if x.dtype.kind == "f":
+        indices = np.where(np.any(np.isnan(x), axis=axis, keepdims=True), order[(*before, slice(size - 1, size))], indices)
+    values = np.take_along_axis(x, indices, axis=axis)
+    return ValuesAndIndices(values, indices) if keepdim else ValuesAndIndices(np.squeeze(values, axis), np.squeeze(indices, axis))
+
+
+def diff(x: Array, n: int = 1, dim: int = -1) -> Array:
+    """The differences of neighbours along `dim`, taken `n` times."""
+    return np.diff(as_traced(x), n, dim)
+
+
+def nansum(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
+    """The sum of the elements that are not NaN."""
+    x = as_traced(x)
+    return sum(np.where(np.isnan(x), 0, x) if x.dtype.kind == "f" else x, dim, keepdim)
+
+
+def nanmean(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
+    """The mean of the elements that are not NaN."""
+    x = floating(x, "nanmean")
+    return nansum(x, dim, keepdim) / sum(~np.isnan(x), dim, keepdim).astype(x.dtype)
+
+
+def take_along_dim(x: Array, indices: Array, dim: int | None = None) -> Array:
+    """For each place the element whose index along `dim` is given there; without `dim`, of the flattened tensor."""
+    x, indices = as_traced(x), as_traced(indices)
+    return np.take(x, indices) if dim is None else np.take_along_axis(x, indices, axis=dim)
+
+
+def index_fill(x: Array, dim: int, index: Array, value: Array) -> Array:
+    """`x` with one number in its slices along `dim` at the indices."""
+    return _with_slices(x, dim, index, value)
+
+
+def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
+    """`x` with the slices of `source` in place of its own along `dim` at the indices."""
+    x = as_traced(x)
+    return _with_slices(x, dim, index, as_traced(source).astype(x.dtype))
+
+
+def _with_slices(x: Array, dim: int, index: Array, new: Array) -> Array:
+    written: Array = np.copy(as_traced(x))
+    written[(*(slice(None),) * normalize_axis(dim, written.ndim), as_traced(index))] = new
+    return written

@@ -1,0 +1,311 @@
+"""Compiled kernels and programs on disk, so that a new process links them in place of compiling.
+
+A file is named by the hash of everything its machine code depends on: of a kernel, its source text and types, adjit's code
+generator, the versions of Numba, llvmlite and Python, and this CPU's name and features; of a native program, its LLVM text, the
+target and the version of llvmlite. It holds a checksum of its content. Only
+files and folders that belong to this user, and that nobody else may write, are trusted; anything else is compiled again, with a
+note for `explain()`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import stat
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adjit import codegen
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel, load
+from adjit.codegen.process.off_main_thread import off_main_thread
+from adjit.ir.dataclass import dataclass
+from adjit.ir.deserialize import deserialize
+from adjit.ir.lazy_module import LazyModule
+from adjit.ir.version import VERSION
+from adjit.runtime import settings
+from adjit.runtime.caches import cache_size
+
+if TYPE_CHECKING:
+    from adjit.codegen.numba import compile_kernel, python_kernels
+    from adjit.codegen.numba.kernel_source import KernelSource
+    from adjit.runtime.numba import kernel_step
+else:
+    compile_kernel = LazyModule("adjit.codegen.numba.compile_kernel")
+    python_kernels = LazyModule("adjit.codegen.numba.python_kernels")
+    kernel_step = LazyModule("adjit.runtime.numba.kernel_step")
+
+_MAGIC = b"adjit kernel 3\n"
+_SUFFIX = ".kernel"
+_COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO", "NUMBA_ENABLE_AVX", "NUMBA_LOOP_VECTORIZE", "NUMBA_OPT",
+                       "NUMBA_SLP_VECTORIZE")      # those that change the machine code
+
+
+@cache
+@off_main_thread
+def environment() -> str:
+    """Everything besides its source that the machine code of a kernel depends on."""
+    from importlib.metadata import version  # as slow to import as all of adjit
+
+    from llvmlite import binding
+
+    features = ",".join(sorted(name for name, present in binding.get_host_cpu_features().items() if present))
+    generator = sha256(b"".join(path.read_bytes() for path in sorted(Path(codegen.__file__).parent.rglob("*.py"))))
+    packages = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    compiler = [f"{name}={os.environ[name]}" for name in _COMPILER_VARIABLES if name in os.environ]
+    return "\n".join([*packages, generator, *compiler, python, platform.machine(), binding.get_host_cpu_name(), features])
+
+
+@cache
+@off_main_thread
+def compiler() -> tuple[str, ...]:
+    """What the object code of a text depends on besides it, and its target."""
+    import llvmlite
+    from llvmlite import binding
+
+    return VERSION, f"llvmlite {llvmlite.__version__}", f"LLVM {'.'.join(map(str, binding.llvm_version_info))}"
+
+
+def sha256(content: bytes) -> str:
+    """The hash of the content: 64 hexadecimal digits."""
+    import hashlib  # loads OpenSSL: not at `import adjit`
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def kernel_key(source: KernelSource) -> str:
+    """The name of a kernel in the cache: 64 hexadecimal digits."""
+    types = [argument.dtype for argument in source.arguments]
+    return sha256(json.dumps([environment(), source.text, types, source.helpers]).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What the disk cache answers: an object, or None and why not."""
+
+    found: CompiledObject | None
+    note: str
+
+
+class DiskCache:
+    """A folder of compiled kernels, bounded in bytes; those not used for the longest time go first."""
+
+    def __init__(self, folder: Path | None, limit: int):
+        self.folder = folder
+        self.limit = limit
+
+    def problem(self) -> str:
+        """Why the folder cannot be used; makes it where it is missing. Empty where all is well."""
+        if self.folder is None or self.limit == 0:
+            return "the disk cache is off"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = os.stat(self.folder)
+        except OSError as error:
+            return f"the cache folder {self.folder} cannot be used: {error.strerror or error}"
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            return f"the cache folder {self.folder} belongs to another user"
+        if os.name == "posix" and status.st_mode & 0o022:
+            return f"the cache folder {self.folder} may be written by others (chmod go-w it)"
+        return ""
+
+    def get(self, key: str) -> Lookup:
+        """The object kept under `key`."""
+        problem = self.problem()
+        if problem:
+            return Lookup(None, problem)
+        try:
+            content, note = _read_private(self._path(key))
+        except FileNotFoundError:
+            return Lookup(None, "not in the disk cache")
+        except OSError as error:
+            return Lookup(None, f"its file in the disk cache cannot be read: {error.strerror or error}")
+        found = None if note else _decode(content, key)
+        if found is None:
+            return Lookup(None, note or "its file in the disk cache is damaged")
+        with suppress(OSError):     # a folder that can only be read: the order of eviction is then that of writing
+            os.utime(self._path(key))
+        return Lookup(found, "from the disk cache")
+
+    def put(self, key: str, compiled: CompiledObject) -> str:
+        """Keep `compiled` under `key`; why that was not possible, or an empty text."""
+        problem = self.problem()
+        if problem:
+            return problem
+        content = _encode(compiled, key)
+        assert self.folder is not None
+        try:
+            name = self.folder / f"{cache_size.PARTIAL_PREFIX}{os.urandom(8).hex()}"
+            handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.replace(name, self._path(key))
+            except BaseException:
+                os.unlink(name)
+                raise
+            self._make_room(key, len(content))
+        except OSError as error:
+            return f"the cache folder {self.folder} cannot be written: {error.strerror or error}"
+        return ""
+
+    def entries(self) -> list[tuple[float, int, Path]]:
+        """Last use, bytes and path of every kernel in the folder, oldest use first."""
+        return [entry for entry in self._files() if entry[2].suffix == _SUFFIX]
+
+    def _files(self) -> list[tuple[float, int, Path]]:
+        """Last change, bytes and path of every file in the folder, oldest change first."""
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        found = []
+        with os.scandir(self.folder) as files:
+            for file in files:
+                with suppress(FileNotFoundError):       # another process evicted it
+                    status = file.stat()
+                    found.append((status.st_mtime, status.st_size, Path(file.path)))
+        return sorted(found)
+
+    def _make_room(self, keep: str, written: int) -> None:
+        """Look at the folder where there may be too much in it, which takes long where there are thousands of files."""
+        assert self.folder is not None
+        known = cache_size.add(self.folder, written)
+        if known is not None and known <= self.limit:
+            return
+        files = self._files()
+        entries = [entry for entry in files if entry[2].suffix == _SUFFIX]
+        for changed, _, path in files:
+            if path.name.startswith(cache_size.PARTIAL_PREFIX) and time.time() - changed > 3600:       # of a process that died
+                path.unlink(missing_ok=True)
+        total = sum(size for _, size, _ in entries)
+        goal = total if total <= self.limit else self.limit - self.limit // 8
+        for _, size, path in entries:
+            if total > goal and path != self._path(keep):
+                path.unlink(missing_ok=True)
+                total -= size
+        cache_size.begin(self.folder, total)
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{key}{_SUFFIX}"
+
+
+def _read_private(path: Path) -> tuple[bytes, str]:
+    """The content of a file, or why it is not trusted. The file that is checked is the one that is read."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return b"", "its file in the disk cache is not a regular file"
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            return b"", "its file in the disk cache belongs to another user"
+        if os.name == "posix" and status.st_mode & 0o022:
+            return b"", "its file in the disk cache may be written by others"
+        return file.read(), ""
+
+
+def _encode(compiled: CompiledObject, key: str) -> bytes:
+    objects = (compiled.object_code, *compiled.extra_objects)
+    header = json.dumps({"key": key, "symbol": compiled.symbol, "data": compiled.data, "sizes": [len(code) for code in objects]})
+    body = b"".join([header.encode(), b"\n", *objects])
+    return _MAGIC + sha256(body).encode() + b"\n" + body
+
+
+def _decode(content: bytes, key: str) -> CompiledObject | None:
+    """The object, or None where the content is not what `_encode` wrote for `key`."""
+    digest, _, body = content[len(_MAGIC):].partition(b"\n")
+    if not content.startswith(_MAGIC) or sha256(body).encode() != digest:
+        return None
+    header, _, rest = body.partition(b"\n")
+    try:
+        fields = deserialize(_Header, json.loads(header))
+    except (ValueError, RecursionError):
+        return None
+    ends = list(accumulate(fields.sizes))
+    if fields.key != key or not ends or min(fields.sizes) < 0 or ends[-1] != len(rest):
+        return None
+    first, *extra_objects = (rest[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    return CompiledObject(first, fields.symbol, fields.data, tuple(extra_objects))
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What stands before the object code in a file; bytes of each object."""
+
+    key: str
+    symbol: str
+    data: str
+    sizes: tuple[int, ...]
+
+
+_loaded: dict[str, weakref.ref[LoadedKernel]] = {}
+"""By key; without callbacks, in the midst of which Ctrl-C would be lost."""
+
+
+def _loaded_code(key: str) -> LoadedKernel | None:
+    reference = _loaded.get(key)
+    return None if reference is None else reference()
+
+
+def _try_to_load(key: str, found: CompiledObject | None) -> LoadedKernel | None:
+    """What was found on disk, loaded; None where nothing was, or LLVM does not understand it."""
+    try:
+        return None if found is None else _load(key, found)
+    except (RuntimeError, ValueError):
+        return None
+
+
+def _load(key: str, compiled: CompiledObject) -> LoadedKernel:
+    loaded = load(compiled)
+    for other in [other for other, reference in tuple(_loaded.items()) if reference() is None]:
+        _loaded.pop(other, None)
+    _loaded[key] = weakref.ref(loaded)
+    return loaded
+
+
+def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
+    """`source` as loaded code: of this process, else of the disk cache, else compiled and kept there.
+
+    With Numba's compiler switched off, the text itself runs, as Python.
+    """
+    if settings.DISABLE_JIT.get():
+        return kernel_step.Kernel(source, python_kernels.load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
+    return kernel_step.Kernel(source, *obtain_code(kernel_key(source), lambda: compile_kernel.compile_source(source)))
+
+
+def disk_cache() -> DiskCache:
+    """The cache that the settings name."""
+    return DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get())
+
+
+def find_code(key: str) -> tuple[LoadedKernel, str] | None:
+    """The code that `key` names, of this process or from disk, and which of the two, in words; None where it would have to be compiled."""
+    loaded = _loaded_code(key)
+    if loaded is not None:
+        return loaded, "already loaded"
+    lookup = disk_cache().get(key)
+    loaded = _try_to_load(key, lookup.found)
+    return None if loaded is None else (loaded, lookup.note)
+
+
+def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[LoadedKernel, str]:
+    """The code that `key` names, loaded, and where it came from, in words; compiled and kept on disk where it is found nowhere."""
+    loaded = _loaded_code(key)
+    if loaded is not None:
+        return loaded, "already loaded"
+    disk = disk_cache()
+    lookup = disk.get(key)
+    loaded = _try_to_load(key, lookup.found)
+    if loaded is not None:
+        return loaded, lookup.note
+    why = lookup.note if lookup.found is None else "its file in the disk cache has code that cannot be linked"
+    compiled = compile()
+    problem = disk.put(key, compiled)
+    return _load(key, compiled), f"compiled: {why}" + (f"; not kept: {problem}" if problem and problem != why else "")

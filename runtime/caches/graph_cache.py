@@ -1,0 +1,85 @@
+"""Native programs on disk by the graph that was traced: a new process that traces the same graph needs neither passes nor LLVM.
+
+What is kept under the hash of the traced graph's text is the program's data and the key of its object code. The hash covers size and time
+of the source of all passes and lowerings, so that a changed compiler finds nothing; to read it all would take as long as everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from adjit import codegen, ir, passes
+from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.artifact import Artifact, artifact_of_json
+from adjit.ir.dataclass import dataclass
+from adjit.ir.deserialize import deserialize
+from adjit.ir.graph import Graph
+from adjit.ir.printer import print_graph
+from adjit.ir.types import short_name
+from adjit.passes.options import Options
+from adjit.runtime.caches.disk_cache import compiler, disk_cache, find_code, sha256
+from adjit.runtime.native.code import NativeCode
+
+
+@cache
+def compiler_source() -> str:
+    """The hash of everything that a traced graph goes through, as Python knows that a source file is another one: by its size and time."""
+    folders = [str(Path(module.__file__ or "").parent) for module in (ir, passes, codegen)]
+    return sha256(repr([source for folder in folders for source in sorted(_sources(folder))]).encode())
+
+
+def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target) -> str:
+    """The name of a traced graph's program in the cache."""
+    return sha256("\n".join([*compiler(), compiler_source(), target.name, repr(options), *pass_names, print_graph(graph)]).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What is kept of a program: the key of its object code, and its data."""
+
+    code: str
+    artifact: str
+
+
+def find_program(key: str, graph: Graph) -> NativeCode | None:
+    """The program of a graph kept under `key`, loaded; None where it is not there any more, or never was, or is another one's."""
+    found = disk_cache().get(key).found
+    if found is None:
+        return None
+    try:
+        kept = deserialize(_Entry, json.loads(found.data))
+        artifact = artifact_of_json(kept.artifact)
+    except (ValueError, RecursionError):
+        return None
+    if not _is_of(artifact, graph):
+        return None
+    code = find_code(kept.code)
+    return None if code is None else NativeCode(code[0], artifact, f"{code[1]}, found by the traced graph", kept.code)
+
+
+def keep_program(key: str, code: NativeCode) -> None:
+    """Keep a program under `key`; its object code is in the cache already."""
+    disk_cache().put(key, CompiledObject(b"", "", json.dumps(asdict(_Entry(code.key, code.artifact.as_json())))))
+
+
+def _is_of(artifact: Artifact, graph: Graph) -> bool:
+    """Whether a program takes and gives what a graph does."""
+    return artifact.arrays == [(short_name(value.type.dtype), value.type.shape) for value in (*graph.params, *graph.results)] \
+        and tuple(param.role for param in artifact.params) == graph.param_roles
+
+
+def _sources(folder: str) -> list[tuple[str, int, int]]:
+    found = []
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            found += _sources(entry.path) if entry.name != "__pycache__" else []
+        elif entry.name.endswith(".py"):
+            status = entry.stat()
+            found.append((entry.path, status.st_size, status.st_mtime_ns))
+    return found

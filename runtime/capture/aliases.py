@@ -1,0 +1,105 @@
+"""Results that lie on the memory of a tensor which is there already: views, and what is detached. They are taken again when the program is
+done, of the tensor itself, so that writes are seen both ways, as eagerly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from functools import lru_cache, partial
+from typing import Any
+
+from adjit.eager.apply import run
+from adjit.eager.call import differentiable
+from adjit.eager.capture import Capture
+from adjit.eager.operation import Operation
+from adjit.eager.tensor import Tensor
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.graph import Graph
+from adjit.tracer.user_location import find_user_location
+
+Step = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alias:
+    """How a result is taken of `base`: the place of a tensor, or the number of another result. Result `number` has its content, too."""
+
+    base: Any
+    steps: tuple[Step, ...]
+    number: int
+
+    def take(self, base: Tensor) -> Tensor:
+        """The result, of the tensor at `base`."""
+        for step in self.steps:
+            base = step(base)
+        return base
+
+
+def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tuple[Tensor, tuple[Step, ...]] | None:
+    """The next tensor, from outside or among those that are returned, by identity, on whose memory a result lies, and how to get there.
+
+    Raises `UnsupportedError` where the result, or what it was taken of, was computed in another way since.
+    """
+    steps: list[Step] = []
+    current = tensor
+    while True:
+        if id(current) in capture.entries or (id(current) in returned and current is not tensor and _is_certain(tensor)):
+            return current, tuple(reversed(steps))
+        view = current._view
+        if view is not None:
+            steps.append(partial(_view_again, view.name, view.graph, view.index, bool(current.requires_grad)))      # type: ignore[attr-defined]
+            current = view.parent
+        elif id(current) in capture.shared and id(current) not in capture.entries:
+            _, source, again = capture.shared[id(current)]
+            if current._node is not None:
+                if not _is_elsewhere(source, capture, returned):
+                    return None
+                raise UnsupportedError(
+                    f"a tensor of shape {tensor.shape} is returned that lies on the memory of another one, and was written to with a "
+                    "gradient of its own", find_user_location(), hint="return a copy, x.clone(), or write to one")
+            steps += [_require_grad, again] if current._requires_grad else [again]
+            current = source
+        else:
+            return None
+
+
+def _is_elsewhere(tensor: Tensor, capture: Capture, returned: Container[int]) -> bool:
+    """Whether a tensor, or one on whose memory it lies, is from outside of the function, or is returned."""
+    while id(tensor) not in capture.entries and id(tensor) not in returned:
+        if tensor._view is not None:
+            tensor = tensor._view.parent
+        elif id(tensor) in capture.shared:
+            tensor = capture.shared[id(tensor)][1]
+        else:
+            return False
+    return True
+
+
+def in_order(aliases: Iterable[Alias]) -> tuple[Alias, ...]:
+    """Aliases of results that are aliases themselves after these."""
+    waiting = {alias.number: alias for alias in aliases}
+    found: dict[int, Alias] = {}
+    while waiting:
+        ready = {number: alias for number, alias in waiting.items() if not isinstance(alias.base, int) or alias.base not in waiting}
+        found.update(ready)
+        waiting = {number: alias for number, alias in waiting.items() if number not in ready}
+    return tuple(found.values())
+
+
+def _is_certain(tensor: Tensor) -> bool:
+    """Whether NumPy has a view here whatever the layout of what the function made; of tensors from outside the layout is there to see."""
+    return tensor.array.alias is None or bool(tensor.array.alias.certain)
+
+
+def _view_again(name: str, graph: Graph, index: int, recorded: bool, base: Tensor) -> Tensor:
+    return run(_view(name, graph, index, recorded and differentiable(base)), [base], True)[0]
+
+
+@lru_cache(maxsize=4096)
+def _view(name: str, graph: Graph, index: int, recorded: bool) -> Operation:
+    return Operation(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,) if recorded else (), views=True)
+
+
+def _require_grad(leaf: Tensor) -> Tensor:
+    leaf._requires_grad = True
+    return leaf

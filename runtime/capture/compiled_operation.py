@@ -1,0 +1,70 @@
+"""Compiled functions as operations of the dynamic graph: the forward half is compiled, and so is the backward half, at its first use.
+
+What the forward half keeps for the backward half is chosen by the same pass as within one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.operation import Operation
+from adjit.ir.graph import Graph
+from adjit.ir.verifier import Stage
+from adjit.passes.pipeline import HALF, JOINT, PipelineResult, run_pipeline
+from adjit.runtime.compile_graph import compile_graph
+from adjit.runtime.compile_options import CompileOptions
+from adjit.runtime.inputs import Inputs
+
+
+class Half:
+    """One half of an operation, compiled: a function of ndarrays, all of whose results are new arrays."""
+
+    def __init__(self, graph: Graph, compile_options: CompileOptions, verify: bool, threads: int):
+        compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify,
+                                 passes=HALF, stage=Stage.ADJOINT)
+        self.pipeline, self.executable = compiled.pipeline, compiled.executable
+        self.inputs = Inputs(graph, [value.name or f"saved {index}" for index, value in enumerate(graph.params)])
+        self.fresh = (True,) * len(graph.results)
+
+    @property
+    def planned(self) -> Graph:
+        """What runs."""
+        return self.pipeline.final
+
+    def run(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        """The results for these arrays."""
+        given = [np.asarray(array) for array in arrays]
+        return tuple(np.asarray(array) for array in self.executable.run(self.inputs.prepare(given, given), given))
+
+
+class CompiledOperation(Operation):
+    """An operation whose halves are compiled."""
+
+    recomputed = frozenset()       # the pipeline chose what is saved
+
+    def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], seeded: Container[int] | None,
+                 compile_options: CompileOptions, verify: bool, threads: int, weak: frozenset[int] = frozenset(),
+                 force_requires_grad: bool = False):
+        self.compile_options, self.verify, self.threads = compile_options, verify, threads
+        self.joint: PipelineResult | None = None
+        super().__init__(name, region, results, wanted, weak, seeded, force_requires_grad)
+
+    @property
+    def whole_backward(self) -> Half:
+        """The backward half for cotangents of all results that can have one; compiled now if it was not yet."""
+        half: Any = self.backward((*self.active[:self.results], *(False,) * (len(self.active) - self.results))).function
+        return half     # type: ignore[no-any-return]
+
+    def optimize(self, joint: Graph) -> Graph:
+        passes = () if self.has_rules else JOINT       # they would open calls whose rules derivatives of the halves need
+        self.joint = run_pipeline(joint, self.compile_options.pass_options, self.verify, passes=passes, stage=Stage.TRACED)
+        return self.joint.final
+
+    def lower(self, graph: Graph, weak: frozenset[int]) -> Half:
+        return Half(self.opened(graph), self.compile_options, self.verify, self.threads)
+
+    def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
+        return CompiledOperation(name, graph, len(graph.results), wanted, None, self.compile_options, self.verify, self.threads, weak)

@@ -1,0 +1,201 @@
+"""What modules and optimisers hold besides the content of their tensors: compared at every call of a program that was made with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.capture import is_number
+from adjit.eager.state import Stateful
+from adjit.eager.tensor import Tensor
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_PLAIN = (*_SCALARS, tuple)
+
+
+class StateGuard:
+    """The containers that are reached from some objects, and what they held: attributes, dicts, lists.
+
+    `free` are the entries that may change, numbers that a program reads anew at every call: identity of the dict, key, and for a tuple
+    the index in it.
+    """
+
+    def __init__(self, roots: Iterable[Any], varying: Collection[tuple[int, str, int | None]] = ()):
+        self._dicts: list[tuple[dict[Any, Any], tuple[Any, ...], tuple[Any, ...], str]] = []
+        self._lists: list[tuple[list[Any], tuple[Any, ...], str]] = []
+        self._sets: list[tuple[set[Any], frozenset[Any], str]] = []
+        self._varying: dict[tuple[int, str], set[int | None]] = {}
+        for owner, key, index in varying:
+            self._varying.setdefault((owner, key), set()).add(index)
+        self._seen: set[int] = set()
+        for root in roots:
+            self._visit(root, type(root).__name__)
+        self._tables = [table for table, _, _, _ in self._dicts]
+        self._sizes = [len(table) for table in self._tables]
+        self._keys = [key for _, keys, _, _ in self._dicts for key in keys]
+        self._values = [value for _, _, values, _ in self._dicts for value in values]
+
+    def holds(self) -> bool:
+        """Whether everything is as it was."""
+        tables = self._tables
+        if list(map(len, tables)) != self._sizes:
+            return False
+        same = all(map(is_, chain.from_iterable(tables), self._keys)) \
+            and all(map(is_, chain.from_iterable(map(dict.values, tables)), self._values))      # nearly always, and quickly seen
+        for table, keys, values, _ in () if same else self._dicts:
+            if not self._dict_holds(table, keys, values):
+                return False
+        for items, then, _ in self._lists:
+            if len(items) != len(then) or not (all(map(is_, items, then)) or all(map(_same, items, then))):
+                return False
+        return not self._sets or all(members == then for members, then, _ in self._sets)
+
+    def containers(self) -> Iterator[tuple[Any, tuple[Any, ...] | None, Sequence[Any], set[int]]]:
+        """Each dict with its keys and values, each list and set with its items; and which of these may be any number."""
+        for table, keys, values, _ in self._dicts:
+            varying = (isinstance(key, str) and None in self._varying.get((id(table), key), ()) for key in keys)
+            yield table, keys, values, {index for index, is_varying in enumerate(varying) if is_varying}
+        for items, then, _ in self._lists:
+            yield items, None, then, set()
+        for members, then_members, _ in self._sets:
+            yield members, None, tuple(then_members), set()
+
+    def members(self) -> set[int]:
+        """The identities of all that is held."""
+        found = {id(value) for _, _, values, _ in self._dicts for value in values}
+        return found.union(id(item) for _, then, _ in self._lists for item in then)
+
+    def has_same_objects(self) -> bool:
+        """Whether nothing but numbers, strings and switches has changed."""
+        return all(len(table) == len(keys) and all(map(_same, table, keys)) and all(map(_alike, table.values(), values))
+                   for table, keys, values, _ in self._dicts) and all(
+            len(items) == len(then) and all(map(_alike, items, then)) for items, then, _ in self._lists)
+
+    def _dict_holds(self, table: dict[Any, Any], keys: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
+        return all(_same(key, then_key) and (_same(now, then) or self._may_change(table, key, now, then))
+                   for (key, now), then_key, then in zip(table.items(), keys, values, strict=True))
+
+    def _may_change(self, table: dict[Any, Any], key: Any, now: Any, then: Any) -> bool:
+        indices = self._varying.get((id(table), key)) if isinstance(key, str) else None
+        if indices is None or not isinstance(then, tuple):
+            return indices is not None and is_number(now) and is_number(then)
+        return type(now) is tuple and (len(now) == len(then) and all(
+            _same(a, b) or index in indices for index, (a, b) in enumerate(zip(now, then, strict=True))))
+
+    def changed(self, allowed: Collection[int] = ()) -> str:
+        """What is not as it was, in words; containers with an identity in `allowed` may be. Empty where nothing is."""
+        return self.first_change(allowed)[0]
+
+    def first_change(self, allowed: Collection[int] = ()) -> tuple[str, tuple[int, Any]]:
+        """As `changed`; and the identity of the dict with the key, if it is an entry of one."""
+        for table, keys, values, path in self._dicts:
+            if id(table) in allowed:
+                continue
+            then = {id(key) if isinstance(key, Tensor) else key: value for key, value in zip(keys, values, strict=True)}
+            now = {id(key) if isinstance(key, Tensor) else key: value for key, value in table.items()}
+            for key in (*then, *(key for key in now if key not in then)):
+                if key in now and key in then and (_same(now[key], then[key]) or self._may_change(table, key, now[key], then[key])):
+                    continue
+                return f"{path}.{key}" if isinstance(key, str) else f"{path}[...]", (id(table), key)
+        for items, then_items, path in self._lists:
+            if id(items) not in allowed and (len(items) != len(then_items) or not all(map(_same, items, then_items))):
+                return path, (0, None)
+        return next((path for members, then_members, path in self._sets if members != then_members), ""), (0, None)
+
+    def restore(self, allowed: Collection[int] = ()) -> None:
+        """Make everything as it was."""
+        for table, keys, values, _ in self._dicts:
+            if id(table) not in allowed:
+                table.clear()
+                table.update(zip(keys, values, strict=True))
+        for items, then, _ in self._lists:
+            if id(items) not in allowed:
+                items[:] = then
+        for members, then_members, _ in self._sets:
+            members.clear()
+            members.update(then_members)
+
+    def _visit(self, value: Any, path: str) -> None:
+        if isinstance(value, (*_SCALARS, Tensor, type)) or id(value) in self._seen:
+            return
+        if isinstance(value, dict):
+            self._seen.add(id(value))
+            self._dicts.append((value, tuple(value), tuple(value.values()), path))
+            for key, item in list(value.items()):
+                self._visit(item, f"{path}.{key}" if isinstance(key, str) else path)
+        elif isinstance(value, (list, tuple)):
+            self._seen.add(id(value))
+            if isinstance(value, list):
+                self._lists.append((value, tuple(value), path))
+            for index, item in enumerate(value):
+                self._visit(item, f"{path}[{index}]")
+        elif isinstance(value, set):
+            self._sets.append((value, frozenset(value), path))
+        elif isinstance(value, Stateful):
+            self._seen.add(id(value))
+            self._visit(vars(value), path)
+
+
+def _same(now: Any, then: Any) -> bool:
+    """Whether two values mean the same to a program."""
+    if now is then:
+        return True
+    if type(now) is not type(then):
+        return False
+    if issubclass(type(now), _SCALARS):     # no traced array
+        return bool(now == then) or (now != now and then != then)
+    if isinstance(now, tuple):
+        return len(now) == len(then) and all(map(_same, now, then))
+    return False
+
+
+def _alike(now: Any, then: Any) -> bool:
+    """Whether two values are the same object, or both plain."""
+    return now is then or (issubclass(type(now), _PLAIN) and issubclass(type(then), _PLAIN))
+
+
+def stateful_in(values: Iterable[Any]) -> list[Stateful]:
+    """The modules and optimisers among values, and within their containers."""
+    found: list[Stateful] = []
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Stateful):
+            found.append(value)
+        elif isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            stack.extend(value)         # `+=` would ask a subclass that adds itself to lists
+    return found
+
+
+def filled_later(roots: Iterable[Any]) -> set[int]:
+    """The identities of the containers that an optimiser fills at its first step: that is allowed while a function is traced."""
+    found: set[int] = set()
+    stack = [vars(root)[name] for root in stateful_in(roots) for name in type(root)._filled_later]
+    while stack:
+        container = stack.pop()
+        if isinstance(container, dict):
+            found.add(id(container))
+            stack += container.values()
+    return found
+
+
+def numbers_filled_in(roots: Iterable[Any]) -> dict[tuple[int, Any], tuple[str, Any]]:
+    """The numbers of Python in the containers that an optimiser fills: by container and key, how to write them, and what they are."""
+    found: dict[tuple[int, Any], tuple[str, Any]] = {}
+    stack = [(vars(root)[name], f"{type(root).__name__}.{name}") for root in stateful_in(roots) for name in type(root)._filled_later]
+    while stack:
+        container, path = stack.pop()
+        if isinstance(container, dict):
+            for key, value in container.items():
+                item_path = f"{path}[{key!r}]" if isinstance(key, (str, int)) else f"{path}[...]"
+                if issubclass(type(value), (int, float)):
+                    found[id(container), key if isinstance(key, (str, int)) else id(key)] = item_path, value
+                else:
+                    stack.append((value, item_path))
+    return found

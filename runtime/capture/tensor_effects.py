@@ -1,0 +1,377 @@
+"""Tensors around a compiled program: where it reads them, what it makes of its results, and what it writes back."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.capture import Capture, CapturedTensor
+from adjit.eager.modes import modes
+from adjit.eager.node import AccumulateGrad, Node, edge_of
+from adjit.eager.shared_memory import memory_key
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.graph import Value
+from adjit.ir.types import TensorType
+from adjit.runtime.capture.aliases import Alias, find_alias, in_order
+from adjit.runtime.capture.state_guard import StateGuard
+from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.scope import active_scope
+from adjit.tracer.trace import OutLeaf, StaticLeaf, check_result, function_name
+from adjit.tracer.trees import TreeSpec, flatten, unflatten
+from adjit.tracer.user_location import find_user_location
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorRef:
+    """Where a tensor is found in a call: `tensor` itself, or leaf number `argument` of the call; with `gradient` its `.grad`."""
+
+    tensor: Tensor | None
+    argument: int | None
+    gradient: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same tensor: tensors themselves are compared element by element."""
+        if not isinstance(other, TensorRef):
+            return NotImplemented
+        return self.tensor is other.tensor and (self.argument, self.gradient) == (other.argument, other.gradient)
+
+    def __hash__(self) -> int:
+        return hash((id(self.tensor), self.argument, self.gradient))
+
+    def find(self, all_leaves: Sequence[Any]) -> Any:
+        """The tensor; None where there is no gradient."""
+        found = self.tensor if self.argument is None else all_leaves[self.argument]
+        return found._grad if self.gradient else found      # type: ignore[union-attr]
+
+
+class CapturedFunction:
+    """A function as it is traced where tensors are about: it returns a list of arrays, and notes what they are for.
+
+    `leaves` says for each leaf of the function's result which of the arrays it is, or where the tensor is that it is. `tensors` are the
+    arrays that become new tensors, and whether they have a gradient; `new_leaves` those of them that require grad and have no history.
+    `gradients` are the owners of gradients that were set, and which
+    tensor is theirs, if any. `writes` are the tensors that were written to, and the array that is their new content.
+    """
+
+    def __init__(self, fun: Callable[..., Any], capture: Capture, positions: Sequence[int]):
+        self.__wrapped__ = fun
+        self.__name__ = function_name(fun)
+        self.capture = capture
+        self.leaves: list[int | TensorRef | Alias] = []
+        self.tree: TreeSpec | None = None
+        self.tensors: dict[int, bool] = {}
+        self.new_leaves: set[int] = set()
+        self.gradients: list[tuple[TensorRef, int | None]] = []
+        self.writes: list[tuple[CapturedTensor, int]] = []
+        self._positions = positions     # of the tensors among the leaves of the call
+        self._made: dict[int, tuple[int, Tensor]] = {}
+        self.reached: set[int] = set()          # tensors that results were computed from, by identity
+        self._returned: set[int] = set()        # by identity
+        self._arrays: list[Any] = []
+        self._wrappers: list[weakref.ref[ArrayWrapper]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+        scope = active_scope()
+        assert scope is not None
+        self._wrappers = scope.root.wrappers
+        result, self.tree = flatten(self.__wrapped__(*args, **kwargs))
+        entries = self.capture.entries
+        self._returned = {id(leaf) for leaf in result if isinstance(leaf, Tensor)}
+        for index, leaf in enumerate(result):
+            if isinstance(leaf, Tensor):
+                entry = entries.get(id(leaf))
+                self.leaves.append(self._result(leaf) if entry is None else self.ref(entry))
+            else:
+                check_result(leaf, self.tree, index)
+                self.leaves.append(self._add(leaf))
+        for gradient in list(self.capture.gradients.values()):
+            now = gradient.tensor._grad
+            if isinstance(gradient.tensor.array, TracedArray) and id(gradient.tensor) not in entries:
+                continue        # a tensor that the function made
+            if now is None and gradient.before is not None:
+                self.gradients.append((self.owner(gradient.tensor), None))
+            elif now is not None and now is not gradient.before:
+                self.gradients.append((self.owner(gradient.tensor), self._new(now)))
+        for entry in list(entries.values()):
+            _check_leaf(entry, self.capture)
+            if entry.content.value is not entry.value and entry.shares is None:
+                self.writes.append((entry, self._add(entry.content)))
+        self.capture.check_writes()
+        return self._arrays
+
+    def ref(self, entry: CapturedTensor) -> TensorRef:
+        """Where the tensor of an entry is found."""
+        if entry.argument is not None:
+            return TensorRef(None, self._positions[entry.argument])
+        if entry.gradient_of is not None:
+            owner = self.owner(entry.gradient_of)
+            return TensorRef(owner.tensor, owner.argument, gradient=True)
+        return TensorRef(entry.tensor, None)
+
+    def owner(self, tensor: Tensor) -> TensorRef:
+        """Where a tensor is found that need not be an entry."""
+        entry = self.capture.entries.get(id(tensor))
+        return TensorRef(tensor, None) if entry is None else self.ref(entry)
+
+    def forget(self) -> list[weakref.ref[ArrayWrapper]]:
+        """Let go of all tensors, when the trace is over and its effects are known; the tensors that it made, those that still live."""
+        self._made.clear()
+        self.capture.entries.clear()
+        self.capture.shared.clear()
+        self.capture.gradients.clear()
+        return self._wrappers
+
+    def _add(self, array: Any) -> int:
+        self._arrays.append(array)
+        return len(self._arrays) - 1
+
+    def _result(self, tensor: Tensor) -> int | Alias:
+        """A result that is no tensor from outside: a new tensor, or one on memory that is there already."""
+        number = self._new(tensor)
+        found = find_alias(tensor, self.capture, self._returned)
+        if found is None:
+            return number
+        base, steps = found
+        entry = self.capture.entries.get(id(base))
+        return Alias(self._new(base) if entry is None else self.ref(entry), steps, number)
+
+    def _new(self, tensor: Tensor) -> int:
+        """The array of a tensor that the function made; the same one each time."""
+        known = self._made.get(id(tensor))
+        if known is None:
+            number = self._add(tensor.traced())
+            known = self._made[id(tensor)] = number, tensor
+            is_leaf = tensor._view is None and tensor._node is None
+            self.tensors[number] = modes.grad and bool(tensor._requires_grad) and not is_leaf and self._is_alive(tensor)
+            if is_leaf and tensor._requires_grad:
+                self.new_leaves.add(number)
+        return known[0]
+
+    def _is_alive(self, tensor: Tensor) -> bool:
+        """Whether a backward pass from here would find everything it needs."""
+        stack: list[Node] = [edge_of(tensor)[0]]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, AccumulateGrad):
+                self.reached.add(id(node.variable))
+                if id(node.variable) in self._returned and id(node.variable) not in self.capture.entries:
+                    raise UnsupportedError(
+                        "a compiled function returns a tensor that it made and let require grad, and another one that was computed from "
+                        "it: a backward pass would not reach the first", find_user_location(),
+                        hint="make the first outside of the function and pass it in, or call backward() within the function")
+                continue
+            if node.saved is None:
+                return False
+            if node.result_hooks or node.pre_hooks or node.post_hooks:
+                raise UnsupportedError(f"{node.name()} has a hook, and is part of the result of a compiled function", node.location,
+                                       hint="register hooks on what the compiled function returns, or call backward() within it")
+            stack += [edge[0] for edge in node.edges if edge is not None]
+        return True
+
+
+def _check_leaf(entry: CapturedTensor, capture: Capture) -> None:
+    tensor = entry.tensor
+    if tensor._node is None and tensor._requires_grad != entry.requires_grad and id(tensor) in capture.requires_grad_set_at:
+        now, then = ("on", "off") if tensor._requires_grad else ("off", "on")
+        raise UnsupportedError(
+            f"the compiled function leaves requires_grad of a tensor of shape {tensor.shape} from outside switched {now}, which the "
+            "compiled program would not do again", capture.requires_grad_set_at[id(tensor)],
+            hint=f"switch it {then} again before the function ends, or {now} before the call" + (
+                "; y = x.detach().requires_grad_() is a leaf of the function's own" if tensor._requires_grad else ""))
+    if tensor._requires_grad != entry.requires_grad or tensor._node is not None:
+        raise UnsupportedError(
+            f"a tensor of shape {tensor.shape} from outside of the compiled function is made part of its graph", find_user_location(),
+            hint="write to it under adjit.no_grad(), or return a new tensor instead of writing to this one")
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Parameter `index` is the content of the tensor at `place`, which has this type."""
+
+    index: int
+    ref: TensorRef
+    requires_grad: bool
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+class Effects:
+    """What a program does with tensors before and after it runs.
+
+    before the run  `contents` and `numbers` are its parameters after the arguments and the captured arrays. It holds while these have
+                    the same types, the gradients that it looked at are there or not as they were, and `snapshot` holds.
+    after the run   `tensors` are new tensors around results (and whether they have a gradient), `writes` the new contents of tensors
+                    from outside, `gradients` the tensors that become `.grad`, `leaves` what the function returns.
+
+    Nothing here refers to modules and optimisers themselves: a program ends with them.
+    """
+
+    def __init__(self, function: CapturedFunction, params: Sequence[Value], state_guard: StateGuard, reached: Container[int],
+                 out_leaves: Sequence[OutLeaf]):
+        capture = function.capture
+        number = {value: index for index, value in enumerate(params)}
+        self.count = len(params)
+        self.state_guard = state_guard
+        entries = capture.entries.values()
+        self.refs = {entry.value: function.ref(entry) for entry in entries if entry.shares is None or entry.requires_grad}
+        self.sharing = tuple((function.ref(entry), function.ref(entry.shares), entry.requires_grad)
+                             for entry in capture.entries.values() if entry.shares is not None)
+        self.differentiable = frozenset(entry.value for entry in capture.entries.values() if entry.requires_grad)
+        self.reached = frozenset(entry.value for entry in entries if entry.requires_grad and id(entry.tensor) in function.reached)
+        self.contents = tuple(
+            _Content(number[entry.value], function.ref(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
+            for entry in capture.entries.values() if entry.value in number)
+        self._looked_up = tuple(
+            (content.index, None if content.ref.gradient else content.ref.tensor, content.ref, content.requires_grad, content.shape,
+             content.dtype) for content in self.contents)
+        self.hooks = tuple((function.ref(entry), tuple(entry.before.get("_hooks") or ())) for entry in entries
+                           if entry.requires_grad) if function.gradients else ()
+        self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
+        self.read_gradients = tuple(
+            (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values()
+            if item.was_read and not isinstance(item.tensor.array, TracedArray))     # those that the function made are gone
+        self.positions = function._positions
+        self.fixed = frozenset(id(content.ref.tensor) for content in self.contents if content.ref.tensor is not None
+                               and not content.ref.gradient)
+        self.same = tuple((self.positions[entry.argument], entry.tensor) for entry in capture.entries.values()
+                          if entry.argument is not None and (id(entry.tensor) in reached or id(entry.tensor) in state_guard.members()))
+        refs = [leaf if isinstance(leaf, int) else None for leaf in out_leaves]
+        assert function.tree is not None
+        self.tree = function.tree
+        self.leaves = tuple(_placed(leaf, refs) if isinstance(leaf, Alias) else leaf if isinstance(leaf, TensorRef) else out_leaves[leaf]
+                            for leaf in function.leaves)
+        self.aliases = in_order(leaf for leaf in self.leaves if isinstance(leaf, Alias))
+        self.tensors: dict[int, bool] = {_number(refs[ref]): connected for ref, connected in function.tensors.items()}
+        self.new_leaves = tuple(_number(refs[ref]) for ref in function.new_leaves)
+        self.gradients = tuple((owner, None if ref is None else _number(refs[ref])) for owner, ref in function.gradients)
+        self.writes = tuple((function.ref(entry), entry.value, _number(refs[ref])) for entry, ref in function.writes)
+        self.single = self.tree.is_leaf()
+
+    def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
+        """The parameters after the arguments and the captured arrays now; None where the program does not hold any more."""
+        found: list[Any] = [None] * self.count
+        for index, tensor, ref, requires_grad, shape, dtype in self._looked_up:
+            if tensor is None:
+                tensor = ref.find(all_leaves)
+            if tensor is None or tensor._requires_grad != requires_grad:
+                return None
+            array = tensor.array
+            if array.shape != shape or array.dtype != dtype:
+                return None
+            found[index] = array
+        for index, number in self.numbers:
+            now = number.read()
+            if now is None:
+                return None
+            found[index] = np.array(now)
+        for ref, hooks in self.hooks:
+            now_hooks = ref.find(all_leaves)._hooks
+            if (now_hooks or hooks) and tuple(now_hooks or ()) != hooks:
+                return None
+        for owner, was_there in self.read_gradients:
+            if (owner.find(all_leaves)._grad is not None) is not was_there:
+                return None
+        for position in self.positions:
+            if id(all_leaves[position]) in self.fixed:      # a tensor that the function reaches by itself too
+                return None
+        for ref, other, requires_grad in self.sharing:
+            tensor = ref.find(all_leaves)
+            if tensor._requires_grad != requires_grad or memory_key(tensor.array) != memory_key(other.find(all_leaves).array):
+                return None
+        for position, tensor in self.same:
+            if all_leaves[position] is not tensor:
+                return None
+        return found if self.state_guard.holds() else None
+
+    def changed(self) -> str:
+        """Why the program does not hold any more, in words, as far as that is no matter of the arguments."""
+        for content in self.contents:
+            tensor = content.ref.tensor
+            if tensor is not None and not content.ref.gradient:
+                now, then = (TensorType(tensor.dtype, tensor.shape), tensor._requires_grad), \
+                    (TensorType(content.dtype, content.shape), content.requires_grad)
+                if now != then:
+                    return f"a tensor {then[0]}{_grad(then[1])} is {now[0]}{_grad(now[1])} now"
+        changed = self.state_guard.changed()
+        if changed:
+            return f"{changed} changed"
+        for _, number in self.numbers:
+            if number.read() is None:
+                return f"{number.name} is {'no longer' if number.zero else 'now'} 0, or no float"
+        return "a gradient is there that was not, or the other way round" if self.read_gradients else ""
+
+    def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None] | None) -> Any:
+        """Write back, and give the function's result; `connect` puts new tensors that have gradients, by the number of their result,
+        into the dynamic graph."""
+        targets = [ref.find(all_leaves) for ref, _, _ in self.writes]
+        leaves = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in self.leaves]
+        bases = [alias.base.find(all_leaves) if type(alias.base) is TensorRef else None for alias in self.aliases]
+        made: dict[int, Tensor] = {}
+        for number in self.tensors:
+            content = results[number]
+            made[number] = new_tensor(content if type(content) is np.ndarray else np.asarray(content))
+        if connect is not None:
+            connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
+        for number in self.new_leaves:
+            made[number]._requires_grad = True
+        for owner, gradient in self.gradients:
+            owner.find(all_leaves)._grad = None if gradient is None else made[gradient]
+        for target, (_, _, written) in zip(targets, self.writes, strict=True):
+            content = results[written]
+            if content is not target.array:
+                np.copyto(target.array, content)
+            target._version[0] += 1
+        for alias, base in zip(self.aliases, bases, strict=True):
+            made[alias.number] = alias.take(made[alias.base] if base is None else base)
+        if self.single:
+            return self._leaf(leaves[0], made, results)
+        return unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
+
+    def _leaf(self, leaf: Any, made: dict[int, Tensor], results: Sequence[Any]) -> Any:
+        if type(leaf) is int:
+            tensor = made.get(leaf)
+            return results[leaf] if tensor is None else tensor
+        if type(leaf) is Alias:
+            return made[leaf.number]
+        return leaf.value if type(leaf) is StaticLeaf else leaf
+
+
+def _grad(requires_grad: bool) -> str:
+    return " that requires grad" if requires_grad else ""
+
+
+def _number(leaf: int | None) -> int:
+    assert leaf is not None     # tensors are arrays
+    return leaf
+
+
+def _placed(alias: Alias, refs: Sequence[int | None]) -> Alias:
+    """With the numbers of results in place of those of arrays."""
+    base = alias.base if isinstance(alias.base, TensorRef) else _number(refs[alias.base])
+    return replace(alias, base=base, number=_number(refs[alias.number]))
+
+
+def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The positions of the tensors among the leaves of a call."""
+    return tuple(i for i, leaf in enumerate(all_leaves) if isinstance(leaf, ArrayWrapper))
+
+
+def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], reached: Container[int],
+                 out_leaves: Sequence[OutLeaf], varying: bool = True) -> Effects:
+    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results. The
+    numbers of optimisers may be any from call to call if they are `free`.
+
+    `reached` has the identities of what the function reaches by itself. A tensor that is an argument as well has to stay that argument.
+    """
+    return Effects(function, params, StateGuard(roots, function.capture.numbers if varying else ()), reached, out_leaves)

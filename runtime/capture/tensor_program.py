@@ -1,0 +1,266 @@
+"""Programs around tensors: traced so that tensors are noted, lowered so that they are updated in place, connected to the dynamic graph."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.capture import capturing
+from adjit.eager.modes import modes
+from adjit.eager.node import Edge, Node, SavedTensor, edge_of
+from adjit.eager.tensor import Tensor
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import TraceError
+from adjit.ir.graph import Graph
+from adjit.ir.verifier import Stage
+from adjit.passes.autodiff.partition.split_joint import SavedValue
+from adjit.passes.pipeline import HALF, PipelineResult
+from adjit.runtime.capture.compiled_operation import CompiledOperation
+from adjit.runtime.capture.state_guard import StateGuard, filled_later, numbers_filled_in, stateful_in
+from adjit.runtime.capture.tensor_effects import CapturedFunction, Effects, TensorRef, make_effects, tensor_positions
+from adjit.runtime.capture.tensor_names import name_tensors
+from adjit.runtime.compile_graph import CompiledGraph, DeferredPipeline, compile_graph
+from adjit.runtime.compile_options import CompileOptions
+from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import held_by
+from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.reentrancy import isolated_from_handlers
+from adjit.tracer.signature import CallSignature
+from adjit.tracer.trace import Trace, trace_function, trace_roots
+from adjit.tracer.user_location import find_user_location
+
+
+@dataclass(slots=True)
+class TensorProgram:
+    """What a program does with tensors: its effects, and the operation that its results are of, where they have a gradient.
+
+    `order[i]` is where result i of the trace, and after them what is kept for the backward half, is among the results of the program.
+    `operands` says for each parameter where the tensor is whose content it is, if it is one. `undo` takes back what was done to
+    optimisers while tracing.
+    """
+
+    effects: Effects
+    operation: CompiledOperation | None
+    order: tuple[int, ...] | None
+    operands: tuple[TensorRef | None, ...]
+    undo: Callable[[], None] | None
+
+    def finish(self, arrays: Sequence[np.ndarray], outs: Sequence[Any], all_leaves: Sequence[Any]) -> Any:
+        """Write back what the function changed, and give its result."""
+        results = outs if self.order is None else [outs[slot] for slot in self.order]
+        operation = self.operation
+        self.undo = None
+        if operation is None:
+            return self.effects.finish(results, all_leaves, None)
+        operands = [None if slot is None else slot.find(all_leaves) for slot in self.operands]
+        return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made))
+
+    def result_number(self, slot: SavedValue) -> int | None:
+        """Which result of the program is kept for the backward half there; None for a parameter."""
+        if not slot.is_result:
+            return None
+        return slot.index if self.order is None else self.order[slot.index]
+
+    def take_back(self) -> None:
+        """Take back what was done while tracing, where the program never ran."""
+        if self.undo is not None:
+            self.undo()
+            self.undo = None
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What a trace does with tensors, and how to take back what was really done meanwhile."""
+
+    effects: Effects
+    undo: Callable[[], None]
+
+
+@isolated_from_handlers
+def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
+                       signature: CallSignature) -> tuple[Trace, Captured | None]:
+    """Trace a function; and what it does with tensors, None where it meets none."""
+    with capturing() as capture:
+        roots = signature.identity_keyed()
+        reach = Reachability(trace_roots(fun, signature))
+        sources = reach.found
+        reachable = [source.value for source in sources]
+        # what compiled modules hold is held by what they compile
+        watched = [getattr(value, "__wrapped__", value) for value in (*roots, *stateful_in([*held_by(fun), *reachable]))]
+        outside = [(container, list(container) if isinstance(container, list) else dict(container)) for container in reachable
+                   if isinstance(container, (list, dict))]
+        before, counts = StateGuard(watched), numbers_filled_in(watched)
+        function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
+        try:
+            trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach)
+        except BaseException as error:
+            before.restore(filled_later(watched))
+            if isinstance(error, TraceError):
+                _check_outside(outside)
+            raise
+        _check_outside(outside)
+        changed, slot = before.first_change(filled_later(watched))
+        if changed:
+            before.restore(filled_later(watched))
+            written = capture.attributes_set.get(slot)
+            raise TraceError(f"the compiled function changes {changed}, an attribute or a container of Python, which the compiled program "
+                             f"would not do again{'' if written else ' (which line does it is not known: this is the call)'}",
+                             written or find_user_location(),
+                             hint="call train() or eval() before the compiled function, not in it" if changed.endswith(".training") else
+                             "keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
+        _check_counts(counts, numbers_filled_in(watched), partial(before.restore, filled_later(watched)))
+    assert function.tree is not None
+    trace = replace(trace, signature=signature)
+    if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors:
+        return replace(trace, out_tree=function.tree), None
+    known = len(signature.leaves) + len(trace.captured)
+    arguments = zip(signature.leaf_paths(), signature.all_leaves, strict=True)
+    name_tensors(capture, [*arguments, *(("self", value) for value in held_by(fun)), *((item.path, item.value) for item in sources)])
+    reached = {id(source.value) for source in trace.guards.fixed}
+    varying = reach.names.isdisjoint(_READING_NUMBERS)
+    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves, varying)
+    try:
+        _check_escaped(function, before)
+    except TraceError:
+        capture.undo()
+        before.restore()
+        raise
+    return trace, Captured(effects, capture.undo)
+
+
+_READING_NUMBERS = frozenset({"param_groups", "get_last_lr", "get_lr"})
+"""Names in code of the user's that reads numbers of optimisers itself: then they are part of the program, and not read at every call."""
+
+
+def _check_counts(then: Mapping[Any, Any], now: Mapping[Any, Any], restore: Callable[[], None]) -> None:
+    """Refuse a function that counts in the state of an optimiser."""
+    for slot, (text, number) in now.items():
+        if slot not in then or then[slot][1] != number:
+            restore()
+            raise TraceError(f"the compiled function changes {text} to {number!r}, a number of Python, which the compiled program would "
+                             "not do again", find_user_location(),
+                             hint="count in a tensor: state[\"step\"] = aj.zeros(()), and += 1")
+
+
+def _check_escaped(function: CapturedFunction, before: StateGuard) -> None:
+    """Refuse a function that leaves tensors, modules or optimisers which it made in a place outside of it: the program makes none."""
+    wrappers, made = function.forget(), function.capture.made
+    if not made and not _escaped(wrappers):
+        return
+    gc.collect()        # what only holds itself
+    escaped = _escaped(wrappers)
+    for value, location in made.values():
+        if value() is not None:
+            raise TraceError(
+                f"the compiled function keeps an object that it made, of the type {type(value()).__name__}: it returns it, or puts it in a "
+                "place outside of it (an attribute, a list, a cache), where the compiled program would not put it again",
+                location or find_user_location(),
+                hint="make what is to be kept before the call; what the function makes and lets go again is made anew in every call")
+    if escaped:
+        slot = before.changed()        # what an optimiser keeps is filled at its first step; of our own that is real memory
+        raise TraceError(
+            "the compiled function keeps a tensor that it made in a place outside of it "
+            f"({escaped[0].array._origin().splitlines()[0]}): {slot or 'a list, a dict or an attribute'}, "
+            "where the compiled program would not put it again", find_user_location(),
+            hint="take one step without compile, so that the state is there, and write to it in place from then on (buffer.mul_(0.9)); "
+                 "counts are tensors, too" if slot else
+            "return the tensor, also what a hook collects; make what is to be kept (a mask in a cache, say) before the call")
+
+
+def _escaped(wrappers: Sequence[weakref.ref[Any]]) -> list[Tensor]:
+    return [tensor for tensor in (wrapper() for wrapper in wrappers)
+            if isinstance(tensor, Tensor) and isinstance(tensor.array, TracedArray)]
+
+
+def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
+    """Refuse a function that puts a tensor which it made into a list or dict outside of it; containers with what they held before."""
+    for container, then in containers:
+        items = container if isinstance(container, list) else container.values()
+        known = {id(item) for item in (then if isinstance(then, list) else then.values())}
+        if any(isinstance(item, Tensor) and id(item) not in known and isinstance(item.array, TracedArray) for item in items):
+            for other, content in containers:
+                other.clear()
+                (other.extend if isinstance(other, list) else other.update)(content)
+            raise TraceError(f"the compiled function puts a tensor into a {type(container).__name__} outside of it, which the compiled "
+                             "program would not do again", find_user_location(),
+                             hint="return the tensor, also what a hook collects, and put it there outside of the function")
+
+
+def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_options: CompileOptions, verify: bool, threads: int,
+                       update_in_place: bool, on_pass: Callable[[str, Graph], None] | None) -> tuple[TensorProgram, Graph, CompiledGraph]:
+    """Compile a trace with tensors; and the graph that was compiled."""
+    effects = captured.effects
+    number = {value: index for index, value in enumerate(trace.graph.params)}
+    updates = [(number[value], result) for _, value, result in effects.writes]
+    operation = _operation(graph, effects, number, compile_options, verify, threads)
+    if operation is not None:
+        kept = {slot.index for slot in operation.saved if not slot.is_result}
+        updates = [(param, result) for param, result in updates if param not in kept]
+    forward, order = _with_updates(graph if operation is None else operation.graph, updates if update_in_place else [])
+    operands = tuple(effects.refs.get(value) for value in trace.graph.params)
+    tensors = TensorProgram(effects, operation, order, operands, captured.undo)
+    if operation is None:
+        return tensors, forward, compile_graph(forward, compile_options.backend, compile_options.pass_options, threads, verify, on_pass)
+    half = compile_graph(operation.opened(forward), compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
+                         HALF, Stage.ADJOINT)
+    joint = operation.joint
+    assert joint is not None
+
+    def both() -> PipelineResult:
+        graphs = {**half.pipeline.graphs, "traced": graph, "adjoint": joint.graphs.get("adjoint", joint.final)}
+        return PipelineResult(graphs, (*joint.records, *half.pipeline.records))
+
+    return tensors, forward, replace(half, pipeline=DeferredPipeline(both))
+
+
+def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compile_options: CompileOptions, verify: bool,
+               threads: int) -> CompiledOperation | None:
+    """The graph as an operation, where some of its results have a gradient with respect to some tensors."""
+    seeded = {result for result, force_requires_grad in effects.tensors.items() if force_requires_grad}
+    wanted = tuple(sorted(number[value] for value in effects.differentiable))
+    if not seeded or not wanted:
+        return None
+    operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, compile_options, verify, threads)
+    if operation.wanted or not effects.reached:
+        return operation if operation.wanted else None
+    zeros = tuple(sorted(number[value] for value in effects.reached))       # no result changes with them: eagerly they get gradients of 0
+    return CompiledOperation("CompiledBackward", graph, len(graph.results), zeros, seeded, compile_options, verify, threads,
+                             force_requires_grad=True)
+
+
+def _with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...] | None]:
+    """The graph with the results of `updates` (parameter, result) last, in the order of the parameters, which are updated in place;
+    and where each of its results went."""
+    if not updates:
+        return graph, None
+    last = [slot for _, slot in sorted(updates)]
+    order = (*(slot for slot in range(len(graph.results)) if slot not in last), *last)
+    roles = list(graph.param_roles)
+    for param, _ in updates:
+        roles[param] = "updated"
+    where = {slot: index for index, slot in enumerate(order)}
+    return replace(graph, results=tuple(graph.results[slot] for slot in order), param_roles=tuple(roles)), \
+        tuple(where[slot] for slot in range(len(order)))
+
+
+def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequence[np.ndarray], results: Sequence[Any],
+             made: Mapping[int, Tensor]) -> None:
+    """Give new tensors, by the number of their result, a node of the dynamic graph."""
+    edges: list[Edge | None] = [None] * len(operands)
+    for index in operation.wanted:
+        edges[index] = edge_of(operands[index])
+    saved: list[SavedTensor | None] = []
+    for slot in operation.saved:
+        owner = made.get(slot.index) if slot.is_result else operands[slot.index]
+        counter = owner._version if isinstance(owner, Tensor) else None
+        array = arrays[slot.index] if not slot.is_result else np.asarray(results[slot.index]) if owner is None else owner.array
+        saved.append(SavedTensor(array, counter, 0 if counter is None else counter[0]))
+    node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly else None)
+    for index, tensor in made.items():
+        tensor._node, tensor._index, tensor._requires_grad = node, index, True

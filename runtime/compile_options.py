@@ -1,0 +1,126 @@
+"""How a function is to be compiled: the options of `compile`, checked where they are given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from adjit.codegen.llvm.target import is_installed
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import UnsupportedError
+from adjit.passes.options import Options
+from adjit.runtime import settings
+from adjit.runtime.machine import core_cache_bytes
+from adjit.runtime.native.code import native_is_supported
+from adjit.tracer.array_wrapper import IdentityKeyed
+
+DEVICES = ("cpu", "cuda")
+Names = str | int | Iterable[str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """The options in force. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments."""
+
+    static: frozenset[str] = frozenset()
+    donate: frozenset[str] = frozenset()
+    backend: str = "numba"
+    threads: int | None = None
+    memory_budget: int | float | None = None
+    flush_subnormals: bool = False
+
+    @property
+    def pass_options(self) -> Options:
+        """What the passes are told."""
+        native = self.backend == "native"
+        return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native)
+
+
+def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
+                 memory_budget: int | float | None, flush_subnormals: bool) -> CompileOptions:
+    """The choices for `fun`; raises `ValueError`, `TypeError` or `UnsupportedError` that says which option is wrong, and why."""
+    settings.check()
+    static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
+    if static_names & donated_names:
+        raise ValueError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}")
+    _check_device(device)
+    _check_threads(threads)
+    _check_budget(memory_budget)
+    if flush_subnormals and backend in ("numba", "interpret"):
+        raise UnsupportedError(f"backend {backend!r} cannot flush subnormal numbers to zero", hint="use backend='native', or 'auto'")
+    return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals))
+
+
+def function_name(fun: Callable[..., Any]) -> str:
+    """What messages call a function."""
+    return getattr(fun, "__qualname__", None) or type(fun).__name__
+
+
+def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> frozenset[str]:
+    """The names of arguments given by name or position."""
+    wanted = (wanted,) if isinstance(wanted, (str, int)) else tuple(wanted)
+    if not wanted:
+        return frozenset()
+    parameters = list(inspect.signature(getattr(fun, "forward", fun) if isinstance(fun, IdentityKeyed) else fun).parameters.values())
+    names = [parameter.name for parameter in parameters]
+    keywords = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    owner, found = function_name(fun), set()
+    for item in wanted:
+        if isinstance(item, bool) or not isinstance(item, (str, int)):
+            raise TypeError(f"{option}= takes names and positions of arguments, got {item!r}")
+        if isinstance(item, str):
+            if item == keywords:
+                raise ValueError(f"{option}= names {item!r}, which takes any keywords of {owner}: name the keywords themselves")
+            if item not in names and keywords is None:
+                raise ValueError(f"{option}= names {item!r}, which is no argument of {owner}; its arguments are {', '.join(names)}")
+            found.add(item)
+        else:
+            if not -len(positional) <= item < len(positional):
+                raise ValueError(f"{option}= names position {item}, but {owner} has {len(positional)} positional arguments")
+            found.add(positional[item])
+    return frozenset(found)
+
+
+def _choose_backend(backend: str) -> str:
+    if backend not in settings.BACKENDS:
+        raise ValueError(f"unknown backend {backend!r}; the choices are {', '.join(settings.BACKENDS)}")
+    wanted = settings.BACKEND.get() if backend == "auto" else backend
+    as_python = settings.DISABLE_JIT.get()
+    missing = [] if as_python else [package for package in ("llvmlite", "numba") if not is_installed(package)]
+    if wanted == "native" and "llvmlite" in missing:
+        raise _not_installed("native", "llvmlite")
+    if wanted == "native" and not native_is_supported():
+        raise UnsupportedError("the native backend is for CPython on Linux on x86-64", hint="use backend='numba', or 'auto'")
+    if wanted == "numba" and missing:
+        raise _not_installed("numba", missing[-1])
+    if wanted == "auto":
+        return "native" if native_is_supported() and not as_python else "interpret" if missing else "numba"
+    return wanted
+
+
+def _not_installed(backend: str, package: str) -> UnsupportedError:
+    return UnsupportedError(f"the {backend} backend needs the package {package}, which is not installed",
+                            hint=f"pip install {package}; or use backend='interpret', or 'auto', which takes what there is")
+
+
+def _check_device(device: str) -> None:
+    if device not in DEVICES:
+        raise ValueError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}")
+    if device != "cpu":
+        raise UnsupportedError(f"device {device!r} is not there yet", hint="leave device= out to compile for the CPU")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
+        raise TypeError(f"threads= takes a number of threads, got {threads!r}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads= has to be at least 1, got {threads}")
+
+
+def _check_budget(budget: int | float | None) -> None:
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float))):
+        raise TypeError(f"memory_budget= takes bytes (int) or a fraction (float), got {budget!r}")
+    if budget is not None and not (budget >= 0 and (isinstance(budget, int) or budget <= 1)):
+        raise ValueError(f"memory_budget= has to be a number of bytes, or a float from 0 to 1, got {budget!r}")

@@ -1,0 +1,49 @@
+"""What a file is that is no exported program, and what reads it: weights are looked for with `load`, as other libraries have it."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import NamedTuple
+
+
+class ForeignFile(NamedTuple):
+    """What a file is, and what reads it."""
+
+    what: str
+    remedy: str
+
+
+_STATE = "load_state_dict(...) of the module takes it"
+_WEIGHTS = ForeignFile("a file of tensors (safetensors)", f"read it with adjit.nn.load_state(path): {_STATE}")
+_ARRAYS = ForeignFile("NumPy's arrays (.npz)", f"read it with dict(numpy.load(path)): {_STATE}")
+_ARRAY = ForeignFile("an array of NumPy's (.npy)", "read it with numpy.load(path)")
+_CHECKPOINT = ForeignFile("a checkpoint of PyTorch's", f"read it with torch.load(path), where PyTorch is installed: {_STATE}")
+_PICKLE = ForeignFile("a pickle, as PyTorch and joblib write them", "read it with what wrote it, torch.load(path) or pickle.load")
+_LIBRARY = ForeignFile("a library or an object file, as export writes it for C",
+                     "link it, or load it with ctypes.CDLL; for adjit.load, export to a name that ends in .adjit")
+
+
+def describe_file(content: bytes) -> ForeignFile | None:
+    """What the content is; None where that is not known.
+
+    >>> describe_file(b"\\x93NUMPY\\x01\\x00").what
+    "an array of NumPy's (.npy)"
+    """
+    if content.startswith(b"\x93NUMPY"):
+        return _ARRAY
+    if content.startswith(b"\x7fELF"):
+        return _LIBRARY
+    if content[:1] == b"\x80" and content[1:2] in b"\x02\x03\x04\x05" and content.endswith(b"."):
+        return _PICKLE
+    size = int.from_bytes(content[:8], "little")
+    if content[8:9] == b"{" and 2 <= size <= len(content) - 8 and content[8:8 + size].rstrip().endswith(b"}"):
+        return _WEIGHTS
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+    except Exception:       # whatever a damaged archive makes zipfile raise
+        return None
+    if any(name.endswith(("/data.pkl", "/version")) for name in names):
+        return _CHECKPOINT
+    return _ARRAYS if names and all(name.endswith(".npy") for name in names) else None

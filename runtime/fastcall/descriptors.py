@@ -1,0 +1,158 @@
+"""Records of the native entry, made in memory: of a program, what it expects and gives; of a function, its programs and what was counted.
+
+    record = make_program_descriptor(program, trace, executable)       # None: its calls go through Python
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+from adjit.codegen.fastcall import object_layout as layout
+from adjit.codegen.fastcall.descriptors import FUNCTION, NODE, PROGRAM, TABLE, Descriptor, Node
+from adjit.eager.modes import grad_mode_toggled, modes
+from adjit.tracer.scope import open_traces
+
+MAX_PROGRAMS = 8
+"""Programs of one function that the entry tries, those used last; others are found by their signature, in Python."""
+
+
+class UnsuitedError(Exception):
+    """There is something about the program that the entry does not know."""
+
+
+class Memory:
+    """Words that machine code reads, and objects that they name, for as long as this object lives."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+
+    def words(self, values: Sequence[int]) -> int:
+        """The address of a list of words; 0 for none."""
+        if not values:
+            return 0
+        block = (ctypes.c_int64 * len(values))(*values)
+        self._kept.append(block)
+        return ctypes.addressof(block)
+
+    def identity(self, value: Any) -> int:
+        """The address of an object."""
+        self._kept.append(value)
+        return id(value)
+
+    def node(self, kind: Node, **fields: int) -> int:
+        """The address of a record of a node."""
+        return self.words(descriptor_words(NODE, {"kind": kind, **fields}))
+
+
+def descriptor_words(record: Descriptor, fields: Mapping[str, int]) -> list[int]:
+    """The words of a record; fields that are not given are 0."""
+    assert fields.keys() <= record.keys(), fields.keys() - record.keys()
+    return [fields.get(name, 0) for name in record]
+
+
+def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any],
+                varying: Container[int] = ()) -> list[int]:
+    """The record of what a dict, or without keys a list, must hold; the values at the places in `free` may be any."""
+    words = [0 if index in varying else memory.identity(value) for index, value in enumerate(values)]
+    return descriptor_words(TABLE, {
+        "holder": memory.identity(container), "count": len(values), "values": memory.words(words),
+        "keys": 0 if keys is None else memory.words([memory.identity(key) for key in keys])})
+
+
+class ProgramDescriptor:
+    """A program as the entry sees it. What the record names lives as long as it does; the program itself may end before."""
+
+    def __init__(self, program: object, fields: dict[str, int], memory: Memory):
+        self.program = weakref.ref(program)
+        self._memory = memory
+        self._words = (ctypes.c_int64 * len(PROGRAM))(*descriptor_words(PROGRAM, {**fields, "owner": id(self)}))
+        self.address = ctypes.addressof(self._words)
+
+    @property
+    def calls(self) -> int:
+        """How often the entry ran it."""
+        return self._words[PROGRAM["calls"] // 8]
+
+    @property
+    def last_use(self) -> int:
+        """When it was last called after another one, by the clock of its function."""
+        return self._words[PROGRAM["last_use"] // 8]
+
+
+class FunctionDescriptor:
+    """A compiled function as the entry sees it: its programs, the one used last first, and what the entry counts."""
+
+    def __init__(self, slow: Callable[..., Any], in_any_mode: bool = False):
+        """`slow` is called where no program fits; `in_any_mode`: programs are the same whether gradients are recorded or not."""
+        self._memory = Memory()
+        fields = {
+            "fallback": self._memory.identity(slow), "open_traces": ctypes.addressof(open_traces),
+            "grad_mode_toggled": _NO_PROGRAMS if in_any_mode else ctypes.addressof(grad_mode_toggled),
+            "modes": self._memory.identity(modes), "programs": _NO_PROGRAMS,
+            **{field: self._memory.identity(name) for field, name in _NAMES.items()},
+            **{field: layout.numpy_function(name) if layout.known() else 0 for field, name in _INTERFACE.items()}}
+        self._words = (ctypes.c_int64 * len(FUNCTION))(*descriptor_words(FUNCTION, fields))
+        self.address = ctypes.addressof(self._words)
+        self._programs: list[ProgramDescriptor] = []
+        self._chains: tuple[Any, ...] = ()
+
+    def offer(self, record: ProgramDescriptor) -> None:
+        """Have the entry try a program first."""
+        if self._programs[:1] != [record]:
+            self._set([record, *(other for other in self._programs if other is not record)][:MAX_PROGRAMS])
+
+    def withdraw(self, record: ProgramDescriptor) -> None:
+        """Have the entry try a program no more."""
+        if self._get("last") == record.address:
+            self._put("last", 0)
+        if record in self._programs:
+            self._set([other for other in self._programs if other is not record])
+
+    def clear(self) -> None:
+        """Without programs, and all counts anew."""
+        self._set([])
+        self._put("hits", 0)
+        self._put("last", 0)
+
+    def tick(self) -> int:
+        """The time at which another program is called than before."""
+        self._put("clock", self._get("clock") + 1)
+        return self._get("clock")
+
+    @property
+    def hits(self) -> int:
+        return self._get("hits")
+
+    @property
+    def last(self) -> ProgramDescriptor | None:
+        """The program that was called last, where that was by the entry."""
+        address = self._get("last")
+        return next((record for record in self._programs if record.address == address), None) if address else None
+
+    def called_in_python(self) -> None:
+        """Note that the last call was not the entry's."""
+        self._put("last", 0)
+
+    def _set(self, programs: list[ProgramDescriptor]) -> None:
+        chain = (ctypes.c_int64 * (len(programs) + 1))(len(programs), *(record.address for record in programs))
+        before = self._programs, self._chains
+        self._programs, self._chains = programs, (chain,)
+        self._put("programs", ctypes.addressof(chain))
+        del before      # the entry may have read them until now
+
+    def _get(self, field: str) -> int:
+        return self._words[FUNCTION[field] // 8]
+
+    def _put(self, field: str, value: int) -> None:
+        self._words[FUNCTION[field] // 8] = value
+
+
+_NAMES = {"grad": "grad", "array": "array", "requires_grad": "_requires_grad", "gradient": "_grad", "view": "_view", "hooks": "_hooks",
+          "parent": "parent", "history": "history", "root_history": "_history"}
+_INTERFACE = {"array_type": "PyArray_Type", "new_array": "PyArray_NewFromDescr", "set_base": "PyArray_SetBaseObject",
+              "new_scalar": "PyArray_Scalar"}
+_EMPTY = ctypes.c_int64(0)
+_NO_PROGRAMS = ctypes.addressof(_EMPTY)

@@ -1,0 +1,74 @@
+"""The record by which the native entry knows a loaded program, made of the descriptions in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from adjit.codegen.fastcall.descriptors import Node
+from adjit.codegen.native.artifact import Parameter
+from adjit.ir.graph import WRITABLE_ROLES
+from adjit.runtime.exports.interface_data import ExportedParameter, Interface
+from adjit.runtime.exports.trees import TreeDescription, record_type
+from adjit.runtime.fastcall.descriptor_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
+from adjit.runtime.fastcall.descriptors import Memory, ProgramDescriptor, UnsuitedError
+from adjit.runtime.native.executable import NativeExecutable
+
+
+def make_loaded_descriptor(program: object, interface: Interface, executable: NativeExecutable,
+                       own: Mapping[int, np.ndarray]) -> ProgramDescriptor | None:
+    """The record of a program; `own` are the arrays for parameters that no argument is for. None where calls go through Python."""
+    artifact = executable.code.artifact
+    if interface.replaced:
+        return None
+    memory = Memory()
+    of_leaf = {param.leaf: number for number, param in enumerate(interface.params) if param.source == "argument"}
+    argument = partial(_argument, memory, interface.params, artifact.params, of_leaf)
+    keywords = interface.keywords["dict"]
+    captures = [word for number, array in own.items()
+                for word in (array_node(memory, artifact.params[number], number), memory.identity(array))]
+    try:
+        arguments = [_tree(memory, form, argument) for form in (*interface.arguments["tuple"], *(form for _, form in keywords))]
+        result = _tree(memory, interface.result, partial(_result, memory, len(artifact.results), own))
+        fields = {
+            "positional": len(interface.names), "keywords": len(keywords), "names": memory.words([memory.identity(n) for n, _ in keywords]),
+            "arguments": memory.words(arguments), "captures": memory.words(captures), "captures_count": len(own), "tree": result,
+            **parameter_fields(memory, artifact.params), **result_fields(memory, artifact.results), **code_fields(memory, executable)}
+    except UnsuitedError:
+        return None
+    return ProgramDescriptor(program, fields, memory)
+
+
+def _tree(memory: Memory, form: TreeDescription, leaf: Callable[[int], int]) -> int:
+    """The node of a tree; `leaf` makes those of its leaves."""
+    ((kind, content),) = form.items()
+    if kind == "leaf":
+        return leaf(content)
+    if kind == "constant":
+        return constant_node(memory, content)
+    if kind == "dict":
+        return container_node(memory, dict, [_tree(memory, item, leaf) for _, item in content], [key for key, _ in content])
+    if kind == "fields":
+        name, names, items = content
+        return container_node(memory, record_type(name, tuple(names)), [_tree(memory, item, leaf) for item in items])
+    return container_node(memory, list if kind == "list" else tuple, [_tree(memory, item, leaf) for item in content])
+
+
+def _argument(memory: Memory, params: Sequence[ExportedParameter], known: Sequence[Parameter], of_leaf: Mapping[int, int],
+              leaf: int) -> int:
+    number = of_leaf[leaf]
+    if not params[number].weak:
+        return array_node(memory, known[number], number)
+    if params[number].role in WRITABLE_ROLES:
+        raise UnsuitedError
+    return memory.node(Node.FLOAT, index=number)
+
+
+def _result(memory: Memory, count: int, own: Mapping[int, np.ndarray], leaf: int) -> int:
+    if leaf < count:
+        return memory.node(Node.RESULT, index=leaf)
+    if leaf - count not in own:     # an argument, which was overwritten
+        raise UnsuitedError
+    return constant_node(memory, own[leaf - count])

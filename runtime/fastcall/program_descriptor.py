@@ -1,0 +1,242 @@
+"""The record by which the native entry knows a program: what it expects, depends on and gives.
+
+    record = make_program_descriptor(program, trace, executable, tensors)       # None: its calls go through Python
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Container, Iterator, Sequence
+from functools import partial
+from threading import local
+from types import FunctionType, MappingProxyType, NoneType
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.fastcall import object_layout as layout
+from adjit.codegen.fastcall.descriptors import DIGEST, GUARD, Guard, Node
+from adjit.codegen.native.artifact import Parameter
+from adjit.ir.graph import WRITABLE_ROLES
+from adjit.runtime.capture.tensor_program import TensorProgram
+from adjit.runtime.fastcall.descriptor_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
+from adjit.runtime.fastcall.descriptors import Memory, ProgramDescriptor, UnsuitedError, descriptor_words, table_words
+from adjit.runtime.fastcall.tensor_descriptor import tensor_fields
+from adjit.runtime.native.digest import digest_code
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.guards.content import ContentGuard
+from adjit.tracer.guards.source import MISSING, Source, own_attributes, pairs_of, read_cell, read_item, read_slot
+from adjit.tracer.guards.trace_guards import TraceGuards
+from adjit.tracer.signature import CallSignature
+from adjit.tracer.trace import StaticLeaf, Trace
+from adjit.tracer.trees import TreeSpec
+
+
+def make_program_descriptor(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None,
+                            ) -> ProgramDescriptor | None:
+    """The record of a program; None where there is something about it that the entry does not know."""
+    signature, artifact = trace.signature, executable.code.artifact
+    if len(signature.key) > 4:      # a tensor is given twice
+        return None
+    others = 0 if tensors is None else len(tensors.effects.contents) + len(tensors.effects.numbers)
+    if _first(signature) + len(trace.guards.arrays) + others != len(artifact.params):
+        return None
+    memory = Memory()
+    try:
+        fields = {**_arguments(memory, signature, artifact.params), **_surroundings(memory, signature, trace.guards, artifact.params),
+                  **parameter_fields(memory, artifact.params), **result_fields(memory, artifact.results), **code_fields(memory, executable)}
+        if tensors is None:
+            fields["tree"] = _result_tree(memory, trace)
+        else:
+            nodes = [array_node(memory, param, number) for number, param in enumerate(artifact.params)]
+            fields |= tensor_fields(memory, tensors, len(signature.leaf_keys), nodes[_first(signature) + len(trace.guards.arrays):])
+    except UnsuitedError:
+        return None
+    return ProgramDescriptor(program, fields, memory)
+
+
+def _first(signature: CallSignature) -> int:
+    """The number of the first parameter that is not among the arguments."""
+    return sum(map(signature.is_traced, range(len(signature.leaf_keys))))
+
+
+def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parameter]) -> dict[str, int]:
+    positional, keywords = signature.tree.children()
+    numbers = itertools.count()
+    leaves = (_argument(memory, signature, index, numbers, params) for index in range(len(signature.leaf_keys)))
+    nodes = [_tree(memory, child, leaves) for part in (positional, keywords) for child in part.children()]
+    names = [memory.identity(name) for name in keywords.entries()]
+    return {"positional": positional.num_children, "keywords": len(names), "names": memory.words(names), "arguments": memory.words(nodes),
+            "bound": signature.key[3] if len(signature.key) > 3 else 0}
+
+
+def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:
+    """The node of a tree, with these nodes for its leaves."""
+    if spec.type is None:
+        return next(leaves)
+    if spec.type is NoneType:
+        return memory.node(Node.CONSTANT, object=id(None))
+    keys = spec.entries() if spec.type is dict else ()
+    return container_node(memory, spec.type, [_tree(memory, child, leaves) for child in spec.children()], keys)
+
+
+def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Iterator[int], params: Sequence[Parameter]) -> int:
+    key = signature.leaf_keys[index]
+    if not signature.is_traced(index):
+        kind, value = key[1]
+        if key[2:] == (IdentityKeyed,):
+            return memory.node(Node.SAME, object=value)
+        if issubclass(kind, (float, complex, np.inexact, tuple, list, dict)):
+            raise UnsuitedError     # known by its text, or by what it holds now
+        return constant_node(memory, value)
+    number = next(numbers)
+    if key == ("weak",):
+        if params[number].role in WRITABLE_ROLES:
+            raise UnsuitedError
+        return memory.node(Node.FLOAT, index=number)
+    node = array_node(memory, params[number], number)
+    if len(key) == 2:
+        return node
+    kind, requires_grad = key[2:]
+    return memory.node(Node.TENSOR, object=id(kind), items=node, keys=id(bool(requires_grad)), count=index)
+
+
+def _surroundings(memory: Memory, signature: CallSignature, trace_guards: TraceGuards, params: Sequence[Parameter]) -> dict[str, int]:
+    """What else than its arguments the program depends on."""
+    first = _first(signature)
+    captures: list[int] = []
+    for index, array in enumerate(trace_guards.arrays, first):
+        if type(array) is not np.ndarray:
+            raise UnsuitedError
+        captures += [array_node(memory, params[index], index), memory.identity(array)]
+    guards: list[int] = []
+    asked: list[Source] = []
+    for source in (*trace_guards.fixed, *(source for _, source, _ in trace_guards.captured)):
+        guard = _guard(memory, source)
+        if guard is None:
+            asked.append(source)
+        guards += guard or ()
+    contents = [*trace_guards.contents, *(content for *_, content in trace_guards.captured if content is not None)]
+    guard_fn: Any = partial(trace_guards.hold, asked)
+    for content in contents:
+        guard = _content_guard(memory, content)
+        if guard is None:
+            guard_fn = partial(_all_holds, trace_guards)
+        guards += guard or ()
+    grad_mode = signature.key[2]
+    return {
+        "captures": memory.words(captures), "captures_count": len(trace_guards.arrays), "guards": memory.words(guards),
+        "guards_count": len(guards) // len(GUARD), "guard_fn": memory.identity(guard_fn) if asked or guard_fn.func is _all_holds else 0,
+        "grad_mode": id(grad_mode), "needs_mode": int(grad_mode is not True)}
+
+
+def _all_holds(trace_guards: TraceGuards) -> bool:
+    return trace_guards.current() == trace_guards.arrays if not trace_guards.arrays else trace_guards.current() is trace_guards.arrays
+
+
+def _guard(memory: Memory, source: Source) -> list[int] | None:
+    """The words of a guard; none where nothing can change; None where Python has to look."""
+    read = source.read
+    if not isinstance(read, partial):
+        return None
+    wanted = 0 if source.value is MISSING else memory.identity(source.value)
+    if read.func is len and type(read.args[0]) in (list, *_DICTS):
+        return descriptor_words(GUARD, {"kind": Guard.SIZE, "holder": memory.identity(read.args[0]), "value": source.value})
+    if read.func is tuple and type(read.args[0]) is list:
+        return _table_guard(memory, read.args[0], None, source.value)
+    if read.func is tuple and type(read.args[0]) in (dict, defaultdict, Counter):        # an OrderedDict has an order of its own
+        return _table_guard(memory, read.args[0], source.value, source.value, range(len(source.value)))
+    if read.func is pairs_of and type(read.args[0]) in (dict, defaultdict, Counter):
+        return _table_guard(memory, read.args[0], source.value[::2], source.value[1::2])
+    kind, holder, key = Guard.DICT, None, 0
+    if read.func is read_cell:
+        kind, holder = Guard.CELL, read.args[0]
+    elif read.func is type:
+        kind, holder, key = Guard.WORD, read.args[0], layout.TYPE
+    elif read.func is read_slot:
+        kind, holder, key = Guard.WORD, read.args[1], layout.slot_offset(read.args[0])
+    elif read.func is read_item:
+        holder, key = read.args
+    elif read.func is getattr:
+        holder, key = read.args[:2]
+        if isinstance(holder, FunctionType):
+            kind, key = Guard.WORD, layout.FUNCTION[key]
+        elif _is_plain(holder, key):
+            kind = Guard.ATTRIBUTE
+        else:
+            return None
+    if kind is Guard.WORD:
+        assert isinstance(key, int)
+        if layout.word(id(holder) + key) != wanted:      # it was changed since the trace
+            return None
+    elif kind is Guard.DICT:
+        if type(holder) is tuple:
+            return []
+        if isinstance(holder, MappingProxyType):
+            holder = _behind_proxy(holder)
+        if type(holder) is list:
+            kind = Guard.LIST
+        elif type(holder) not in _DICTS or not _is_plain_key(key):
+            return None
+    return descriptor_words(GUARD, {
+        "kind": kind, "holder": memory.identity(holder), "value": wanted,
+        "key": key if kind in (Guard.WORD, Guard.LIST) else memory.identity(key)})
+
+
+def _table_guard(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any],
+                 varying: Container[int] = ()) -> list[int]:
+    return descriptor_words(GUARD, {
+        "kind": Guard.TABLE, "holder": memory.identity(container),
+        "key": memory.words(table_words(memory, container, keys, values, varying))})
+
+
+_DICTS = (dict, defaultdict, OrderedDict, Counter)
+
+
+def _is_plain_key(key: Any) -> bool:
+    """Whether looking for it in a dict runs no Python code."""
+    return type(key) in (str, int, float, bool, bytes, NoneType) or (type(key) is tuple and all(map(_is_plain_key, key)))
+
+
+def _content_guard(memory: Memory, content: ContentGuard) -> list[int] | None:
+    """The words of a guard of what is in an array; None where Python has to look."""
+    array = content.array
+    layout_flag = layout.CONTIGUOUS if array.flags.c_contiguous else layout.F_CONTIGUOUS if array.flags.f_contiguous else 0
+    if type(array) is not np.ndarray or not layout_flag:
+        return None
+    code = digest_code()
+    digest = content.digest()
+    if digest is None:      # it was changed since the trace
+        return None
+    wanted = descriptor_words(DIGEST, {
+        "digest": digest, "function": code.address, "bytes": array.nbytes, "flags": layout_flag, "rank": array.ndim,
+        "shape": memory.words(array.shape)})
+    return descriptor_words(GUARD, {
+        "kind": Guard.DIGEST, "holder": memory.identity(array), "key": memory.words(wanted), "value": 0})
+
+
+def _behind_proxy(proxy: Any) -> Any:
+    """The dict behind a proxy, such as that of the attributes of a class."""
+    found = gc.get_referents(proxy)
+    return found[0] if len(found) == 1 else None
+
+
+def _is_plain(owner: object, name: str) -> bool:
+    """Whether the attribute is found in the object's own dict, or is a plain value of its class, and no code of the class is asked."""
+    kind = type(owner)
+    if kind.__getattribute__ is not object.__getattribute__ or isinstance(owner, (type, local)):
+        return False
+    of_class = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    return not hasattr(type(of_class), "__set__") and (name in own_attributes(owner) or not hasattr(type(of_class), "__get__"))
+
+
+def _result_tree(memory: Memory, trace: Trace) -> int:
+    leaves = (constant_node(memory, leaf.value) if isinstance(leaf, StaticLeaf) else memory.node(Node.RESULT, index=leaf)
+              for leaf in trace.out_leaves)
+    try:
+        return _tree(memory, trace.out_tree, leaves)
+    except UnsuitedError:
+        return memory.node(Node.BUILT, object=memory.identity(trace.rebuild))

@@ -1,0 +1,63 @@
+"""Code that all programs share, and that stays: compiled on a thread of its own while those who can do without it go on."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
+from adjit.codegen.process.fork_safety import renewed_after_fork
+from adjit.codegen.process.off_main_thread import off_main_thread, start_thread
+from adjit.runtime.caches.disk_cache import compiler, obtain_code, sha256
+
+
+class BackgroundCode:
+    """Code of one text, which is compiled once in a process, at most: `start` has it made meanwhile, `get` waits for it."""
+
+    def __init__(self, text: Callable[[], str], compile: Callable[[str], CompiledObject]):
+        self._text, self._compile = text, compile
+        self._making = renewed_after_fork(self, "_making", threading.Lock)
+        self._started = False
+        self.loaded: LoadedKernel | None = None
+        """The code, once it is there."""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def start(self) -> None:
+        """Have it made by a thread that ends with that, unless one is at work. Where it cannot be made, nobody is told before `get`."""
+        if self.loaded is not None or self._started:
+            return
+        self._started = True
+        with suppress(RuntimeError):        # the interpreter ends
+            start_thread(self._try)
+
+    def get(self) -> LoadedKernel:
+        """The code; made now if it is not there."""
+        return self.loaded or self._make()
+
+    @off_main_thread
+    def _make(self) -> LoadedKernel:
+        with self._making:
+            if self.loaded is None:
+                text = self._text()
+                loaded, _ = obtain_code(sha256(json.dumps([*compiler(), text]).encode()), lambda: self._compile(text))
+                make_immortal(loaded)
+                self.loaded = loaded
+            return self.loaded
+
+    def _try(self) -> None:
+        with suppress(Exception):
+            self.get()
+
+    def _forget(self) -> None:
+        """In a forked child, which has not the thread that was started."""
+        self._started = False
+
+
+def make_immortal(thing: object) -> None:
+    """Not even the end of the interpreter frees it: threads may be at work in it until the process is gone."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

@@ -1,0 +1,70 @@
+"""What first calls take whatever the function is: done by a thread of its own from the first `compile` on, while the caller goes on.
+
+The caller comes first: after LLVM's first module the thread waits from the beginning of a first call, for the program may be on disk, and
+nothing is to be compiled. If it is to be compiled, the caller has the interpreter's lock, which most of what is left would take from it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+
+from adjit.codegen.llvm.object_code import warm_up
+from adjit.codegen.process.fork_safety import no_fork, others_active
+from adjit.codegen.process.off_main_thread import THREAD_NAME_PREFIX, start_thread
+from adjit.runtime.caches.graph_cache import compiler_source
+from adjit.runtime.native.code import native_target
+from adjit.runtime.native.threads import TEAM_CODE
+
+POLL_S = 0.001
+"""Seconds between two looks whether a first call is under way."""
+
+COMPILER_MODULES = tuple(f"adjit.codegen.{name}" for name in (
+    "native.merge_similar", "native.compile_program", "native.overlapped_codegen", "native.kernels.scalar_templates",
+    "native.kernels.writer", "native.kernels.fused", "vector_math.exponential", "vector_math.logarithmic", "gemm.lower",
+    "native.matmul", "native.gemm_objects",
+    "native.matmul_epilogue", "vector_math.hyperbolic"))
+"""Modules that only compiling needs, and most programs do; each imports what is its own part of a millisecond or two."""
+
+
+class WarmUp:
+    """Of this process, once. What is still to come when it is needed is done by those who need it."""
+
+    def __init__(self) -> None:
+        self.thread: threading.Thread | None = None
+        self._missed: bool | None = None        # nobody knows yet
+
+    def start(self) -> None:
+        """Have a thread begin, unless one has."""
+        if self.thread is None:
+            with suppress(RuntimeError):        # no thread to be had
+                self.thread = start_thread(self._prepare, f"{THREAD_NAME_PREFIX} preparation")
+
+    def notify_cache_lookup(self, missed: bool) -> None:
+        """Whether a program has to be compiled: else it was on disk, and others will be, as it seems."""
+        self._missed = missed
+
+    def _prepare(self) -> None:
+        steps: list[Callable[[], object]] = [compiler_source, *(partial(import_module, name) for name in COMPILER_MODULES), TEAM_CODE.get]
+        with suppress(Exception):       # which those will see who need it
+            if self._missed is not False:
+                with no_fork():
+                    warm_up(native_target())        # at once: it has no need of the interpreter's lock for the most part
+            for step in steps:
+                if not self._may_go_on() or self._missed:
+                    return
+                with no_fork():
+                    step()
+
+    def _may_go_on(self) -> bool:
+        """Whether there will be something to compile, as far as is known; waits while a first call finds that out."""
+        while self._missed is None and others_active() and threading.main_thread().is_alive():
+            time.sleep(POLL_S)
+        return self._missed is not False and threading.main_thread().is_alive()     # the process ends
+
+
+WARM_UP = WarmUp()

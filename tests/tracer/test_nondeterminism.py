@@ -1,0 +1,216 @@
+"""Who draws random numbers or reads the clock in a traced function is warned, at that line, and nobody else is."""
+
+from __future__ import annotations
+
+import cProfile
+import datetime
+import os
+import random
+import secrets
+import subprocess
+import sys
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import randn
+
+import adjit as aj
+from adjit.tracer.guards import nondeterminism
+
+X = np.ones(3)
+GENERATOR, STATE, PYTHON = np.random.default_rng(0), np.random.RandomState(1), random.Random(2)
+GENERATORS = {"philox": np.random.Generator(np.random.Philox(3))}
+
+
+@pytest.fixture(autouse=True)
+def nobody_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nondeterminism, "_warned", set())
+
+
+def warned(function: Callable[..., Any], *args: Any) -> list[warnings.WarningMessage]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        aj.compile(function, backend="interpret")(*args or (X,))
+    return [warning for warning in caught if issubclass(warning.category, RuntimeWarning)]
+
+
+class Model:
+    def __init__(self) -> None:
+        self.weights = np.random.rand(3)
+        self.rng = np.random.default_rng(1)
+
+    def noisy(self, x):
+        y = x * self.weights
+        return y + self.rng.normal()
+
+    def quiet(self, x):
+        return x * self.weights
+
+
+def through_a_helper(x):
+    return x * elapsed()
+
+
+def elapsed():
+    return time.monotonic()
+
+
+def in_a_nested_function(x):
+    def scaled(v):
+        return v * np.random.rand()
+
+    return scaled(x)
+
+
+def identity_keyed(rng: Any) -> Callable[[Any], Any]:
+    def function(x):
+        return x * rng.normal()
+
+    return function
+
+
+DRAWING: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "np.random": (lambda x: x * np.random.rand(), "np.random", "np.random.rand()"),
+    "np.random, a permutation": (lambda x: x[np.random.permutation(3)], "np.random", "np.random.permutation(3)"),
+    "imported from np.random": (lambda x: x * randn(), "np.random", "randn()"),
+    "random": (lambda x: x * random.random(), "random", "random.random()"),
+    "random.gauss": (lambda x: x * random.gauss(0, 1), "random", "random.gauss(0, 1)"),
+    "a Generator": (lambda x: x * GENERATOR.normal(size=3), "GENERATOR", "GENERATOR.normal(size=3)"),
+    "a RandomState": (lambda x: x * STATE.rand(), "STATE", "STATE.rand()"),
+    "a random.Random": (lambda x: x * PYTHON.random(), "PYTHON", "PYTHON.random()"),
+    "one in a dict": (lambda x: x * GENERATORS["philox"].random(), "GENERATORS['philox']", 'GENERATORS["philox"].random()'),
+    "one of an object": (Model().noisy, ".rng", "self.rng.normal()"),
+    "one of a closure": (identity_keyed(np.random.default_rng(4)), "rng", "rng.normal()"),
+    "in a nested function": (in_a_nested_function, "np.random", "v * np.random.rand()"),
+}
+READING: dict[str, tuple[Callable[..., Any], str]] = {
+    "time": (lambda x: x * time.time(), "time.time"), "imported": (lambda x: x * perf_counter(), "perf_counter"),
+    "nanoseconds": (lambda x: x * time.perf_counter_ns(), "time.perf_counter_ns"),
+    "datetime": (lambda x: x * datetime.datetime.now().timestamp(), "datetime.datetime.now"),
+    "date": (lambda x: x * datetime.date.today().day, "datetime.date.today"), "through a helper": (through_a_helper, "time.monotonic"),
+    "urandom": (lambda x: x * os.urandom(1)[0], "os.urandom"), "uuid": (lambda x: x * uuid.uuid4().int, "uuid.uuid4"),
+    "secrets": (lambda x: x * secrets.randbelow(5), "secrets.randbelow"),
+    "a token": (lambda x: x * len(secrets.token_hex(2)), "secrets.token_hex"),
+    "a generator of its own": (lambda x: x * np.random.default_rng().normal(), "np.random.default_rng"),
+}
+QUIET: dict[str, Callable[..., Any]] = {
+    "drawn outside": Model().quiet, "a seeded generator": lambda x: x * np.random.default_rng(0).normal(),
+    "seeded within": lambda x: (np.random.seed(0), x * np.random.rand())[1], "a key": lambda x: x * aj.random.normal(aj.random.key(0), 3),
+    "a branch not taken": lambda x: x if x.ndim == 1 else x * time.time() * np.random.rand() * random.random(),
+    "other names": lambda x: x * len(os.path.join("time", "now")) * len(GENERATORS["philox"].bit_generator.state),
+    "sleep": lambda x: (time.sleep(0), x)[1],
+}
+
+
+def line_of(text: str) -> list[int]:
+    with open(__file__) as file:
+        return [number for number, line in enumerate(file, 1) if text in line]
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_drawing_names_the_generator_the_line_and_the_way_out(name: str) -> None:
+    function, generator, text = DRAWING[name]
+    (warning,) = warned(function)
+    message = str(warning.message)
+    assert f"draws from {generator}" in message or f"{generator} while it is traced" in message
+    assert "aj.random" in message
+    assert warning.filename == __file__
+    assert warning.lineno in line_of(text)
+
+
+@pytest.mark.parametrize("name", READING)
+def test_reading_the_clock_names_it_too(name: str) -> None:
+    function, clock = READING[name]
+    (warning,) = warned(function)
+    assert f"({clock})" in str(warning.message)
+    assert "pass it as an argument" in str(warning.message)
+    assert warning.lineno in line_of(f"{clock}(")
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_nothing_else_warns(name: str) -> None:
+    assert warned(QUIET[name]) == []
+
+
+def test_each_line_warns_once_whatever_it_is_traced_for() -> None:
+    def noise(x):
+        return np.sum(x * np.random.rand())
+
+    assert len(warned(noise)) == 1
+    assert warned(noise, np.ones(4)) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        aj.grad(noise)(X)
+        aj.value_and_grad(lambda x: noise(x) * 2.0)(X)
+
+
+def test_gradients_and_bodies_of_loops_warn() -> None:
+    with pytest.warns(RuntimeWarning, match="draws from np.random"):
+        aj.grad(lambda x: np.sum(x * np.random.rand()))(X)
+    body = warned(lambda x: aj.fori_loop(0, 3, lambda i, c: c * np.random.rand(), x))
+    assert len(body) == 1
+
+
+def test_a_draw_that_nobody_names_is_told_of_the_function() -> None:
+    scope: dict[str, Any] = {"__name__": "scipy.library", "draw": np.random.rand}        # whose code is not looked at
+    exec("def hidden():\n    return draw()", scope)
+    hidden = scope["hidden"]
+
+    def function(x):
+        return x * hidden()
+
+    (warning,) = warned(function)
+    assert str(warning.message).startswith("function draws from np.random")
+
+
+def test_a_second_normal_number_is_a_draw() -> None:
+    """They are made in pairs: the generator itself does not move."""
+    np.random.seed(0)
+    np.random.randn()
+    assert len(warned(lambda x: x * np.random.randn())) == 1
+
+
+def test_profilers_are_left_at_work() -> None:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    try:
+        assert len(warned(lambda x: x * time.time())) == 1
+        assert sys.getprofile() is not None
+    finally:
+        profiler.disable()
+    with pytest.raises(KeyError):
+        warned(lambda x: x * time.time() * {}["missing"])
+    assert sys.getprofile() is None
+
+
+def test_other_threads_may_read_the_clock() -> None:
+    stop = threading.Event()
+
+    def ticking() -> Iterator[float]:
+        while not stop.is_set():
+            time.perf_counter()
+
+    thread = threading.Thread(target=ticking)
+    thread.start()
+    try:
+        assert warned(lambda x: x * np.sin(x) * (1.0 if x.ndim else time.time())) == []
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_nothing_is_loaded_for_it() -> None:
+    code = ("import sys, numpy as np, adjit as aj\n"
+            "aj.compile(lambda x: np.sin(x), backend='interpret')(np.ones(2))\n"
+            "assert 'numpy.random' not in sys.modules\n"
+            "import warnings; warnings.simplefilter('error')\n"
+            "try:\n    aj.compile(lambda x: x * np.random.rand(), backend='interpret')(np.ones(2))\n"
+            "except RuntimeWarning as warning:\n    assert 'np.random' in str(warning)\nelse:\n    raise AssertionError")
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,1 @@
+"""Guards: what a trace read besides its arguments, and whether that is still the same at a later call."""

@@ -1,0 +1,323 @@
+"""Which arrays from outside Python reads while a function is traced: what it makes of them is built into the graph.
+
+    with logging_access(arrays) as read:
+        ...             # np.mean(y), y > 1.5, float(y[0]): y is in `read`; x * y with a traced x is not a read
+
+For the time of the trace the arrays are objects of a subclass of their class, with the same memory layout, in which everything that hands
+out content says so. They are the same objects, at the same place, for everyone who holds them; their class is their own again afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.guards.content import fingerprint
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_VIEWING = _words("""
+    T mT reshape ravel transpose swapaxes squeeze diagonal real shape ndim size dtype strides nbytes itemsize flags base
+    expand_dims moveaxis rollaxis atleast_1d atleast_2d atleast_3d flip flipud fliplr rot90 split array_split hsplit vsplit dsplit
+    zeros_like ones_like empty_like full_like may_share_memory shares_memory result_type can_cast min_scalar_type broadcast_shapes
+    iscomplexobj isrealobj matrix_transpose permute_dims unstack""")
+"""Methods and functions that give views, or speak of the form: what is read through a view is seen there."""
+
+_KEPT = _words("""
+    __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__ __hash__
+    __init__ __init_subclass__ __len__ __new__ __setattr__ __sizeof__ __subclasshook__ __array_namespace__ __setstate__
+    __dlpack_device__ setflags __module__""")
+_OPERATORS = {f"__{prefix}{name}__" for prefix in ("", "r", "i") for name in _words(
+    "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod eq ne lt le gt ge neg pos abs invert")}
+"""What comes by way of the universal functions."""
+
+_WRITING = frozenset({"sort", "fill", "partition", "put", "resize", "setfield", "byteswap"})
+_CONVERSIONS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+
+
+class AccessLog:
+    """What happened to the arrays that are observed, by identity: `read` are those whose content Python had, `checksums` what those held
+    that were read or written, before that.
+    """
+
+    def __init__(self) -> None:
+        self.read: set[int] = set()
+        self.checksums: dict[int, int] = {}
+        self.kinds: dict[int, tuple[Any, type]] = {}
+        self.views: list[weakref.ref[Any]] = []
+        self.thread = threading.get_ident()
+
+    def note(self, array: Any, written: bool) -> None:
+        """An array, or a view of one, is about to hand out content, or to be written to."""
+        while array is not None:
+            if id(array) in self.kinds:
+                if id(array) not in self.checksums:
+                    self.checksums[id(array)] = fingerprint(array)
+                if not written:
+                    self.read.add(id(array))
+            array = getattr(array, "base", None)
+
+
+_observations: list[AccessLog] = []
+_lock = threading.Lock()
+
+
+def _note(array: Any, written: bool = False) -> None:
+    if not _is_internal():
+        for observation in list(_observations):
+            observation.note(array, written)
+
+
+def _is_internal() -> bool:
+    """Whether it is the tracer that looks at an array, whose ways to use it are ops of the graph."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module != __name__ and not module.startswith("numpy"):
+            return module.startswith(_INTERNAL)
+        frame = frame.f_back        # type: ignore[assignment]
+    return False
+
+
+_INTERNAL = ("adjit.tracer", "adjit.eager", "adjit.ir", "adjit.runtime")
+
+
+def _plain(array: Any) -> Any:
+    """The same memory as an ordinary array."""
+    kind = ORIGINAL_CLASS.get(type(array))
+    return array if kind is None else np.ndarray.view(array, kind)
+
+
+def _finalize(self: Any, array: Any) -> None:
+    own = getattr(ORIGINAL_CLASS[type(self)], "__array_finalize__", None)
+    if own is not None:
+        own(self, array)
+    if isinstance(array, np.ndarray) and not np.may_share_memory(self, array):
+        _note(array)            # a reshape that had to copy
+    for observation in list(_observations):
+        observation.views.append(weakref.ref(self))
+
+
+def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any) -> Any:
+    if any(not issubclass(type(x), (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__") for x in (*inputs, *out)):
+        return NotImplemented
+    _note_all((inputs, kwargs))
+    for x in (*out, *(inputs[:1] if method == "at" else ())):
+        _note(x, written=True)
+    if out:
+        kwargs["out"] = tuple(map(_plain, out))
+    result = getattr(ufunc, method)(*map(_plain, inputs), **_all_plain(kwargs))
+    if not out:
+        return result
+    return out if isinstance(result, tuple) else out[0]
+
+
+def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    if any(not issubclass(kind, np.ndarray) for kind in types):
+        return NotImplemented
+    if function.__name__ not in _VIEWING:
+        _note_all((args, kwargs))
+        args, kwargs = _all_plain(args), _all_plain(kwargs)
+    if function.__name__.endswith("_like"):     # nothing is read, and what is written into the new array is seen
+        return function._implementation(*_all_plain(args), **_all_plain(kwargs)).view(type(self))
+    return function._implementation(*args, **kwargs)
+
+
+def _getitem(self: Any, index: Any) -> Any:
+    _note_all(index)
+    own: Any = ORIGINAL_CLASS[type(self)]
+    found = own.__getitem__(self, _all_plain(index))
+    if is_ndarray(found) and np.may_share_memory(_plain(found), _plain(self)):
+        return found
+    _note(self)
+    return _plain(found)
+
+
+def _setitem(self: Any, index: Any, new: Any) -> None:
+    _note(self, written=True)
+    _note_all((index, new))
+    _plain(self)[_all_plain(index)] = _all_plain(new)
+
+
+def _note_all(value: Any) -> None:
+    if type(value) in ORIGINAL_CLASS:
+        _note(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _note_all(item)
+    elif isinstance(value, dict):
+        _note_all(tuple(value.values()))
+
+
+def _all_plain(value: Any) -> Any:
+    if type(value) in ORIGINAL_CLASS:
+        return _plain(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_all_plain, value))
+    return {name: _all_plain(item) for name, item in value.items()} if type(value) is dict else value
+
+
+def _logging_member(name: str, own: Any) -> Any:
+    """A method or an attribute that says that content is handed out, and is that of an ordinary array."""
+    if callable(own):
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            _note(self, written=name in _WRITING)
+            return getattr(_plain(self), name)(*args, **kwargs)
+        return method
+
+    def read(self: Any) -> Any:
+        _note(self)
+        return getattr(_plain(self), name)
+
+    def write(self: Any, value: Any) -> None:
+        _note(self, written=True)
+        setattr(_plain(self), name, value)
+    return property(read, write)
+
+
+ORIGINAL_CLASS: dict[type, type] = {}
+"""For each class of observed arrays the class that they have else."""
+
+_COLLECTED, _BASE_TYPE = 1 << 14, 1 << 10
+
+
+@cache
+def _observed_class(kind: Any) -> type | None:
+    """The class of observed arrays of this class; None where objects cannot change from one to the other."""
+    made = type(kind.__name__, (kind,), {"__slots__": ()}) if kind.__flags__ & _COLLECTED else _subclass_without_gc(kind)
+    layout = ("__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")
+    if any(getattr(made, name) != getattr(kind, name) for name in layout) or (made.__flags__ ^ kind.__flags__) & _COLLECTED:
+        return None
+    methods: dict[str, Any] = {name: _logging_member(name, getattr(np.ndarray, name)) for name in dir(np.ndarray)
+                               if name not in _KEPT | _OPERATORS | _VIEWING}
+    methods |= {"__array_finalize__": _finalize, "__array_ufunc__": _ufunc, "__array_function__": _function, "__getitem__": _getitem,
+                "__setitem__": _setitem, "__module__": kind.__module__}
+    (attributes,) = gc.get_referents(vars(made))
+    attributes["__class__"] = property(lambda self: kind)       # what `isinstance` asks; `setattr` would set the class of the class
+    for name, method in methods.items():
+        setattr(made, name, method)
+    ORIGINAL_CLASS[made] = kind
+    return made
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_int), ("item_size", ctypes.c_int), ("flags", ctypes.c_uint),
+                ("slots", ctypes.c_void_p))
+
+
+def _subclass_without_gc(kind: type) -> type:
+    """A subclass whose objects the cyclic collector passes by, as it does those of `kind`: `class` makes only others."""
+    name, end = f"{kind.__module__}.{kind.__name__}".encode(), (ctypes.c_void_p * 2)()
+    spec = _Spec(name, 0, 0, _BASE_TYPE, ctypes.addressof(end))
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(("PyType_FromSpecWithBases", ctypes.pythonapi))
+    made: type = make(ctypes.addressof(spec), (kind,))
+    return made
+
+
+_TYPE = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
+
+
+def _set_class(array: Any, kind: type) -> None:
+    """Make an object one of another class with the same layout. Both classes live as long as the process."""
+    ctypes.c_void_p.from_address(id(array) + _TYPE).value = id(kind)
+
+
+@contextmanager
+def logging_access(arrays: Iterable[np.ndarray]) -> Iterator[AccessLog]:
+    """Observe these arrays within the block. Those of classes that cannot be observed count as read."""
+    observation = AccessLog()
+    known = {id(array): array for array in arrays}
+    try:
+        with _lock:
+            _observations.append(observation)
+            for array in known.values():
+                kind = type(array)
+                if kind in ORIGINAL_CLASS:           # in another thread's trace as well
+                    observation.kinds[id(array)] = array, ORIGINAL_CLASS[kind]
+                    continue
+                observed = _observed_class(kind) if kind in (np.ndarray, np.memmap) else None  # type: ignore[arg-type]
+                if observed is None:
+                    observation.read.add(id(array))
+                else:
+                    observation.kinds[id(array)] = array, kind
+                    _set_class(array, observed)
+            if observation.kinds and not _own_conversions:
+                _log_conversions()
+        yield observation
+    finally:
+        try:
+            _end(observation)
+        finally:
+            _end(observation)       # Ctrl-C may have come into the first one
+
+
+def _end(observation: AccessLog) -> None:
+    """Give all arrays their own classes again, but for those that another thread observes."""
+    with _lock:
+        if observation in _observations:
+            _observations.remove(observation)
+        elsewhere = {identity for other in _observations for identity in other.kinds}
+        for identity, (array, kind) in observation.kinds.items():
+            if identity not in elsewhere:
+                _set_class(array, kind)
+        for view in observation.views:
+            left = view()
+            if type(left) in ORIGINAL_CLASS and id(left) not in elsewhere:
+                _set_class(left, ORIGINAL_CLASS[type(left)])
+        if not _observations:
+            _restore_conversions()
+
+
+def _end_elsewhere() -> None:
+    """In a forked child, which has not the other threads that were tracing."""
+    global _lock
+    _lock = threading.Lock()
+    for observation in list(_observations):
+        if observation.thread != threading.get_ident():
+            _end(observation)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_end_elsewhere)
+
+
+_own_conversions: dict[str, Callable[..., Any]] = {}
+
+
+def _log_conversions() -> None:
+    """NumPy's functions that make an ordinary array of one of a subclass ask nobody: for the time of a trace they say so."""
+    for name in _CONVERSIONS:
+        _own_conversions[name] = own = getattr(np, name)
+        setattr(np, name, _logging_conversion(own))
+
+
+def _restore_conversions() -> None:
+    for name, own in _own_conversions.items():
+        setattr(np, name, own)
+    _own_conversions.clear()
+
+
+def _logging_conversion(own: Callable[..., Any]) -> Callable[..., Any]:
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        same = len(args) == 1 and not kwargs and own.__name__.startswith("as") and type(args[0]) in ORIGINAL_CLASS
+        if same and own(args[0]).base is args[0]:
+            return args[0]      # as without all this: nothing is converted
+        if not args or type(args[0]) in ORIGINAL_CLASS or isinstance(args[0], (list, tuple)):
+            _note_all((args, kwargs))
+        return own(*args, **kwargs)
+    convert.__name__, convert.__doc__, convert.__module__ = own.__name__, own.__doc__, "numpy"
+    return convert

@@ -1,0 +1,70 @@
+"""Whose code a module is: the user's, whose names are followed, or that of an installed library, which is compared by identity."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import types
+from enum import Enum
+from functools import lru_cache
+from pathlib import PurePath
+from types import ModuleType
+
+
+class ModuleOwner(Enum):
+    """Where code is at home."""
+
+    USER = 0
+    OURS = 1
+    KNOWN = 2       # NumPy and the standard library: nobody changes what their functions do
+    LIBRARY = 3     # any other library that is installed
+
+
+_KNOWN = frozenset(sys.stdlib_module_names | {"numpy", "optree", "numba", "llvmlite", "pytest", "_pytest", "hypothesis"}) - {"__main__"}
+
+
+@lru_cache(maxsize=4096)
+def owner_of(module: str) -> ModuleOwner:
+    """The home of a module, by its name.
+
+    >>> owner_of("numpy.linalg"), owner_of("__main__")
+    (<Home.KNOWN: 2>, <Home.USER: 0>)
+    """
+    top = module.partition(".")[0]
+    if top == "adjit":
+        return ModuleOwner.OURS
+    found = sys.modules.get(top)
+    if top in _KNOWN and not (found is not None and top in sys.stdlib_module_names and _is_elsewhere(found)):
+        return ModuleOwner.KNOWN
+    return ModuleOwner.LIBRARY if top != "__main__" and found is not None and _is_installed(found) else ModuleOwner.USER
+
+
+def module_of(kind: type) -> str:
+    """The module of a class; of one whose objects have modules, nothing."""
+    module = kind.__module__
+    return module if isinstance(module, str) else ""
+
+
+def owner_of_class(kind: type) -> ModuleOwner:
+    """The home of a class; of one that the standard library made for the user, the user's."""
+    producer = {"types": types, "builtins": builtins}.get(module_of(kind))
+    made = producer is not None and vars(producer).get(kind.__name__) is not kind and bool(kind.__flags__ & _OF_PYTHON)
+    return ModuleOwner.USER if made else owner_of(module_of(kind) or "builtins")
+
+
+def _is_installed(module: ModuleType) -> bool:
+    file = vars(module).get("__file__")
+    paths = [file] if isinstance(file, str) else list(vars(module).get("__path__", ()))
+    return any(not _FOLDERS.isdisjoint(PurePath(path).parts) for path in paths)
+
+
+def _is_elsewhere(module: ModuleType) -> bool:
+    """Whether a module with a name of the standard library is not that one: `test.py`, `profile.py` beside the user's program."""
+    file = vars(module).get("__file__")
+    return isinstance(file, str) and not os.path.realpath(file).startswith(_STANDARD)
+
+
+_OF_PYTHON = 1 << 9      # of a type: made by a `class` statement or the like
+_STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")
+_FOLDERS = frozenset({"site-packages", "dist-packages"})

@@ -1,0 +1,388 @@
+"""What functions can reach besides their arguments: by the globals, closure cells and attributes that their code names.
+
+Names are followed where the user's own code says them. What belongs to an installed library is compared by identity: neither its modules
+nor its functions are gone into, and no code of its objects is run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import mmap
+import os
+import sys
+import weakref
+from array import array as MachineArray
+from collections import ChainMap, UserDict, UserList, UserString, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import partial
+from io import IOBase
+from operator import attrgetter, methodcaller
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from adjit.tracer.array import TracedArray
+from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
+from adjit.tracer.guards.bytecode import EVERYTHING, globals_of, imports_of, names_of, optional_attributes, stored_by, texts_of
+from adjit.tracer.guards.module_owner import ModuleOwner, module_of, owner_of, owner_of_class
+from adjit.tracer.guards.source import (
+    CONTAINERS,
+    MAX_GUARDED_ITEMS,
+    MAX_ITEMS,
+    MISSING,
+    Source,
+    attribute_reader,
+    checksum,
+    function_behind,
+    has_attributes,
+    is_scalar,
+    items_of,
+    key_text,
+    own_attributes,
+    position_of,
+    read_cell,
+    read_element,
+    read_item,
+    read_slot,
+)
+
+MAX_SOURCES = 200_000
+"""Places that are looked at; of an object with more, it is said that it is not seen."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_BUFFERS = (bytearray, memoryview, MachineArray, ctypes.Array, ctypes.Structure, ctypes._SimpleCData, mmap.mmap)
+_DATA = (       # their own code, which is not followed, reads all that they hold
+    UserDict, UserList, UserString, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+_DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes"})
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_READERS = _words("""
+    memoryview bytes bytearray pickle hashlib struct zlib ctypes put place putmask copyto fill vectorize frompyfunc nditer ndenumerate
+    broadcast frombuffer asmatrix matrix bmat recarray rec ndarray fromiter full random default_rng""")
+"""Names of what reads arrays in C without a word."""
+
+_SEEING = frozenset({"__getitem__", "__setitem__"})
+_ENVIRONMENT = frozenset({"environ", "getenv"})
+_IMMUTABLE_LIBRARIES = frozenset({"jax", "jaxlib"})
+_MAKING = frozenset({"__init__", "__new__", "__post_init__", "__class_getitem__", "__init_subclass__"})     # where the class is named
+_NOT_CALLED = _MAKING | {       # by operators and built-in functions that matter to a trace
+    "__del__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__set_name__",
+    "__dir__", "__sizeof__", "__annotate__", "__annotate_func__"}
+
+
+class Reachability:
+    """What is reached from some functions and objects.
+
+    `found` are the places, `codes` the code of the user's functions. `unseen` are objects, with their paths, that may change without that
+    anybody could tell but their library's code. `calls_libraries`: functions are named that nobody follows, which may read any array.
+    `stored`: names of what is stored into items, see `stored_by`.
+    """
+
+    def __init__(self, roots: Sequence[Any], known: Reachability | None = None):
+        """`known`: what was reached from them before, whose names are looked for from the beginning."""
+        names: frozenset[str] = frozenset() if known is None else known.names
+        optional: frozenset[str] = frozenset() if known is None else known.optional
+        while True:
+            walk = _Walk(names, optional)
+            walk.run(roots)
+            if walk.names == names and walk.optional == optional:
+                break
+            names, optional = frozenset(walk.names), frozenset(walk.optional)
+        self.names: frozenset[str] = names
+        self.optional: frozenset[str] = optional
+        self.found = walk.found
+        self.codes = walk.codes
+        self.unguarded = walk.unguarded
+        self.calls_libraries = walk.calls_libraries or not names.isdisjoint(_READERS)
+        self.stored = frozenset[str]().union(*map(stored_by, walk.codes))
+
+    def by_key(self) -> dict[tuple[str, int], Source]:
+        """The places by their keys."""
+        return {source.key: source for source in self.found}
+
+
+class _Walk:
+    """Follows values by the names that occur in code, those that are near first."""
+
+    def __init__(self, names: Iterable[str], optional: Iterable[str]):
+        self.names = set(names)
+        self.optional = set(optional)
+        self.found: list[Source] = []
+        self.codes: list[CodeType] = []
+        self.unguarded: dict[str, Any] = {}
+        self.calls_libraries = False
+        self._seen: dict[int, Any] = {}
+        self._waiting: deque[tuple[Any, str]] = deque()
+
+    def run(self, roots: Iterable[Any]) -> None:
+        for root in roots:
+            self.follow(root, "")
+        while self._waiting:
+            value, path = self._waiting.popleft()
+            if len(self.found) > MAX_SOURCES:
+                self.unguarded.setdefault(path, value)
+                return
+            for source in self.sources(value, path):
+                self.found.append(source)
+                if source.followed:
+                    self.follow(source.value, source.path)
+
+    def follow(self, value: Any, path: str) -> None:
+        """Note a value whose places are to be looked at."""
+        if isinstance(value, ArrayWrapper):
+            if id(value) not in self._seen:
+                self._seen[id(value)] = value
+                self.tensor(value, path)
+            return
+        if isinstance(value, TracedArray) or id(value) in self._seen or (is_scalar(value) and not has_attributes(value)):
+            return
+        if type(value) is np.ndarray and not value.dtype.hasobject:
+            return
+        self._seen[id(value)] = value
+        self._waiting.append((value, path))
+
+    def tensor(self, value: Any, path: str) -> None:
+        """What of a tensor is not looked after elsewhere: the code of its hooks, and whether it requires grad, where code asks for that."""
+        for hook in getattr(value, "_hooks", None) or ():
+            self.follow(hook, path)
+        if "requires_grad" in self.names:
+            reference = weakref.ref(value)
+            read = partial(_requires_grad, reference)
+            self.found.append(Source(f"{path}.requires_grad", read, read(), reference, False))
+
+    def sources(self, value: Any, path: str) -> Iterator[Source]:
+        """The places that a value has, or leads to in one step."""
+        if isinstance(value, FunctionType):
+            yield from self.function(value)
+        elif isinstance(value, MethodType):
+            self.follow(value.__self__, path or "self")
+            self.follow(value.__func__, path)
+        elif isinstance(value, partial):
+            self.follow(value.func, path)
+            for holder in (value.args, value.keywords):
+                yield from items_of(holder, path)
+        elif isinstance(value, BuiltinFunctionType):
+            if value in (getattr, vars, eval, exec):
+                self.names.add(EVERYTHING)
+            elif is_ndarray(value.__self__):        # bound: it does not ask what is observed
+                self.calls_libraries = True
+                yield Source(f"{path}.__self__", partial(getattr, value, "__self__"), value.__self__, value)
+            elif not isinstance(value.__self__, (ModuleType, type)):
+                self.follow(value.__self__, path)
+        elif isinstance(value, (attrgetter, methodcaller)):
+            self.names |= {name for text in value.__reduce__()[1] if isinstance(text, str) for name in text.split(".")}
+        elif isinstance(value, ModuleType):
+            yield from self.module(value, path)
+        elif is_ndarray(value):
+            for index, item in enumerate(value.flat if value.dtype.hasobject else ()):
+                yield Source(f"{path}.flat[{index}]", partial(read_element, value, index), item, value)
+            if value.__class__ not in (np.ndarray, np.memmap):      # a mask, say
+                yield from self.attributes(value, own_attributes(value), path, all_names=True)
+        elif isinstance(value, weakref.ReferenceType):
+            yield Source(f"{path}()", value, value(), value)
+        elif isinstance(value, ContextVar):
+            yield Source(f"{path}.get()", partial(value.get, MISSING), value.get(MISSING), value)
+        elif isinstance(value, _BUFFERS):
+            yield Source(f"the content of {path}", partial(checksum, value), checksum(value), value)
+        elif isinstance(value, _VIEWS):
+            self.follow(getattr(value, "mapping"), path)  # noqa: B009
+        elif isinstance(value, Iterator) and owner_of_class(type(value)) is ModuleOwner.KNOWN and not isinstance(value, IOBase):
+            yield Source(f"the position of {path}", partial(position_of, value), position_of(value), value)
+        else:
+            yield from items_of(value, path)
+            if isinstance(value, (dict, set, frozenset)):
+                for item in list(value):
+                    self.follow(item, f"{path}{{...}}")
+            self.follow(getattr(value, "default_factory", None) if isinstance(value, defaultdict) else None, path)
+            if type(value) not in CONTAINERS:
+                yield from self.object(value, path)
+
+    def function(self, function: FunctionType) -> Iterator[Source]:
+        owner = owner_of(function.__module__ or "")
+        wrapped = vars(function).get("__wrapped__")
+        if wrapped is not None:
+            self.follow(wrapped, "")
+        registry = vars(function).get("registry")       # of functools.singledispatch
+        if isinstance(registry, MappingProxyType):
+            yield from items_of(registry, f"{function.__name__}.registry")
+        self.calls_libraries = self.calls_libraries or owner is ModuleOwner.LIBRARY
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            content = read_cell(cell)
+            if owner in (ModuleOwner.USER, ModuleOwner.OURS):
+                if content is not MISSING:
+                    yield Source(name, partial(read_cell, cell), content, cell)
+            elif isinstance(content, (FunctionType, MethodType, partial)):     # of a library's decorator: what it decorates
+                self.follow(content, name)
+        if owner is not ModuleOwner.USER:
+            return
+        code = function.__code__
+        self.names |= names_of(code)
+        self.optional |= optional_attributes(code)
+        self.codes.append(code)
+        for imported in imports_of(code):
+            self.follow(sys.modules.get(imported), imported)
+        if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
+            for text in texts_of(code):
+                yield Source(f"os.environ[{text!r}]", partial(os.environ.get, text, MISSING), os.environ.get(text, MISSING), os)
+        name = function.__name__
+        yield Source(f"the code of {name}", partial(getattr, function, "__code__"), code, function, False)
+        if function.__defaults__:
+            yield Source(f"the defaults of {name}", partial(getattr, function, "__defaults__"), function.__defaults__, function, False)
+            optional = code.co_varnames[:code.co_argcount][-len(function.__defaults__):]
+            for index, parameter in enumerate(optional):
+                default = function.__defaults__[index]
+                yield Source(f"{name}({parameter}=)", partial(read_item, function.__defaults__, index), default, function)
+        if function.__kwdefaults__:
+            keywords = function.__kwdefaults__
+            yield Source(f"the keyword defaults of {name}", partial(getattr, function, "__kwdefaults__"), keywords, function)
+        scope = function.__globals__
+        for variable in sorted(globals_of(code) - vars(builtins).keys() | (globals_of(code) & scope.keys())):
+            yield Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
+        yield from self.attributes(function, vars(function), name)
+
+    def module(self, module: ModuleType, path: str) -> Iterator[Source]:
+        owner = owner_of(module.__name__)
+        if owner is ModuleOwner.USER:
+            yield from self.attributes(module, vars(module), path)
+            yield from self.absent(module, (), vars(module), path)
+        elif owner is ModuleOwner.LIBRARY:
+            for name in self.names & vars(module).keys():
+                item = vars(module)[name]
+                if is_scalar(item) and not name.startswith("__"):
+                    yield Source(f"{path}.{name}", partial(read_item, vars(module), name), item, module)
+                elif isinstance(item, (FunctionType, BuiltinFunctionType, type)):
+                    self.calls_libraries = True
+                elif isinstance(item, ModuleType):
+                    self.follow(item, f"{path}.{name}")
+                elif type(item) in (dict, list) and len(item) <= MAX_GUARDED_ITEMS:
+                    yield from items_of(item, f"{path}.{name}")
+
+    def object(self, value: Any, path: str) -> Iterator[Source]:
+        """The attributes whose names occur in code: those of an object and of its class, methods included."""
+        own = own_attributes(value)
+        self.follow(own.get("__wrapped__"), path)
+        besides: Any = own.get("__adjit_functions__", ())     # what an object of ours calls
+        for function in besides:
+            self.follow(function, path)
+        if isinstance(value, IdentityKeyed):
+            yield from self.identity_keyed(value, path)
+        kind = value if isinstance(value, type) else type(value)
+        owner = owner_of_class(kind)
+        if owner is ModuleOwner.USER:
+            yield from self.instance(value, kind, own, path)
+        elif isinstance(value, _DATA) or module_of(kind) in _DATA_MODULES or module_of(kind).startswith("adjit.optim.lr_scheduler"):
+            yield from self.attributes(value, own, path, all_names=True)
+        elif owner is ModuleOwner.KNOWN and not isinstance(value, type):
+            yield from self.attributes(value, own, path)
+            yield from self.absent(value, kind.__mro__, own, path)
+        elif owner is ModuleOwner.LIBRARY and not isinstance(value, type):
+            self.calls_libraries = True
+            for name, item in list(own.items())[:MAX_ITEMS]:
+                yield Source(f"{path}.{name}", partial(read_item, own, name), item, own, False)
+                if is_ndarray(item) or owner_of_class(type(item)) is ModuleOwner.USER:
+                    self.follow(item, f"{path}.{name}")
+            deep = any(not (is_scalar(item) or is_ndarray(item) or callable(item)) for item in own.values())
+            deep = deep or not _SEEING.isdisjoint(dir(kind)) or (not own and "__call__" in dir(kind))
+            if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES:
+                self.unguarded.setdefault(path, value)
+
+    def instance(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:
+        """What an object of a class of the user's holds, or such a class."""
+        kinds: list[type] = list(kind.__mro__)
+        if isinstance(value, type):
+            kinds += type.mro(type(kind))
+        users = [base for base in kinds if owner_of_class(base) is ModuleOwner.USER]
+        inherits = any(owner_of_class(base) is ModuleOwner.LIBRARY or base in _DATA for base in kinds)
+        if any(owner_of_class(base) is ModuleOwner.OURS for base in kinds):
+            self.names |= {"forward", "backward", "setup_context"}      # which ours call
+        yield from self.absent(value, kinds, own, path)
+        if isinstance(value, type):
+            for field in getattr(value, "__dataclass_fields__", {}).values():
+                self.follow(field.default_factory, path)
+        elif not isinstance(value, IdentityKeyed):
+            yield Source(f"type({path})", partial(type, value), type(value), value, False)
+            if EVERYTHING in self.names and own:
+                yield Source(f"keys({path}.__dict__)", partial(tuple, own), tuple(own), own, False)
+            yield from self.attributes(value, own, path, all_names=inherits)
+            for base in users:
+                for name in sorted(self._named(vars(base))):
+                    slot = vars(base)[name]
+                    if isinstance(slot, MemberDescriptorType):
+                        yield Source(f"{path}.{name}", partial(read_slot, slot, value), read_slot(slot, value), value)
+        hidden = () if isinstance(value, type) else own.keys()
+        before: list[Any] = [] if isinstance(value, (type, IdentityKeyed)) else [own]     # where another one would be found first
+        for base in users:
+            table = vars(base)
+            for name in sorted(table.keys() - hidden):
+                item = table[name]
+                special = name.startswith("__") and name.endswith("__")
+                if special and isinstance(function_behind(item), FunctionType):
+                    item = function_behind(item)
+                    making = isinstance(value, type) and name in _MAKING
+                    written = not item.__code__.co_filename.startswith("<")     # and not made by a decorator
+                    if written and (making or name not in _NOT_CALLED):
+                        yield Source(f"{path}.{name}", partial(read_item, table, name), table[name], base, False)
+                        self.follow(item, f"{path}.{name}")
+                elif name not in self.names or special:
+                    continue
+                elif hasattr(type(item), "__get__"):        # a function, or what is behind properties, class methods and compiled methods
+                    yield Source(f"{path}.{name}", partial(read_item, table, name), item, base, False)
+                    for nearer in before:
+                        yield Source(f"{path}.{name}", partial(read_item, nearer, name), MISSING, nearer)
+                    self.follow(function_behind(item), f"{path}.{name}")
+                else:
+                    found = getattr(value, name)            # of the instance: an attribute of its own may hide it later
+                    yield Source(f"{path}.{name}", attribute_reader(value, name), found, base)
+            before.append(table)
+
+    def absent(self, value: Any, kinds: Iterable[type], own: Mapping[str, Any], path: str) -> Iterator[Source]:
+        """The attributes that code asks for, and that are not there: neither in an object nor in the classes of the user's."""
+        there = own.keys() | {name for base in kinds for name in vars(base)}
+        if isinstance(value, IdentityKeyed):
+            return
+        users = [base for base in kinds if owner_of_class(base) is ModuleOwner.USER and base is not value]
+        for name in sorted(self.optional - there):
+            yield Source(f"{path}.{name}", partial(read_item, own, name), MISSING, own)
+            for base in users:
+                yield Source(f"{path}.{name}", partial(read_item, vars(base), name), MISSING, base)
+
+    def identity_keyed(self, value: Any, path: str) -> Iterator[Source]:
+        """What modules and optimisers hold is compared elsewhere; but not what lies within other objects that they hold, nor the content
+        of arrays. And the code of their methods counts."""
+        self.names |= {"__call__", "forward"}
+        stack: list[tuple[str, Any, Any, Any]] = [
+            (f"{path}.{name}", value, name, item) for name, item in list(own_attributes(value).items())]
+        while stack:
+            item_path, holder, name, item = stack.pop()
+            if isinstance(item, dict):
+                stack += [(f"{item_path}[{key_text(key)}]", item, key, entry) for key, entry in item.items()]
+            elif isinstance(item, (list, tuple)):
+                stack += [(f"{item_path}[{index}]", item, index, entry) for index, entry in enumerate(item)]
+            elif is_ndarray(item):
+                read = attribute_reader(holder, name) if holder is value else partial(read_item, holder, name)
+                yield Source(item_path, read, item, item)
+                self.follow(item, item_path)
+            elif not isinstance(item, (set, frozenset)):
+                self.follow(item, item_path)
+
+    def attributes(self, owner: Any, table: Mapping[str, Any], path: str, all_names: bool = False) -> Iterator[Source]:
+        in_table = isinstance(owner, (ModuleType, FunctionType))
+        for name in sorted(table if all_names else self._named(table)):
+            read = partial(read_item, table, name) if in_table else attribute_reader(owner, name)
+            yield Source(f"{path}.{name}", read, table[name], table)
+
+    def _named(self, table: Mapping[str, Any]) -> Iterable[str]:
+        if EVERYTHING in self.names and len(table) <= MAX_ITEMS:
+            return [name for name in table if not name.startswith("__")]
+        return self.names & table.keys()
+
+
+def _requires_grad(reference: weakref.ref[Any]) -> Any:
+    return getattr(reference(), "requires_grad", MISSING)

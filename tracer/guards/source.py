@@ -1,0 +1,178 @@
+"""Places outside of the arguments of a function: what is bound there, and how to look it up again."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import re
+import weakref
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from threading import local
+from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjit.tracer.array_wrapper import IdentityKeyed
+
+SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a number, text or the like itself; `isinstance` takes traced arrays for what they stand for."""
+    return issubclass(type(value), SCALARS)
+
+
+def has_attributes(value: Any) -> bool:
+    """Whether it is one of a class that may have given it more: of the user's, made of `float` or `str`."""
+    return hasattr(type(value), "__dict__") and type(value).__module__ not in ("builtins", "numpy") and bool(own_attributes(value))
+
+
+MAX_ITEMS = 100_000
+"""Items of a container that are followed; those of a longer one are compared, but not gone into."""
+
+MAX_GUARDED_ITEMS = 32
+"""Numbers in a container that are places of their own, each with its name in messages."""
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+MISSING = _Missing()
+"""What is read where nothing is bound."""
+
+
+class Source(NamedTuple):
+    """One place outside of the arguments: `read()` gives what is bound there now; `path` is how the code writes it, `holder` what it is
+    a place of."""
+
+    path: str
+    read: Callable[[], Any]
+    value: Any
+    holder: Any
+    followed: bool = True       # whether what the value holds is looked at too
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The same for the same place found again."""
+        return self.path, id(self.holder)
+
+
+def items_of(value: Any, path: str) -> Iterator[Source]:
+    """What a container holds: how many items, and each of them; all at once where there are many that need not be followed."""
+    if isinstance(value, (dict, MappingProxyType)):
+        if _at_once(value.values()):
+            yield Source(f"{path}[...]", partial(pairs_of, value), pairs_of(value), value, False)
+            return
+        yield Source(f"keys({path})", partial(tuple, value), tuple(value), value, False)
+        for key, item in list(value.items()):
+            yield Source(f"{path}[{key_text(key)}]", partial(read_item, value, key), item, value)
+    elif isinstance(value, (list, tuple, deque)):
+        if not isinstance(value, tuple):
+            yield Source(f"len({path})", partial(len, value), len(value), value)
+        if _at_once(value):
+            yield Source(f"{path}[...]", partial(tuple, value), tuple(value), value, False)
+            return
+        for index, item in enumerate(list(value)):
+            yield Source(f"{path}[{index}]", partial(read_item, value, index), item, value)
+    elif isinstance(value, (set, frozenset)):
+        yield Source(f"set({path})", partial(frozenset, value), frozenset(value), value, False)
+
+
+def _at_once(items: Collection[Any]) -> bool:
+    return len(items) > MAX_ITEMS or (len(items) > MAX_GUARDED_ITEMS and all(is_scalar(item) for item in items))
+
+
+CONTAINERS = (dict, list, tuple, set, frozenset, deque, MappingProxyType)
+
+
+def names_in(path: str) -> set[str]:
+    """The names in a path."""
+    return set(re.findall(r"[A-Za-z_]\w*", path))
+
+
+def own_attributes(value: Any) -> Mapping[str, Any]:
+    """The attributes of an object itself, or of a class, without running code of its class."""
+    if isinstance(value, (type, local)):
+        return vars(value)
+    try:
+        found: Any = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def attribute_reader(value: Any, name: str) -> Callable[[], Any]:
+    """Reads an attribute; of an object that is taken by reference without keeping it alive."""
+    if not isinstance(value, IdentityKeyed):
+        return partial(getattr, value, name, MISSING)
+    reference = weakref.ref(value)
+    return lambda: getattr(reference(), name, MISSING)
+
+
+def function_behind(descriptor: Any) -> Any:
+    """The function that a property, a class method or the like calls; the object itself where it is none."""
+    for name in ("fget", "func", "__func__"):
+        function = getattr(descriptor, name, None)
+        if isinstance(function, FunctionType):
+            return function
+    return descriptor
+
+
+def read_cell(cell: CellType) -> Any:
+    """What a closure cell holds."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def read_item(container: Any, key: Any) -> Any:
+    """An item of a dict, list or tuple; nothing is made where it is missing."""
+    if isinstance(container, dict):
+        return dict.get(container, key, MISSING)
+    try:
+        return container[key]
+    except (KeyError, IndexError):
+        return MISSING
+
+
+def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
+    """What a slot of an object holds."""
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return MISSING
+
+
+def read_element(array: np.ndarray, index: int) -> Any:
+    """An object in an array of them."""
+    return array.flat[index] if index < array.size else MISSING
+
+
+def pairs_of(table: Mapping[Any, Any]) -> tuple[Any, ...]:
+    return tuple(itertools.chain.from_iterable(table.items()))
+
+
+def key_text(key: Any) -> str:
+    return repr(key) if is_scalar(key) else f"<{type(key).__name__} at {id(key):#x}>" if not isinstance(key, tuple) else \
+        f"({', '.join(map(key_text, key))})"
+
+
+def checksum(buffer: Any) -> int:
+    """Of the bytes behind an object, and where they are no flat bytes, of its form."""
+    view = memoryview(buffer)
+    return zlib.crc32(view if view.c_contiguous else view.tobytes(), zlib.crc32(repr((view.format, view.shape)).encode()))
+
+
+def position_of(iterator: Any) -> Any:
+    """What tells how far an iterator is: a number or a text; for most kinds there is nothing that does, and it is never the same."""
+    if isinstance(iterator, (itertools.count, itertools.repeat)):
+        return repr(iterator)
+    left = operator.length_hint(iterator, -1)
+    return object() if left < 0 else f"{left} left"

@@ -1,0 +1,136 @@
+"""What a trace took from outside of its arguments, and how to notice that it changed.
+
+Arrays that were captured are looked up again at each call, so that an array bound anew is the one that is passed. Whatever else is reached
+(numbers, functions, containers, arrays that Python read) was built into the graph: if it changes, the trace no longer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.dataclass import dataclass
+from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.guards.content import ContentGuard
+from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.guards.source import MISSING, Source, is_scalar
+from adjit.tracer.scope import CapturedArray
+
+NUMBERS = (bool, int, float, complex, np.number)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceGuards:
+    """The places a trace depends on. `captured` holds for each captured array where it came from, if that is known."""
+
+    arrays: tuple[np.ndarray, ...]
+    captured: tuple[tuple[int, Source, ContentGuard | None], ...]    # index of the captured array, a source, and its content
+    fixed: tuple[Source, ...]                                   # must stay what they were
+    contents: tuple[ContentGuard, ...]                               # arrays that must keep their content
+    forms: tuple[tuple[tuple[int, ...], np.dtype], ...]         # of `arrays`, when they were captured
+
+    def current(self) -> tuple[np.ndarray, ...] | None:
+        """The arrays to pass for the captured parameters now; None where the trace no longer holds."""
+        for source in self.fixed:
+            now = source.read()
+            if now is not source.value and not same(now, source.value):
+                return None
+        if not all(content.holds() for content in self.contents):
+            return None
+        arrays = self.arrays
+        for index, source, content in self.captured:
+            bound = source.read()
+            if bound is not arrays[index]:
+                old = self.arrays[index]
+                if type(bound) is not type(old):
+                    return None
+                if arrays[index] is not old:        # two places that held one array now hold two
+                    return None
+                arrays = (*arrays[:index], bound, *arrays[index + 1:])
+            if (bound.shape, bound.dtype) != self.forms[index] or (content is not None and not content.holds(bound)):
+                return None
+        if len(self.captured) > 1 and arrays is not self.arrays and not self._consistent(arrays):
+            return None
+        return arrays
+
+    def _consistent(self, arrays: tuple[np.ndarray, ...]) -> bool:
+        return all(source.read() is arrays[index] for index, source, _ in self.captured)
+
+    def hold(self, sources: Collection[Source]) -> bool:
+        """Whether these of the places that must stay what they were, are."""
+        return all(same(source.read(), source.value) for source in sources)
+
+    def may_hold_again(self) -> bool:
+        """Whether nothing but numbers and texts differs from what they were, which may change back."""
+        return all(same(now := source.read(), source.value) or (is_scalar(now) and is_scalar(source.value))
+                   for source in self.fixed) and all(content.holds() for content in self.contents) and all(
+            is_ndarray(bound := source.read()) and (bound.shape, bound.dtype) == self.forms[index] for index, source, _ in self.captured)
+
+    def changed(self) -> str:
+        """What was rebound, in words for `explain()`; empty where nothing was."""
+        for source in self.fixed:
+            now = source.read()
+            if not same(now, source.value):
+                return _difference(source, now)
+        read = [content for content in (*self.contents, *(content for *_, content in self.captured)) if content is not None]
+        for content in read:
+            if not content.holds():
+                return f"the content of {content.path} changed"
+        if self.current() is None:
+            names = ", ".join(dict.fromkeys(source.path for index, source, _ in self.captured if source.read() is not self.arrays[index]))
+            return f"{names} was bound to an array of another shape or dtype" if names else "an array has another shape or dtype"
+        return ""
+
+
+def _difference(source: Source, now: Any) -> str:
+    if source.path.startswith(("the code of", "the position of", "the content of")):
+        return f"{source.path} changed"
+    if source.path.startswith("keys("):
+        return f"the keys of {source.path[len('keys('):-1]} changed"
+    if now is MISSING:
+        return f"{source.path} is gone"
+    if source.value is MISSING or (is_scalar(now) and is_scalar(source.value)):
+        return f"{source.path} changed from {source.value!r} to {now!r}"
+    if type(now) is type(source.value) and isinstance(now, (tuple, frozenset)):
+        return f"what {source.path.removesuffix('[...]')} holds changed"
+    return f"{source.path} was bound to another object"
+
+
+def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Sequence[CapturedArray], own: Collection[Any],
+                 contents: Mapping[int, ContentGuard]) -> TraceGuards:
+    """The guards of a trace, of what was reached before and after it.
+
+    What the function changed itself, places with a key in `own`, is left out; what else it filled has to be empty again, as it was when it
+    was traced. `contents` are those of arrays that Python read, by identity.
+    """
+    numbers = {id(capture.array): index for index, capture in enumerate(captures)}
+    captured, fixed = [], []
+    read = dict(contents)
+    for key, found in after.by_key().items():
+        if key in own:
+            continue
+        then = before.get(key)
+        source = found._replace(value=MISSING) if then is None else then
+        index = numbers.get(id(source.value)) if source.value is found.value and is_ndarray(found.value) else None
+        if index is None:
+            fixed.append(source)
+        else:
+            captured.append((index, source, read.pop(id(found.value), None)))
+    return TraceGuards(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(read.values()),
+                   tuple((capture.value.type.shape, capture.array.dtype) for capture in captures))
+
+
+def same(now: Any, then: Any) -> bool:
+    """Whether two values mean the same to a program."""
+    if now is then:
+        return True
+    if type(now) is not type(then):
+        return False
+    if isinstance(then, tuple):
+        return len(now) == len(then) and (all(map(is_, now, then)) or all(map(same, now, then)))
+    if is_scalar(then):
+        return bool(now == then) if issubclass(type(then), (int, str, bytes)) else repr(now) == repr(then)
+    return isinstance(then, frozenset) and now == then

@@ -1,0 +1,140 @@
+"""Code that Python runs in the midst of a trace and that is no part of it: handlers of signals, destructors, functions of debuggers.
+
+    @isolated_from_handlers
+    def trace_function(...): ...
+
+    if is_reentrant():
+        return outside(...)
+
+What such code calls runs on its own, gives plain numbers, and leaves no trace. Handlers of signals that somebody has set are replaced
+until the function is back, by ones that set aside what is under way; where there is none but Python's own for Ctrl-C, nothing is done.
+Destructors (`__del__`, `weakref.finalize`), and the functions of `sys.settrace` and `sys.setprofile`, are known by their frames where they
+call compiled functions, transforms and functions of arrays. What they do to tensors, and plain callbacks of weak references, which look
+like any other call, are part of the trace: numbers asked for there are errors.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` looks for a name of each handler, which takes longer than some traces
+import functools
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import FrameType, FunctionType, MethodType
+from typing import Any, ParamSpec, TypeVar
+
+from adjit.ir.thread_context import run_detached
+from adjit.tracer.array import TracedArray
+from adjit.tracer.user_location import is_ours
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Handler = Callable[[int, FrameType | None], Any]
+
+
+def isolated_from_handlers(function: Callable[P, T]) -> Callable[P, T]:
+    """`function`, called so that handlers of signals are no part of what it does."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if threading.get_ident() != threading.main_thread().ident:
+            return function(*args, **kwargs)
+        known = {number: _signal.getsignal(number) for number in _NUMBERS}
+        handlers = {number: handler for number, handler in known.items() if callable(handler) and type(handler) is not _IsolatedHandler}
+        if all(handler is signal.default_int_handler for handler in handlers.values()):
+            return function(*args, **kwargs)
+        return _HandlerIsolation(handlers).run(functools.partial(function, *args, **kwargs))
+
+    return call
+
+
+_NUMBERS = range(1, signal.NSIG)
+
+
+def is_reentrant(*arguments: Any) -> bool:
+    """Whether a call with these arguments, in the midst of a trace, comes from code that is no part of it. With traced ones it does not."""
+    if _has_traced(arguments):
+        return False
+    watching = [watch.__code__ for watch in (sys.gettrace(), sys.getprofile()) if isinstance(watch, (FunctionType, MethodType))]
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not _ROOT:
+        code = frame.f_code
+        if code.co_name == "__del__" or code is _FINALIZE or code in watching:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def interrupts_evaluation(*arguments: Any) -> bool:
+    """Whether who calls the caller of this with these arguments, while a function of ours is evaluated, is no function of ours: then it
+    interrupts that one."""
+    return not _has_traced(arguments) and not is_ours(sys._getframe(2).f_globals.get("__name__", ""))
+
+
+def _has_traced(arguments: tuple[Any, ...]) -> bool:
+    for argument in arguments:      # noqa: SIM110 - `any` takes twice as long
+        if type(argument) is TracedArray or isinstance(getattr(argument, "array", None), TracedArray):
+            return True
+    return False
+
+
+_ROOT = isolated_from_handlers(int).__code__       # type: ignore[attr-defined]
+_FINALIZE = weakref.finalize.__call__.__code__
+
+
+class _HandlerIsolation:
+    """The handlers of the process, for as long as one function runs."""
+
+    def __init__(self, handlers: dict[int, Handler]):
+        self.is_over = False
+        self.came: list[int] = []       # since then
+        self.parts = [_IsolatedHandler(self, number, handler) for number, handler in handlers.items()]
+
+    def run(self, work: Callable[[], T]) -> T:
+        try:
+            for part in self.parts:
+                signal.signal(part.number, part)
+            return work()
+        finally:
+            self.is_over = True     # from here on handlers that are still replaced note signals only
+            raised = None
+            while self.parts:
+                try:
+                    self._put_back()
+                except BaseException as error:      # of one that is back already
+                    raised = error
+            _raise_again(self.came)
+            if raised is not None:
+                raise raised
+
+    def _put_back(self) -> None:
+        while self.parts:
+            part = self.parts[-1]
+            if _signal.getsignal(part.number) is part:      # else somebody has set another one meanwhile
+                signal.signal(part.number, part.handler)
+            self.parts.pop()
+
+
+class _IsolatedHandler:
+    """Takes the place of a handler."""
+
+    def __init__(self, replaced: _HandlerIsolation, number: int, handler: Handler):
+        self.replaced, self.number, self.handler = replaced, number, handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.replaced.is_over:
+            self.replaced.came.append(number)
+        else:
+            run_detached(lambda: self.handler(number, frame))
+
+
+def _raise_again(numbers: list[int]) -> None:
+    """Have each signal handled, whatever the handlers of others raise."""
+    if numbers:
+        number = numbers.pop()
+        try:
+            signal.raise_signal(number)
+        finally:
+            _raise_again(numbers)
