@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
-from adjit.eager.functions_reductions import ValuesAndIndices
+from adjit.eager.functional.reductions import ValuesAndIndices
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
 from adjit.tensor_functions import arange as arange

@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from adjit.eager.functions_reductions import ValuesAndIndices
+from adjit.eager.functional.reductions import ValuesAndIndices
 from adjit.eager.node import Handle, Node
 from adjit.eager.tensor import Tensor
-from adjit.tracer.box import ArrayBox
+from adjit.tracer.array_wrapper import ArrayWrapper
 
 TensorLike: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic | float | Sequence[Any]
 _bool: TypeAlias = bool
@@ -17,7 +17,7 @@ _float: TypeAlias = float
 _int: TypeAlias = int
 _str: TypeAlias = str
 
-class TensorMethods(ArrayBox):
+class TensorMethods(ArrayWrapper):
     device: _str
     requires_grad: _bool
     grad: Tensor | None

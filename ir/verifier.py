@@ -26,7 +26,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, Kind, RegionUse
 from adjit.ir.errors import AdjitError, VerificationError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
-from adjit.ir.ops.traits import KERNELS, TRANSFORMS, UPDATES, WITH_PROGRAMS
+from adjit.ir.ops.traits import KERNELS, NESTED_PROGRAMS, TRANSFORMS, UPDATES
 from adjit.ir.printer import print_graph
 
 
@@ -64,7 +64,7 @@ def _check_memory(graph: Graph) -> list[tuple[Op | None, str]]:
     """V7 and V8, also of the regions of loops, branches and tiles."""
     found = _MemoryCheck(graph).run()
     for op in graph.ops:
-        if op.name in WITH_PROGRAMS:
+        if op.name in NESTED_PROGRAMS:
             found += [(op, f"in region @{region.name}: {text}") for region in op.regions for _, text in _check_memory(region)]
     return found
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from adjit.ir.analysis.region_memory import stack_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
-from adjit.ir.memory_sizes import MAX_PANELS_STACK_BYTES
+from adjit.ir.memory_sizes import MAX_TILED_STACK_BYTES
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.autodiff.differentiate import differentiate
@@ -131,7 +131,7 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     """
     result = _run(graph, options, verify, on_pass, passes, stage)
     for smaller in (options.cache_bytes // STACK_RETRY_FACTOR, None) if options.cache_bytes is not None else ():
-        if stack_bytes(result.final) <= MAX_PANELS_STACK_BYTES:
+        if stack_bytes(result.final) <= MAX_TILED_STACK_BYTES:
             break
         result = _run(graph, replace(options, cache_bytes=smaller), verify, on_pass, passes, stage)
     return result

@@ -136,7 +136,7 @@ def _write_fits(text: Builder) -> None:
         position, key, value = text.variable(0), text.variable("null", "ptr"), text.variable("null", "ptr")
         keys = text.load("ptr", "%node", NODE["keys"])
         with text.for_range(0, count, empty=True) as index:
-            addresses = [("ptr", variable.place) for variable in (position, key, value)]
+            addresses = [("ptr", variable.address) for variable in (position, key, value)]
             there = text.call("i32", "@PyDict_Next", ("ptr", "%object"), *addresses)
             with text.if_(text.compare("eq", there, 0, "i32")):
                 text.ret("i1", "false")

@@ -149,7 +149,7 @@ def _write_tables(text: Builder) -> None:
             with text.if_(text.same(keys, "null")):        # a list
                 value.set(text.load("ptr", text.at(text.load("ptr", address, layout.ITEMS), "i64", index.counter)))
             with text.if_(text.differ(keys, "null")):
-                addresses = [("ptr", variable.place) for variable in (position, key, value)]
+                addresses = [("ptr", variable.address) for variable in (position, key, value)]
                 there = text.call("i32", "@PyDict_Next", ("ptr", address), *addresses)
                 _unless(text, text.compare("ne", there, 0, "i32"))
                 _unless(text, text.same(key.value, text.load("ptr", text.at(keys, "i64", index.counter))))

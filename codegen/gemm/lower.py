@@ -161,8 +161,8 @@ def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel
               ("ptr", text.use(f"@{TABLE}")), ("i64", count), ("i64", apart), ("i64", row), ("i64", 0), ("ptr", "null"), ("ptr", "null"))
 
 
-def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel], prologue: Prologue | None,
-               epilogue: Epilogue, epilogue_args: str) -> None:
+def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel],
+                       prologue: Prologue | None, epilogue: Epilogue, epilogue_args: str) -> None:
     """Loops over the batch, the panels and the tiles around what a tile is made of."""
     p = plan.product
     transposed = plan.b == "transposed"

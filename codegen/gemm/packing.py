@@ -114,7 +114,8 @@ def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
     for lane in range(lanes):
         index, lane_offset = divmod(lane // part * len(rows), lanes)
         vector = vectors[lane % part][index]
-        found.append(vector if len(rows) == lanes else text.shuffle(text.vector, vector, "poison", range(lane_offset, lane_offset + len(rows))))
+        lanes_taken = range(lane_offset, lane_offset + len(rows))
+        found.append(vector if len(rows) == lanes else text.shuffle(text.vector, vector, "poison", lanes_taken))
     return found
 
 

@@ -255,8 +255,8 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
         if call.code.checks:
             lines += [f"  %good{k} = icmp eq i64 %r{k}, 0", f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:",
                       f"  %failed{k} = or i64 %r{k}, {(call.number + 1) << OP_SHIFT}", f"  ret i64 %failed{k}", f"after{k}:"]
-    return Function(name, parameters, lines, result="i64", returned="i64 0", linkage=linkage, attributes=DISPATCH, uses=uses, stack=8 * width,
-                    returns_early=any(call.code.checks for call in calls))
+    return Function(name, parameters, lines, result="i64", returned="i64 0", linkage=linkage, attributes=DISPATCH, uses=uses,
+                    stack=8 * width, returns_early=any(call.code.checks for call in calls))
 
 
 def _store(slot: Slot | str | None, offset: int, name: str, arg: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op
-from adjit.ir.ops.traits import ALIASES, WITH_PROGRAMS
+from adjit.ir.ops.traits import ALIASES, NESTED_PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def cost_of(graph: Graph) -> Cost:
     """
     operations = nbytes = 0
     for op in graph.ops:
-        if op.name in WITH_PROGRAMS:        # a `while_loop` counts as one run, a `cond` as both of its branches
+        if op.name in NESTED_PROGRAMS:        # a `while_loop` counts as one run, a `cond` as both of its branches
             trip_count = op.attrs.get(op.definition.runs, 1)
             costs = [cost_of(region) for region in op.regions]
             operations += trip_count * sum(cost.operations for cost in costs)

@@ -28,7 +28,7 @@ FREE_IN_KERNELS = _names(lambda op: op.cost is OpCost.FREE)
 SAME_ELEMENTS = FREE_IN_KERNELS & _names(lambda op: op.kind is Kind.MOVEMENT)
 """Ops whose result at a position of a kernel is the operand there."""
 
-FREE_IN_PANELS = FREE_IN_KERNELS & (SAME_ELEMENTS | _names(lambda op: op.uniform))
+FREE_IN_TILES = FREE_IN_KERNELS & (SAME_ELEMENTS | _names(lambda op: op.uniform))
 """Ops that become part of the kernels that read them, and of each panel that asks for them."""
 
 CHEAP = _names(lambda op: op.cost is OpCost.CHEAP)
@@ -37,7 +37,7 @@ CHEAP = _names(lambda op: op.cost is OpCost.CHEAP)
 TRANSCENDENTAL = _names(lambda op: op.cost is OpCost.TRANSCENDENTAL)
 """Ops that cost many times an addition."""
 
-KEPT = _names(lambda op: op.cost is not None and op.cost >= OpCost.DIVISION)
+CACHED_OPS = _names(lambda op: op.cost is not None and op.cost >= OpCost.DIVISION)
 """Ops that cost more than storing and loading a value in the first cache."""
 
 # -- operands and results
@@ -68,7 +68,7 @@ TRANSFORMS = EXPANDED | {"stop_gradient"}
 """Ops that mean something to derivatives alone: none is left when they are taken."""
 
 CONTROL_FLOW = _used_as(RegionUse.CONTROL_FLOW)
-WITH_PROGRAMS = _used_as(RegionUse.CONTROL_FLOW, RegionUse.TILING)
+NESTED_PROGRAMS = _used_as(RegionUse.CONTROL_FLOW, RegionUse.TILING)
 """Ops whose regions are programs by themselves."""
 
 KERNELS = _used_as(RegionUse.KERNEL)

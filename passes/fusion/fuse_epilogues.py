@@ -44,7 +44,7 @@ from adjit.ir.analysis.iteration_space import infer_maps, map_extent
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, needed_ops, readers
 from adjit.ir.ops.region import fused, matmul_epilogue
-from adjit.ir.ops.traits import EPILOGUE_OPS, FREE_IN_KERNELS
+from adjit.ir.ops.traits import CHEAP, FREE_IN_KERNELS
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
 
@@ -179,7 +179,7 @@ class _EpilogueSearch:
         matrices = [param for param in params if self.extent(param) == "full"]
         if len(matrices) > 1 + MAX_EPILOGUE_MATRICES or not self.writable.isdisjoint(matrices):
             return None     # a parameter that a kernel can write over, a product cannot
-        suitable = all(op.name in FREE_IN_KERNELS or op.name in EPILOGUE_OPS for op in ops) and all(
+        suitable = all(op.name in FREE_IN_KERNELS or op.name in CHEAP for op in ops) and all(
             param.type.dtype == self.dtype and self.extent(param) != "other" for param in params) and all(
             op.result.type.dtype in (self.dtype, bool) and self.extent(op.result) != "other" for op in ops)
         return ops if suitable else None

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Value
-from adjit.ir.ops.traits import FREE_IN_PANELS
+from adjit.ir.ops.traits import FREE_IN_TILES
 from adjit.passes.tiling.groups import DefUses, TileGroup, TileGroups
 from adjit.passes.tiling.slice_rules import batches_before
 
@@ -98,4 +98,4 @@ def _bytes_in_loops(groups: TileGroups, group: TileGroup) -> int:
     loops = groups.axes.loops
     return sum(value.type.nbytes // (groups.count if value in loops[op].body else 1)
                for op in group.ops if op in loops
-               for inner in op.regions[0].ops if inner.name not in FREE_IN_PANELS for value in inner.results)
+               for inner in op.regions[0].ops if inner.name not in FREE_IN_TILES for value in inner.results)

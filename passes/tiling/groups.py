@@ -9,7 +9,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, producers, readers
-from adjit.ir.ops.traits import FREE_IN_PANELS
+from adjit.ir.ops.traits import FREE_IN_TILES
 from adjit.passes.tiling.graph_slicing import GraphSlicing, SliceRule
 from adjit.passes.tiling.slice_rules import OperandAxes, is_divisible, is_dropped, is_replicable, summed_axes
 
@@ -51,7 +51,7 @@ class DefUses:
         self.readers = readers(graph.ops)
         self.stored: set[Value] = set()
         for op in graph.ops:
-            if op.name not in FREE_IN_PANELS and op.definition.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION):
+            if op.name not in FREE_IN_TILES and op.definition.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION):
                 self.stored.update(op.operands, op.results)
 
 

@@ -13,7 +13,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.ops.traits import FREE_IN_PANELS
+from adjit.ir.ops.traits import FREE_IN_TILES
 
 MIN_SIZE_RATIO = 8
 """How many times smaller than a result a value has to be to be kept in its place."""
@@ -65,7 +65,7 @@ class _Recomputation:
             self.kept.append(value)
             return True
         self.visited += 1
-        if not (op.definition.kind is Kind.ELEMENTWISE or op.name in FREE_IN_PANELS) or self.visited > MAX_REMAT_OPS:
+        if not (op.definition.kind is Kind.ELEMENTWISE or op.name in FREE_IN_TILES) or self.visited > MAX_REMAT_OPS:
             return False
         if not all(self.reach(operand) for operand in op.operands):
             return False

@@ -40,7 +40,7 @@ from dataclasses import replace
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Value, needed_ops
 from adjit.ir.ops import reduce_sum, tiled
-from adjit.ir.ops.traits import CONTROL_FLOW, FREE_IN_PANELS
+from adjit.ir.ops.traits import CONTROL_FLOW, FREE_IN_TILES
 from adjit.ir.types import TensorType
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
@@ -116,7 +116,7 @@ def describe_tiles(before: Graph, after: Graph, options: Options) -> str:
     if not found:
         return ""
     inside = sum(v.type.nbytes * op.attrs["count"] for op in found for inner in op.regions[0].ops for v in inner.results
-                 if v not in op.regions[0].results and inner.name not in FREE_IN_PANELS)
+                 if v not in op.regions[0].results and inner.name not in FREE_IN_TILES)
     return "; ".join(f"{op.attrs['count']} tiles of {len(op.regions[0].ops)} ops" for op in found) + (
         f"; {inside / 2**20:.3g} MiB stay in the cache")
 
@@ -193,5 +193,5 @@ class _Tiling:
 
 def _without_dead_views(new: Sequence[Op], results: Iterable[Value]) -> list[Op]:
     """The ops without views that nobody reads any more, as tiles made their own."""
-    others = (value for op in new if op.name not in FREE_IN_PANELS for value in op.results)
+    others = (value for op in new if op.name not in FREE_IN_TILES for value in op.results)
     return needed_ops(new, (*results, *others))

@@ -103,7 +103,8 @@ def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: 
     high, starts = lines.count, [("i64", low), ("i64", middle)]
     with (text.if_(text.compare("slt", middle, high), starts) as merged, text.do_while(starts) as loop):
         left, right = loop.values
-        later = _choose(text, lines, keys, source, left, right, _index_address(text, lines, goal, _merged(text, left, right, middle)), False)
+        target = _index_address(text, lines, goal, _merged(text, left, right, middle))
+        later = _choose(text, lines, keys, source, left, right, target, False)
         loop.following = merged.following = [text.sub(text.plus(left, 1), later), text.add(right, later)]
         loop.again = text.both(text.compare("slt", loop.following[0], middle), text.compare("slt", loop.following[1], high))
     left, right = merged.values

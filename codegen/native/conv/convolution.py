@@ -273,8 +273,8 @@ class _Writer:
                 if len(taps) <= MAX_UNROLLED_TAPS:
                     for index, (tap, offset) in enumerate(taps):
                         own = slice(index % chains * len(cells), (index % chains + 1) * len(cells))
-                        now[own] = self.products(cells, now[own], text.at(input_tile, text.scalar, offset), text.at(weights, text.scalar, tap),
-                                                 row)
+                        now[own] = self.products(cells, now[own], text.at(input_tile, text.scalar, offset),
+                                                 text.at(weights, text.scalar, tap), row)
                 else:
                     with text.for_range(0, len(taps), 1, [(text.vector, value) for value in now]) as each:
                         pair = text.at(text.use(f"@step.taps_{phase}"), "[2 x i64]", each.counter)
@@ -285,7 +285,8 @@ class _Writer:
                                                           text.at(weights, text.scalar, number), row)
                         each.following = sums
                     now = list(each.following)
-                loop.following = [text.at(input_tile, text.scalar, self.block.channel), text.at(weights, text.scalar, self.geometry.taps), *now]
+                loop.following = [text.at(input_tile, text.scalar, self.block.channel),
+                                  text.at(weights, text.scalar, self.geometry.taps), *now]
             sums = list(loop.following[2:])
             if chains > 1:
                 sums = [text.fadd(a, b) for a, b in zip(sums[:len(cells)], sums[len(cells):], strict=True)]

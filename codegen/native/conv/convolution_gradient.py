@@ -186,14 +186,14 @@ class _Writer:
             else:
                 with text.for_range(0, rows) as line:
                     done = text.mul(text.mul(line.counter, width), columns)
-                    self.transpose(text.at(source, text.scalar, (line.counter, wide)), text.at(cotangent, text.scalar, done), columns, width,
-                              rest)
+                    self.transpose(text.at(source, text.scalar, (line.counter, wide)), text.at(cotangent, text.scalar, done), columns,
+                                   width, rest)
             if not self.uses_dots:
                 self.tiles(input_tile, cotangent, sums, rows, width, fresh, columns, inputs)
 
     def transpose(self, source: str, target: str, columns: int, length: str, rest: str) -> None:
         """Windows of the cotangent that follow each other, so that outputs lie together."""
-        name = self.text.share(_transpose_kernel(self.text.target, self.text.dtype))
+        name = self.text.task_split(_transpose_kernel(self.text.target, self.text.dtype))
         self.text.call("void", f"@{name}", ("ptr", source), ("ptr", target), ("i64", columns), ("i64", length), ("i64", rest),
                        ("i64", self.geometry.positions))
 

@@ -46,9 +46,9 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
     results are those of the function (the others are gradients).
 
     Without `saved`, what crosses over is saved, but for what depends on no input and views. With `saved` the backward half
-    makes do with these values and computes the others again; raises `VerificationError` where that is impossible. What is constant is
-    never saved; with `recomputed_ops`, nor is what ops of these names make of parameters, what integer parameters alone tell, or the sum of what
-    is saved.
+    makes do with these values and computes the others again; raises `VerificationError` where that is impossible. Constants are never
+    saved; with `recomputed_ops`, neither are results of the named ops on parameters, values computed from integer parameters alone, and
+    sums of values that are saved anyway.
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     producer = producers(joint)

@@ -251,6 +251,6 @@ def test_reduction_is_that_of_its_ufunc(definition: OpDefinition) -> None:
 def test_tables_of_backends_are_of_the_ops_they_need() -> None:
     assert set(traits.ELEMENTWISE) >= SUMS_WITH.keys() | EXPRESSIONS.keys()
     assert traits.ALIASES <= traits.VIEWS
-    assert set(traits.ELEMENTWISE) >= traits.CHEAP | traits.KEPT
-    assert traits.TRANSCENDENTAL <= traits.KEPT
-    assert traits.FREE_IN_PANELS < traits.FREE_IN_KERNELS
+    assert set(traits.ELEMENTWISE) >= traits.CHEAP | traits.CACHED_OPS
+    assert traits.TRANSCENDENTAL <= traits.CACHED_OPS
+    assert traits.FREE_IN_TILES < traits.FREE_IN_KERNELS

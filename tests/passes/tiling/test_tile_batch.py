@@ -13,7 +13,7 @@ from adjit.ir.analysis.region_memory import stack_bytes
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
-from adjit.ir.memory_sizes import MAX_PANELS_STACK_BYTES
+from adjit.ir.memory_sizes import MAX_TILED_STACK_BYTES
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
@@ -256,5 +256,5 @@ def test_panels_fit_the_stack(steps: int, fits: bool) -> None:
 
     graph = trace_function(value_and_grad(deep, (0, 1)), (np.zeros((2048, 64), "f4"), np.zeros((64, 256), "f4")), {}).graph
     planned = run_pipeline(graph, Options(cache_bytes=1 << 21), verify=False).final
-    assert stack_bytes(planned) <= MAX_PANELS_STACK_BYTES
+    assert stack_bytes(planned) <= MAX_TILED_STACK_BYTES
     assert bool(panels_of(planned)) == fits
