@@ -8,12 +8,13 @@ from typing import Any
 
 from adjit.codegen.llvm.target import is_installed
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.passes.options import Options
 from adjit.runtime import settings
 from adjit.runtime.machine import core_cache_bytes
 from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.user_location import find_user_location
 
 DEVICES = ("cpu", "cuda")
 Names = str | int | Iterable[str | int]
@@ -43,12 +44,14 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
     if static_names & donated_names:
-        raise ValueError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}")
+        raise ArgumentError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}",
+                            find_user_location())
     _check_device(device)
     _check_threads(threads)
     _check_budget(memory_budget)
     if flush_subnormals and backend in ("numba", "interpret"):
-        raise UnsupportedError(f"backend {backend!r} cannot flush subnormal numbers to zero", hint="use backend='native', or 'auto'")
+        raise UnsupportedError(f"backend {backend!r} cannot flush subnormal numbers to zero", find_user_location(),
+                               hint="use backend='native', or 'auto'")
     return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals))
 
 
@@ -72,27 +75,31 @@ def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> froz
             raise TypeError(f"{option}= takes names and positions of arguments, got {item!r}")
         if isinstance(item, str):
             if item == keywords:
-                raise ValueError(f"{option}= names {item!r}, which takes any keywords of {owner}: name the keywords themselves")
+                raise ArgumentError(f"{option}= names {item!r}, which takes any keywords of {owner}: name the keywords themselves",
+                                    find_user_location())
             if item not in names and keywords is None:
-                raise ValueError(f"{option}= names {item!r}, which is no argument of {owner}; its arguments are {', '.join(names)}")
+                raise ArgumentError(f"{option}= names {item!r}, which is no argument of {owner}; its arguments are {', '.join(names)}",
+                                    find_user_location())
             found.add(item)
         else:
             if not -len(positional) <= item < len(positional):
-                raise ValueError(f"{option}= names position {item}, but {owner} has {len(positional)} positional arguments")
+                raise ArgumentError(f"{option}= names position {item}, but {owner} has {len(positional)} positional arguments",
+                                    find_user_location())
             found.add(positional[item])
     return frozenset(found)
 
 
 def _choose_backend(backend: str) -> str:
     if backend not in settings.BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}; the choices are {', '.join(settings.BACKENDS)}")
+        raise ArgumentError(f"unknown backend {backend!r}; the choices are {', '.join(settings.BACKENDS)}", find_user_location())
     wanted = settings.BACKEND.get() if backend == "auto" else backend
     as_python = settings.DISABLE_JIT.get()
     missing = [] if as_python else [package for package in ("llvmlite", "numba") if not is_installed(package)]
     if wanted == "native" and "llvmlite" in missing:
         raise _not_installed("native", "llvmlite")
     if wanted == "native" and not native_is_supported():
-        raise UnsupportedError("the native backend is for CPython on Linux on x86-64", hint="use backend='numba', or 'auto'")
+        raise UnsupportedError("the native backend is for CPython on Linux on x86-64", find_user_location(),
+                               hint="use backend='numba', or 'auto'")
     if wanted == "numba" and missing:
         raise _not_installed("numba", missing[-1])
     if wanted == "auto":
@@ -101,26 +108,26 @@ def _choose_backend(backend: str) -> str:
 
 
 def _not_installed(backend: str, package: str) -> UnsupportedError:
-    return UnsupportedError(f"the {backend} backend needs the package {package}, which is not installed",
+    return UnsupportedError(f"the {backend} backend needs the package {package}, which is not installed", find_user_location(),
                             hint=f"pip install {package}; or use backend='interpret', or 'auto', which takes what there is")
 
 
 def _check_device(device: str) -> None:
     if device not in DEVICES:
-        raise ValueError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}")
+        raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
     if device != "cpu":
-        raise UnsupportedError(f"device {device!r} is not there yet", hint="leave device= out to compile for the CPU")
+        raise UnsupportedError(f"device {device!r} is not there yet", find_user_location(), hint="leave device= out to compile for the CPU")
 
 
 def _check_threads(threads: int | None) -> None:
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
         raise TypeError(f"threads= takes a number of threads, got {threads!r}")
     if threads is not None and threads < 1:
-        raise ValueError(f"threads= has to be at least 1, got {threads}")
+        raise ArgumentError(f"threads= has to be at least 1, got {threads}", find_user_location())
 
 
 def _check_budget(budget: int | float | None) -> None:
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float))):
         raise TypeError(f"memory_budget= takes bytes (int) or a fraction (float), got {budget!r}")
     if budget is not None and not (budget >= 0 and (isinstance(budget, int) or budget <= 1)):
-        raise ValueError(f"memory_budget= has to be a number of bytes, or a float from 0 to 1, got {budget!r}")
+        raise ArgumentError(f"memory_budget= has to be a number of bytes, or a float from 0 to 1, got {budget!r}", find_user_location())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.tensor import Tensor, check_device
-from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.containers import ModuleList
 from adjit.nn.functional.attention import attention_weights
@@ -46,7 +46,7 @@ class MultiheadAttention(Module):
         check_device(device)
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
-            raise ValueError(f"MultiheadAttention: embed_dim {embed_dim} does not divide into {num_heads} heads")
+            raise ArgumentError(f"MultiheadAttention: embed_dim {embed_dim} does not divide into {num_heads} heads", find_user_location())
         self.embed_dim = embed_dim
         self.num_heads = num_heads
         self.dropout = dropout
@@ -187,7 +187,8 @@ class TransformerEncoderLayer(Module):
         super().__init__()
         named = {"relu": functional.relu, "gelu": functional.gelu}
         if isinstance(activation, str) and activation not in named:
-            raise ValueError(f"TransformerEncoderLayer: activation is 'relu', 'gelu' or a function, got {activation!r}")
+            raise ArgumentError(f"TransformerEncoderLayer: activation is 'relu', 'gelu' or a function, got {activation!r}",
+                                find_user_location())
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
         self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
         self.dropout = Dropout(dropout)

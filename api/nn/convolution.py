@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from adjit.eager.tensor import Tensor, check_device
+from adjit.ir.errors import ArgumentError
 from adjit.nn import functional, init
 from adjit.nn.arguments import refuse
 from adjit.nn.functional.arguments import one_per_axis
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
+from adjit.tracer.user_location import find_user_location
 
 Size = int | Sequence[int]
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
@@ -31,11 +33,13 @@ class _Convolution(Module):
         super().__init__()
         name = type(self).__name__
         if groups < 1 or in_channels % groups or out_channels % groups:
-            raise ValueError(f"{name}: {in_channels} and {out_channels} channels do not divide into {groups} groups")
+            raise ArgumentError(f"{name}: {in_channels} and {out_channels} channels do not divide into {groups} groups",
+                                find_user_location())
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"{name}: padding_mode is 'zeros', 'reflect', 'replicate' or 'circular', got {padding_mode!r}")
+            raise ArgumentError(f"{name}: padding_mode is 'zeros', 'reflect', 'replicate' or 'circular', got {padding_mode!r}",
+                                find_user_location())
         if isinstance(padding, str) and padding not in ("same", "valid"):
-            raise ValueError(f"{name}: padding is a number, one for each axis, 'same' or 'valid', got {padding!r}")
+            raise ArgumentError(f"{name}: padding is a number, one for each axis, 'same' or 'valid', got {padding!r}", find_user_location())
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = one_per_axis(kernel_size, self.axes, name, "kernel_size", 1)

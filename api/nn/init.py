@@ -16,7 +16,7 @@ from adjit.eager.generator import next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions import composites
 from adjit.tracer.user_location import find_user_location
@@ -61,7 +61,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     True
     """
     if not a < b or std <= 0.0:
-        raise ValueError(f"trunc_normal_: a < b and a positive std, got a={a}, b={b}, std={std}")
+        raise ArgumentError(f"trunc_normal_: a < b and a positive std, got a={a}, b={b}, std={std}", find_user_location())
     return _fill(tensor, _truncated_normal, next_key(), float(mean), float(std), float(a), float(b))
 
 
@@ -192,7 +192,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1.0 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in _GAINS:
-        raise ValueError(f"calculate_gain: no gain is known for {nonlinearity!r}; known are {', '.join([*_GAINS, 'leaky_relu'])}")
+        raise ArgumentError(f"calculate_gain: no gain is known for {nonlinearity!r}; known are {', '.join([*_GAINS, 'leaky_relu'])}",
+                            find_user_location())
     return _GAINS[nonlinearity]
 
 
@@ -219,7 +220,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
 
 def _kaiming_std(tensor: Tensor, a: float, mode: Mode, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"mode is 'fan_in' or 'fan_out', got {mode!r}")
+        raise ArgumentError(f"mode is 'fan_in' or 'fan_out', got {mode!r}", find_user_location())
     fan = fans(tensor)[0 if mode == "fan_in" else 1]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
 

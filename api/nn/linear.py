@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, own_tensor
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.arguments import refuse
 from adjit.nn.module import Module
@@ -168,7 +168,7 @@ class Embedding(Module):
         super().__init__()
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(f"Embedding: padding_idx {padding_idx} is no row of {num_embeddings}")
+                raise ArgumentError(f"Embedding: padding_idx {padding_idx} is no row of {num_embeddings}", find_user_location())
             padding_idx %= num_embeddings
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim

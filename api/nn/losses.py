@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from adjit.eager.tensor import Tensor, as_tensor
+from adjit.ir.errors import ArgumentError
 from adjit.nn import functional
 from adjit.nn.functional.arguments import Reduction
 from adjit.nn.module import Module
+from adjit.tracer.user_location import find_user_location
 
 
 class _Loss(Module):
@@ -18,7 +20,8 @@ class _Loss(Module):
     def __init__(self, reduction: Any = "mean") -> None:
         super().__init__()
         if reduction not in self._reductions:
-            raise ValueError(f"{type(self).__name__}: reduction is one of {', '.join(map(repr, self._reductions))}, got {reduction!r}")
+            raise ArgumentError(f"{type(self).__name__}: reduction is one of {', '.join(map(repr, self._reductions))}, got {reduction!r}",
+                                find_user_location())
         self.reduction: Any = reduction
 
     def _add_tensor(self, name: str, tensor: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.eager.foreach_update import update_in_place
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, own_tensor
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
@@ -102,7 +102,7 @@ class GroupNorm(_Scaled):
         check_device(device)
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
-            raise ValueError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups")
+            raise ArgumentError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups", find_user_location())
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
@@ -221,7 +221,7 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0.0 <= p <= 1.0:
-            raise ValueError(f"{type(self).__name__}: p lies in [0, 1], got {p}")
+            raise ArgumentError(f"{type(self).__name__}: p lies in [0, 1], got {p}", find_user_location())
         self.p = p
         self.inplace = inplace
 

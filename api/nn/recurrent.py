@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from adjit.eager.tensor import Tensor, check_device
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
@@ -24,9 +24,9 @@ class _Recurrent(Module):
     def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool) -> None:
         super().__init__()
         if mode not in KINDS:
-            raise ValueError(f"{type(self).__name__}: nonlinearity is 'tanh' or 'relu'")
+            raise ArgumentError(f"{type(self).__name__}: nonlinearity is 'tanh' or 'relu'", find_user_location())
         if hidden_size < 1:
-            raise ValueError(f"{type(self).__name__}: hidden_size is positive, got {hidden_size}")
+            raise ArgumentError(f"{type(self).__name__}: hidden_size is positive, got {hidden_size}", find_user_location())
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -62,9 +62,9 @@ class _Network(_Recurrent):
                  bidirectional: bool, dtype: Any) -> None:
         super().__init__(mode, input_size, hidden_size, bias)
         if num_layers < 1:
-            raise ValueError(f"{type(self).__name__}: at least one layer, got {num_layers}")
+            raise ArgumentError(f"{type(self).__name__}: at least one layer, got {num_layers}", find_user_location())
         if not 0.0 <= dropout <= 1.0:
-            raise ValueError(f"{type(self).__name__}: dropout lies in [0, 1], got {dropout}")
+            raise ArgumentError(f"{type(self).__name__}: dropout lies in [0, 1], got {dropout}", find_user_location())
         if dropout and num_layers == 1:
             warnings.warn(f"{type(self).__name__}: dropout={dropout} does nothing in one layer: it is between layers", stacklevel=3)
         self.num_layers = num_layers

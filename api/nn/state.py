@@ -88,6 +88,8 @@ def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, 
     >>> checkpoint["epoch"], {name: tensor.shape for name, tensor in checkpoint["model"].items()}
     (5, {'weight': (2, 3), 'bias': (2,)})
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"save_state(state, path): the path is a string or a path, got a {type(path).__name__}")
     arrays: dict[str, np.ndarray] = {}
     structure = encoded(state if isinstance(state, Mapping) or not hasattr(state, "state_dict") else state.state_dict(), arrays)
     entries = dict(metadata) if metadata else {}

@@ -14,7 +14,7 @@ from adjit.eager.foreach_update import update_in_place
 from adjit.eager.functional.shapes import cat
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, tensor
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.tracer.user_location import find_user_location
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to_vector", "rnn", "vector_to_parameters"]
@@ -36,14 +36,14 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     """
     norm_type, max_norm = float(norm_type), float(max_norm)
     if not norm_type > 0.0:
-        raise ValueError(f"norm_type is above 0, got {norm_type}")
+        raise ArgumentError(f"norm_type is above 0, got {norm_type}", find_user_location())
     grads = _gradients(parameters)
     if not grads:
         return tensor(0.0)
     with no_grad():
         total: Tensor = apply(_total_norm, (grads, norm_type))
         if error_if_nonfinite and not math.isfinite(float(total)):
-            raise ValueError(f"the norm of the gradients is {float(total)}")
+            raise ArgumentError(f"the norm of the gradients is {float(total)}", find_user_location())
         update_in_place(_scaled, grads, [total, max_norm])
     return total
 
@@ -101,7 +101,7 @@ def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding
             [3, 0]])
     """
     if not sequences:
-        raise ValueError("pad_sequence takes at least one sequence")
+        raise ArgumentError("pad_sequence takes at least one sequence", find_user_location())
     padded: Tensor = apply(_padded, (list(sequences), padding_value, 0 if batch_first else 1))
     return padded
 

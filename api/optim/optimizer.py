@@ -14,7 +14,7 @@ from adjit.eager.foreach_update import update_in_place
 from adjit.eager.modes import enable_grad, no_grad
 from adjit.eager.state import Stateful, hyperparameter
 from adjit.eager.tensor import Tensor, new_tensor, own_tensor, tensor
-from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
+from adjit.ir.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.optim.rules import Rule
 from adjit.tracer.user_location import find_user_location
@@ -48,7 +48,7 @@ class Optimizer(Stateful):
         self._check(self.defaults)
         groups = list(params)
         if not groups:
-            raise ValueError("the optimiser got an empty list of parameters")
+            raise ArgumentError("the optimiser got an empty list of parameters", find_user_location())
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
@@ -76,14 +76,15 @@ class Optimizer(Stateful):
         if not isinstance(param_group, Mapping):
             raise TypeError(f"a parameter group is a dict, got a {type(param_group).__name__}")
         if "params" not in param_group:
-            raise ValueError(f'a parameter group has its tensors under "params", got the keys {", ".join(map(repr, param_group))}')
+            raise ArgumentError(f'a parameter group has its tensors under "params", got the keys {", ".join(map(repr, param_group))}',
+                                find_user_location())
         given = param_group["params"]
         if isinstance(given, (set, frozenset)):
             raise TypeError("parameters have an order: pass a list instead of a set")
         items = [given] if isinstance(given, Tensor) else list(given)
         named = [item for item in items if isinstance(item, tuple)]
         if named and len(named) != len(items):
-            raise ValueError("either all parameters of a group have names or none has")
+            raise ArgumentError("either all parameters of a group have names or none has", find_user_location())
         params = [item[1] for item in named] if named else items
         group: Group = {**self.defaults, **param_group, "params": params}
         if named:
@@ -92,7 +93,7 @@ class Optimizer(Stateful):
         for param in params:
             _check_param(param)
             if id(param) in known:
-                raise ValueError("a parameter appears more than once in the groups of the optimiser")
+                raise ArgumentError("a parameter appears more than once in the groups of the optimiser", find_user_location())
             known.add(id(param))
         self._check(group)
         self.param_groups.append(group)
@@ -185,7 +186,8 @@ class Optimizer(Stateful):
         """
         problems = self._misfits(state_dict)
         if problems:
-            raise ValueError("the state does not fit the optimiser:" + "".join(f"\n    {problem}" for problem in problems))
+            raise ArgumentError("the state does not fit the optimiser:" + "".join(f"\n    {problem}" for problem in problems),
+                                find_user_location())
         params: dict[Any, Tensor] = {}
         groups: list[Group] = []
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
@@ -297,7 +299,8 @@ def _check_param(param: Any) -> None:
         raise DTypeError(f"an optimiser updates floating-point tensors, got one of dtype {param.dtype}", find_user_location(),
                          hint="leave it out of params")
     if not param.is_leaf:
-        raise ValueError("an optimiser updates leaves of the graph, got a tensor that was computed: pass x.detach().requires_grad_()")
+        raise ArgumentError("an optimiser updates leaves of the graph, got a tensor that was computed: pass x.detach().requires_grad_()",
+                            find_user_location())
 
 
 def _forget(state: dict[Tensor, dict[str, Tensor]], param: Tensor, name: str) -> None:

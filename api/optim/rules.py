@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.errors import ArgumentError
+from adjit.tracer.user_location import find_user_location
+
 Array = Any
 Arrays = Mapping[str, Array]
 Hyperparameters = Mapping[str, Any]
@@ -237,14 +240,16 @@ def check_sgd(options: Hyperparameters) -> None:
     """Raise `ValueError` for hyperparameters outside of their range; so do the others of this name."""
     _at_least_zero(options, "lr", "momentum", "weight_decay")
     if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):
-        raise ValueError("Nesterov momentum requires a momentum above 0 and zero dampening: nesterov needs a momentum")
+        raise ArgumentError("Nesterov momentum requires a momentum above 0 and zero dampening: nesterov needs a momentum",
+                            find_user_location())
 
 
 def check_adam(options: Hyperparameters) -> None:
     _at_least_zero(options, "lr", "eps", "weight_decay")
     for index, beta in enumerate(options["betas"]):
         if not 0.0 <= beta < 1.0:
-            raise ValueError(f"invalid beta parameter at index {index}: betas lie in [0, 1), got {options['betas']}")
+            raise ArgumentError(f"invalid beta parameter at index {index}: betas lie in [0, 1), got {options['betas']}",
+                                find_user_location())
 
 
 def check_rmsprop(options: Hyperparameters) -> None:
@@ -258,7 +263,7 @@ def check_adagrad(options: Hyperparameters) -> None:
 def check_adadelta(options: Hyperparameters) -> None:
     _at_least_zero(options, "lr", "eps", "weight_decay")
     if not 0.0 <= options["rho"] <= 1.0:
-        raise ValueError(f"invalid rho value: {options['rho']}")
+        raise ArgumentError(f"invalid rho value: {options['rho']}", find_user_location())
 
 
 _TITLES = {"lr": "learning rate", "eps": "epsilon value"}
@@ -270,4 +275,4 @@ def _at_least_zero(options: Hyperparameters, *names: str) -> None:
         if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "dtype")):
             raise TypeError(f"the {_TITLES.get(name, name)} is a number, got {value!r}")
         if issubclass(type(value), (int, float)) and not value >= 0.0:
-            raise ValueError(f"invalid {_TITLES.get(name, name + ' value')}: {value}")
+            raise ArgumentError(f"invalid {_TITLES.get(name, name + ' value')}: {value}", find_user_location())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from adjit.ir.errors import ArgumentError
 from adjit.ir.graph import Graph
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.compiled import CompiledFunction, compile
@@ -14,6 +15,7 @@ from adjit.runtime.program import Program
 from adjit.runtime.reports.reports import check_stage
 from adjit.tracer.trace import Trace
 from adjit.tracer.trees import paths
+from adjit.tracer.user_location import find_user_location
 from adjit.viz.graph_drawing import draw_graph
 from adjit.viz.labels import Folded
 
@@ -59,7 +61,7 @@ class GraphPictures:
         """
         path = Path(path)
         if path.suffix not in FORMATS:
-            raise ValueError(f"the path of a picture ends in {', '.join(FORMATS)}, got {str(path)!r}")
+            raise ArgumentError(f"the path of a picture ends in {', '.join(FORMATS)}, got {str(path)!r}", find_user_location())
         pictures = {path.with_stem(f"{path.stem}-{name}"): picture for name, picture in (("before", self.before), ("after", self.after))}
         for file, picture in pictures.items():
             picture.save(file.with_suffix(".gv"))

@@ -7,11 +7,13 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.arguments import Array, dimension, floating
 from adjit.tracer.array import wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.composites import erf, sigmoid
+from adjit.tracer.user_location import find_user_location
 
 
 @dispatched
@@ -42,7 +44,7 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array
     array([-1. ,  0.5,  1. ])
     """
     if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
+        raise ArgumentError(f"hardtanh: min_val {min_val} is above max_val {max_val}", find_user_location())
     return _clamped(floating(input, "hardtanh"), min_val, max_val)
 
 
@@ -97,7 +99,7 @@ def gelu(input: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
         return 0.5 * x * (1.0 + erf(x * _SQRT_HALF))
     if approximate == "tanh":
         return 0.5 * x * (1.0 + np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
-    raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
+    raise ArgumentError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}", find_user_location())
 
 
 @dispatched

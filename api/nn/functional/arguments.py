@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn, Protocol
 
-from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.tracer.array import as_traced
 from adjit.tracer.user_location import find_user_location
 
@@ -88,7 +88,8 @@ def one_per_axis(value: int | Sequence[int], axes: int, function: str, name: str
     given: Sequence[int] = value if isinstance(value, (tuple, list)) else (value,)       # type: ignore[assignment]
     numbers = tuple(map(operator.index, given)) * (axes if len(given) == 1 else 1)
     if len(numbers) != axes or min(numbers) < least:
-        raise ValueError(f"{function}: {name} is an integer, or one for each of the {axes} axes, at least {least}; got {value!r}")
+        raise ArgumentError(f"{function}: {name} is an integer, or one for each of the {axes} axes, at least {least}; got {value!r}",
+                            find_user_location())
     return numbers
 
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import ArgumentError
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
 from adjit.nn.functional.dropout_layers import drop, new_key
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import iota
+from adjit.tracer.user_location import find_user_location
 
 
 def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_mask: Array | None = None, dropout_p: float = 0.0,
@@ -29,7 +31,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
            [2.]])
     """
     if not 0.0 <= dropout_p <= 1.0:
-        raise ValueError(f"scaled_dot_product_attention: dropout_p lies in [0, 1], got {dropout_p}")
+        raise ArgumentError(f"scaled_dot_product_attention: dropout_p lies in [0, 1], got {dropout_p}", find_user_location())
     if dropout_p > 0.0 and dropout_key is None:
         dropout_key = new_key("scaled_dot_product_attention")
     return attention(query, key, value, attn_mask, dropout_p, is_causal, scale, dropout_key)
@@ -48,7 +50,8 @@ def attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float
     scores = (query * scale) @ np.swapaxes(key, -1, -2)
     if is_causal:
         if attn_mask is not None:
-            raise ValueError("scaled_dot_product_attention: is_causal makes a mask, no attn_mask is given with it")
+            raise ArgumentError("scaled_dot_product_attention: is_causal=True makes a mask of its own: leave out is_causal or attn_mask",
+                                find_user_location())
         shape = scores.shape[-2:]
         attn_mask = np.less_equal(wrap(iota(I64, shape, 1)), wrap(iota(I64, shape, 0)))
     weights = attention_weights(scores, attn_mask)

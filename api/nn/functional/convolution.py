@@ -9,12 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, parameter, refuse_shape
 from adjit.nn.functional.windows import Windows, attributes, padded, patches, slide
 from adjit.tracer import lowering
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.promotion import resolve
+from adjit.tracer.user_location import find_user_location
 
 Padding = int | Sequence[int] | Literal["same", "valid"]
 
@@ -80,11 +82,11 @@ def pad(input: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "
            [0., 0., 0.]])
     """
     if mode not in _MODES:
-        raise ValueError(f"pad: mode is one of {', '.join(map(repr, _MODES))}, got {mode!r}")
+        raise ArgumentError(f"pad: mode is one of {', '.join(map(repr, _MODES))}, got {mode!r}", find_user_location())
     x = as_traced(input)
     numbers = [int(number) for number in pad]
     if len(numbers) % 2 or len(numbers) > 2 * x.ndim:
-        raise ValueError(f"pad: two numbers for an axis, of {x.ndim} axes at most; got {len(numbers)}")
+        raise ArgumentError(f"pad: two numbers for an axis, of {x.ndim} axes at most; got {len(numbers)}", find_user_location())
     pairs = [(0, 0)] * (x.ndim - len(numbers) // 2) + list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
     for size, ends in zip(x.shape, pairs, strict=True):
         if size + min(ends[0], 0) + min(ends[1], 0) < 0 or size + sum(ends) < 0:
@@ -147,12 +149,12 @@ def _windows(lengths: Sequence[int], sizes: Sequence[int], stride: int | Sequenc
         refuse_shape(f"{function}: the kernel is empty, {tuple(sizes)}")
     if padding == "same":
         if set(steps) != {1}:
-            raise ValueError(f"{function}: padding='same' is for stride 1, got {stride}")
+            raise ArgumentError(f"{function}: padding='same' is for stride 1, got {stride}", find_user_location())
         totals = [gap * (size - 1) for gap, size in zip(gaps, sizes, strict=True)]
         edges = [(total // 2, total - total // 2) for total in totals]
     elif isinstance(padding, str):
         if padding != "valid":
-            raise ValueError(f"{function}: padding is 'same', 'valid' or numbers, got {padding!r}")
+            raise ArgumentError(f"{function}: padding is 'same', 'valid' or numbers, got {padding!r}", find_user_location())
         edges = [(0, 0)] * axes
     else:
         edges = [(edge, edge) for edge in one_per_axis(padding, axes, function, "padding", 0)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from adjit import random
 from adjit.eager.generator import next_key
-from adjit.ir.errors import TraceError
+from adjit.ir.errors import ArgumentError, TraceError
 from adjit.nn.functional.arguments import Array, floating
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
@@ -28,7 +28,7 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, key: Any = None
     if not isinstance(training, bool):
         raise TypeError(f"dropout: training is True or False, got {type(training).__name__}; a key is given by name, key=")
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout: p lies in [0, 1], got {p}")
+        raise ArgumentError(f"dropout: p lies in [0, 1], got {p}", find_user_location())
     return drop(input, p, new_key("dropout") if key is None else key) if training and p > 0.0 else input
 
 

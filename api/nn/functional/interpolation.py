@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
 from adjit.tracer.dispatch import dispatched
+from adjit.tracer.user_location import find_user_location
 
 
 @dispatched
@@ -26,13 +28,13 @@ def interpolate(input: Array, size: int | Sequence[int] | None = None, scale_fac
     if x.ndim not in (3, 4):
         refuse_shape(f"interpolate takes (N, C, L) or (N, C, H, W), got the shape {x.shape}")
     if mode != "nearest":
-        raise ValueError(f"interpolate: mode is 'nearest', got {mode!r}")
+        raise ArgumentError(f"interpolate: mode is 'nearest', got {mode!r}", find_user_location())
     if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate takes size or scale_factor")
+        raise ArgumentError("interpolate takes size or scale_factor: give one of them", find_user_location())
     given: Any = scale_factor if size is None else size
     several = list(given) if isinstance(given, (tuple, list)) else [given] * (x.ndim - 2)
     if len(several) != x.ndim - 2:
-        raise ValueError(f"interpolate: one number for each of {x.ndim - 2} axes, got {given}")
+        raise ArgumentError(f"interpolate: one number for each of {x.ndim - 2} axes, got {given}", find_user_location())
     for axis, number in enumerate(several, start=2):
         length = x.shape[axis]
         count = math.floor(length * number) if size is None else int(number)

@@ -12,12 +12,14 @@ from adjit.eager.checks import check_range, checked
 from adjit.eager.functional import matmul as matmul
 from adjit.eager.functional import shapes
 from adjit.ir import ops
+from adjit.ir.errors import ArgumentError
 from adjit.ir.types import I64
 from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import iota
+from adjit.tracer.user_location import find_user_location
 
 
 def _check_rows(input: Any, weight: Any, *rest: Any, **options: Any) -> None:
@@ -93,7 +95,7 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None) -> Ar
     if padding_idx is None:
         return rows
     if not -weight.shape[0] <= padding_idx < weight.shape[0]:
-        raise ValueError(f"embedding: padding_idx {padding_idx} is no row of a weight of shape {weight.shape}")
+        raise ArgumentError(f"embedding: padding_idx {padding_idx} is no row of a weight of shape {weight.shape}", find_user_location())
     is_padding = np.expand_dims(indices == padding_idx % weight.shape[0], -1)
     return np.where(is_padding, wrap(ops.stop_gradient(rows.value)), rows)
 

@@ -50,7 +50,7 @@ def cross_entropy(input: Array, target: Array, weight: Array | None = None, igno
     """
     logits = floating(input, "cross_entropy")
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"cross_entropy: label_smoothing lies in [0, 1], got {label_smoothing}")
+        raise ArgumentError(f"cross_entropy: label_smoothing lies in [0, 1], got {label_smoothing}", find_user_location())
     axis, classes = _class_axis(logits, "cross_entropy")
     weight = _class_weight(weight, logits, axis, "cross_entropy")
     target = as_traced(target)
@@ -112,7 +112,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", b
     """
     prediction, target = pair(input, target, "smooth_l1_loss")
     if beta < 0.0:
-        raise ValueError(f"smooth_l1_loss: beta is not negative, got {beta}")
+        raise ArgumentError(f"smooth_l1_loss: beta is not negative, got {beta}", find_user_location())
     difference = prediction - target
     distance = np.abs(difference)
     if beta == 0.0:
@@ -131,7 +131,7 @@ def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta
     """
     prediction, target = pair(input, target, "huber_loss")
     if delta <= 0.0:
-        raise ValueError(f"huber_loss: delta is positive, got {delta}")
+        raise ArgumentError(f"huber_loss: delta is positive, got {delta}", find_user_location())
     difference = prediction - target
     distance = np.abs(difference)
     return _reduce(np.where(distance < delta, 0.5 * np.square(difference), delta * (distance - 0.5 * delta)), reduction)
@@ -273,4 +273,4 @@ def _reduce(loss: Any, reduction: Any) -> Any:
         return np.sum(loss)
     if reduction == "mean":
         return np.mean(loss)
-    raise ValueError(f"reduction is 'mean', 'sum' or 'none', got {reduction!r}")
+    raise ArgumentError(f"reduction is 'mean', 'sum' or 'none', got {reduction!r}", find_user_location())

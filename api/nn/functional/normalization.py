@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.arguments import Array, dimension, floating, parameter, refuse_shape
 from adjit.tracer.dispatch import dispatched
+from adjit.tracer.user_location import find_user_location
 
 
 @dispatched
@@ -49,7 +51,8 @@ def batch_norm(input: Array, running_mean: Array | None = None, running_var: Arr
         return batch_norm_with_statistics(input, weight, bias, eps)[0]
     x, weight, bias = _channels(input, weight, bias, "batch_norm")
     if running_mean is None or running_var is None:
-        raise ValueError("batch_norm: without training=True it takes running_mean and running_var")
+        raise ArgumentError("batch_norm: outside of training it goes by running_mean and running_var: give both, or training=True",
+                                find_user_location())
     mean = _beside(x, parameter(running_mean, x.shape[1:2], "batch_norm", "running_mean"))
     variance = _beside(x, parameter(running_var, x.shape[1:2], "batch_norm", "running_var"))
     return _scaled((x - mean) / np.sqrt(variance + eps), weight, bias)
@@ -110,7 +113,7 @@ def normalize(input: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12,
     elif p > 0.0:
         norm = np.sum(np.abs(x) ** p, axis=axis, keepdims=True) ** (1.0 / p)
     else:
-        raise ValueError(f"normalize: p is positive, got {p}")
+        raise ArgumentError(f"normalize: p is positive, got {p}", find_user_location())
     return x / np.maximum(norm, eps)
 
 

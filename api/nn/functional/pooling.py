@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import ArgumentError
 from adjit.ir.graph import Value
 from adjit.nn.functional.arguments import Array, floating, one_per_axis, refuse_shape
 from adjit.nn.functional.windows import Windows, attributes, slide
 from adjit.tracer.array import wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import contiguous_strides
+from adjit.tracer.user_location import find_user_location
 
 
 @dispatched
@@ -48,7 +50,7 @@ def avg_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Seq
     total = _wrapped(ops.window_sum(x.value, **attributes(windows)))
     if divisor_override is not None:
         if divisor_override == 0:
-            raise ValueError("avg_pool2d: divisor_override is not 0")
+            raise ArgumentError("avg_pool2d: divisor_override is 0: leave it out to divide by the size of the window", find_user_location())
         return total / float(divisor_override)
     paddings = one_per_axis(padding, 2, "avg_pool2d", "padding", 0)
     counts = [_counts(axis, length, edge if count_include_pad else 0)
@@ -70,7 +72,8 @@ def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None] | 
     x = _images(input, "adaptive_avg_pool2d")
     sizes: Sequence[Any] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * 2
     if len(sizes) != 2 or any(size is not None and size < 1 for size in sizes):
-        raise ValueError(f"adaptive_avg_pool2d: output_size is a positive number, or two, or None to keep an axis; got {output_size!r}")
+        raise ArgumentError(f"adaptive_avg_pool2d: output_size is a positive number, or two, or None to keep an axis; got {output_size!r}",
+                            find_user_location())
     height, width = (length if size is None else size for length, size in zip(x.shape[-2:], sizes, strict=True))
     if min(x.shape[-2:]) < 1:
         refuse_shape(f"adaptive_avg_pool2d: images of shape {x.shape} have no elements")
@@ -96,7 +99,8 @@ def _windows(x: Any, kernel_size: int | Sequence[int], stride: int | Sequence[in
     steps = sizes if stride is None or stride == () else one_per_axis(stride, 2, function, "stride", 1)
     gaps = one_per_axis(dilation, 2, function, "dilation", 1)
     if any(2 * edge > size for edge, size in zip(edges, sizes, strict=True)):
-        raise ValueError(f"{function}: padding is at most half of the window, got padding {padding} of windows {kernel_size}")
+        raise ArgumentError(f"{function}: padding is at most half of the window, got padding {padding} of windows {kernel_size}",
+                            find_user_location())
     return x, [slide(length, size, step, gap, (edge, edge), function, ceil_mode)
                for length, size, step, gap, edge in zip(x.shape[-2:], sizes, steps, gaps, edges, strict=True)]
 

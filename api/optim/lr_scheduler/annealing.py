@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from adjit.ir.errors import ArgumentError
 from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer, each_group
 from adjit.optim.optimizer import Group, Optimizer
+from adjit.tracer.user_location import find_user_location
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -30,7 +32,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
         if T_max <= 0:
-            raise ValueError(f"T_max is positive, got {T_max}")
+            raise ArgumentError(f"T_max is positive, got {T_max}", find_user_location())
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
@@ -62,9 +64,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1):
         if not isinstance(T_0, int) or T_0 <= 0:
-            raise ValueError(f"T_0 is a positive integer, got {T_0}")
+            raise ArgumentError(f"T_0 is a positive integer, got {T_0}", find_user_location())
         if not isinstance(T_mult, int) or T_mult < 1:
-            raise ValueError(f"T_mult is an integer of at least 1, got {T_mult}")
+            raise ArgumentError(f"T_mult is an integer of at least 1, got {T_mult}", find_user_location())
         self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
@@ -83,7 +85,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             epoch = 0 if epoch is None else epoch
             if epoch < 0:
-                raise ValueError(f"an epoch is at least 0, got {epoch}")
+                raise ArgumentError(f"an epoch is at least 0, got {epoch}", find_user_location())
             restarts = 0
             if self.T_mult == 1:
                 self.T_cur = epoch % self.T_0
@@ -122,18 +124,18 @@ class OneCycleLR(LRScheduler):
         groups = checked_optimizer(optimizer).param_groups
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                raise ValueError("OneCycleLR needs total_steps, or epochs and steps_per_epoch")
+                raise ArgumentError("OneCycleLR needs total_steps, or epochs and steps_per_epoch", find_user_location())
             total_steps = epochs * steps_per_epoch
         if not isinstance(total_steps, int) or total_steps <= 0:
-            raise ValueError(f"the number of steps is a positive integer, got {total_steps}")
+            raise ArgumentError(f"the number of steps is a positive integer, got {total_steps}", find_user_location())
         if not 0 <= pct_start <= 1:
-            raise ValueError(f"pct_start lies between 0 and 1, got {pct_start}")
+            raise ArgumentError(f"pct_start lies between 0 and 1, got {pct_start}", find_user_location())
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy is 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ArgumentError(f"anneal_strategy is 'cos' or 'linear', got {anneal_strategy!r}", find_user_location())
         self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
         self.use_beta1 = "betas" in optimizer.defaults
         if cycle_momentum and not self.use_beta1 and "momentum" not in optimizer.defaults:
-            raise ValueError("the optimiser has neither momentum nor betas: pass cycle_momentum=False")
+            raise ArgumentError("the optimiser has neither momentum nor betas: pass cycle_momentum=False", find_user_location())
         peak, last = float(pct_start * total_steps) - 1, total_steps - 1
         # (last step, learning rate from, to, momentum from, to)
         self._phases = [(peak, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
@@ -154,7 +156,7 @@ class OneCycleLR(LRScheduler):
 
     def _next(self, group: Group, base: Any) -> Any:
         if self.last_epoch > self.total_steps:
-            raise ValueError(f"step {self.last_epoch} of a schedule of {self.total_steps} steps")
+            raise ArgumentError(f"step {self.last_epoch} of a schedule of {self.total_steps} steps", find_user_location())
         index = next((i for i, phase in enumerate(self._phases) if self.last_epoch <= phase[0]), len(self._phases) - 1)
         start = self._phases[index - 1][0] if index else 0.0
         end, rate_from, rate_to, momentum_from, momentum_to = self._phases[index]

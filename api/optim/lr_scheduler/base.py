@@ -7,7 +7,9 @@ from typing import Any
 
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor
+from adjit.ir.errors import ArgumentError
 from adjit.optim.optimizer import Group, Optimizer
+from adjit.tracer.user_location import find_user_location
 
 
 class LRScheduler:
@@ -111,5 +113,5 @@ def each_group(optimizer: Optimizer, name: str, value: float | Sequence[float]) 
     if not isinstance(value, (list, tuple)):
         return [value] * count      # type: ignore[list-item]
     if len(value) != count:
-        raise ValueError(f"{name} has {len(value)} values for {count} parameter groups")
+        raise ArgumentError(f"{name} has {len(value)} values for {count} parameter groups", find_user_location())
     return list(value)

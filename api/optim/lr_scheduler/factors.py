@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from adjit.ir.errors import ArgumentError
 from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer
 from adjit.optim.optimizer import Group, Optimizer
+from adjit.tracer.user_location import find_user_location
 
 
 class LambdaLR(LRScheduler):
@@ -25,7 +27,7 @@ class LambdaLR(LRScheduler):
         count = len(checked_optimizer(optimizer).param_groups)
         self.lr_lambdas = [lr_lambda] * count if callable(lr_lambda) else list(lr_lambda)
         if len(self.lr_lambdas) != count:
-            raise ValueError(f"lr_lambda has {len(self.lr_lambdas)} functions for {count} parameter groups")
+            raise ArgumentError(f"lr_lambda has {len(self.lr_lambdas)} functions for {count} parameter groups", find_user_location())
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -75,7 +77,7 @@ class PolynomialLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
         if total_iters <= 0:
-            raise ValueError(f"total_iters is positive, got {total_iters}")
+            raise ArgumentError(f"total_iters is positive, got {total_iters}", find_user_location())
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
@@ -174,7 +176,7 @@ class ConstantLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1):
         if not 0 <= factor <= 1:
-            raise ValueError(f"factor lies between 0 and 1, got {factor}")
+            raise ArgumentError(f"factor lies between 0 and 1, got {factor}", find_user_location())
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -202,9 +204,9 @@ class LinearLR(LRScheduler):
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1):
         if not 0 < start_factor <= 1:
-            raise ValueError(f"start_factor lies above 0 and is at most 1, got {start_factor}")
+            raise ArgumentError(f"start_factor lies above 0 and is at most 1, got {start_factor}", find_user_location())
         if not 0 <= end_factor <= 1:
-            raise ValueError(f"end_factor lies between 0 and 1, got {end_factor}")
+            raise ArgumentError(f"end_factor lies between 0 and 1, got {end_factor}", find_user_location())
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 

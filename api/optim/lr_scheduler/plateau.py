@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from adjit.ir.errors import ArgumentError
 from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer, current_rates, each_group, set_rate
 from adjit.optim.optimizer import Optimizer
+from adjit.tracer.user_location import find_user_location
 
 
 class ReduceLROnPlateau:
@@ -28,11 +30,11 @@ class ReduceLROnPlateau:
     def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
                  threshold_mode: str = "rel", cooldown: int = 0, min_lr: float | Sequence[float] = 0.0, eps: float = 1e-8):
         if factor >= 1.0:
-            raise ValueError(f"factor is below 1, got {factor}")
+            raise ArgumentError(f"factor is below 1, got {factor}", find_user_location())
         if mode not in ("min", "max"):
-            raise ValueError(f"mode is 'min' or 'max', got {mode!r}")
+            raise ArgumentError(f"mode is 'min' or 'max', got {mode!r}", find_user_location())
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold_mode is 'rel' or 'abs', got {threshold_mode!r}")
+            raise ArgumentError(f"threshold_mode is 'rel' or 'abs', got {threshold_mode!r}", find_user_location())
         self.optimizer = checked_optimizer(optimizer)
         self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = mode, factor, patience, threshold, threshold_mode
         self.cooldown, self.eps, self.min_lrs = cooldown, eps, each_group(optimizer, "min_lr", min_lr)

@@ -6,8 +6,10 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from adjit.ir.errors import ArgumentError
 from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer
 from adjit.optim.optimizer import Optimizer
+from adjit.tracer.user_location import find_user_location
 
 
 class SequentialLR(LRScheduler):
@@ -28,12 +30,13 @@ class SequentialLR(LRScheduler):
     def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]):
         self.optimizer = checked_optimizer(optimizer)
         if len(schedulers) != len(milestones) + 1:
-            raise ValueError(f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, got {len(milestones)}")
+            raise ArgumentError(f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, got {len(milestones)}",
+                                find_user_location())
         for index, scheduler in enumerate(schedulers):
             if not isinstance(scheduler, LRScheduler):
-                raise ValueError(f"schedule {index} is a {type(scheduler).__name__}, whose step takes arguments")
+                raise ArgumentError(f"schedule {index} is a {type(scheduler).__name__}, whose step takes arguments", find_user_location())
             if scheduler.optimizer is not optimizer:
-                raise ValueError(f"schedule {index} belongs to another optimiser")
+                raise ArgumentError(f"schedule {index} belongs to another optimiser", find_user_location())
         self._schedulers, self._milestones = list(schedulers), list(milestones)
         self._restart()
 
