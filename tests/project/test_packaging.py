@@ -75,7 +75,8 @@ USE = """
 import adjit, pathlib, sys
 import adjit.numpy, adjit.nn.functional, adjit.optim, adjit.random, adjit.errors
 import adjit.ir.graph, adjit.tracer, adjit.passes, adjit.codegen, adjit.runtime
-assert (pathlib.Path(adjit.__file__).parent / "py.typed").exists()
+for name in ("py.typed", "tensor_function_names.pyi", "eager/tensor_methods.pyi"):
+    assert (pathlib.Path(adjit.__file__).parent / name).exists(), name
 print(adjit.__version__)
 """
 
