@@ -75,8 +75,8 @@ USE = """
 import adjit, pathlib, sys
 import adjit.numpy, adjit.nn.functional, adjit.optim, adjit.random, adjit.errors
 import adjit.ir.graph, adjit.tracer, adjit.passes, adjit.codegen, adjit.runtime
-for name in ("py.typed", "tensor_function_names.pyi", "eager/tensor_methods.pyi"):
-    assert (pathlib.Path(adjit.__file__).parent / name).exists(), name
+for package, name in ((adjit, "py.typed"), (adjit, "tensor_function_names.pyi"), (adjit.eager, "tensor_methods.pyi")):
+    assert (pathlib.Path(package.__file__).parent / name).exists(), name
 print(adjit.__version__)
 """
 
@@ -87,7 +87,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path, checkout: Path) -
     assert {name.split("/")[0] for name in names} == {"adjit", f"adjit-{VERSION}.dist-info"}
     expected = {
         name.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py") for name, path in modules(checkout).items()}
-    assert {name for name in names if name.startswith("adjit/")} == expected | {"adjit/py.typed"}
+    assert {name for name in names if name.startswith("adjit/")} == expected | {
+        "adjit/py.typed", "adjit/tensor_function_names.pyi", "adjit/eager/tensor_methods.pyi"}
     assert f"adjit-{VERSION}.dist-info/licenses/LICENSE" in names
 
 
