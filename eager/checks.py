@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,19 +15,20 @@ from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def checked(check: Function) -> Callable[[Function], Function]:
+def checked(check: Function) -> Callable[[F], F]:
     """Call `check` with the arguments of a function before it, where their values are known: outside of a trace."""
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: F) -> F:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not is_tracing():
                 check(*args, **kwargs)
             return function(*args, **kwargs)
 
-        return call
+        return call     # type: ignore[return-value]
 
     return decorate
 
