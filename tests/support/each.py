@@ -37,7 +37,7 @@ def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Call
     if len(skipped) == count:
         raise skipped[0]
     if failures:
-        raise ExceptionGroup(f"{len(failures)} of {count} samples: {', '.join(names)}", failures)
+        raise ExceptionGroup(f"{len(failures)} of {count} samples: {'; '.join(names)}", failures)
 
 
 def parametrize_within(names: str | Sequence[str], values: Iterable[Any], ids: Callable[[Any], object] | Iterable[str] | None = None,

@@ -94,7 +94,7 @@ def seeds(exhaustive: bool) -> range:
 def test_it_goes_on(exhaustive: bool) -> None:
     """It compiles what comes next, right and in time, has its own handler, and ends as always."""
     for seed in seeds(exhaustive):
-        process, presses = pressed(GOES_ON, seed, 5 if exhaustive else 3)
+        process, presses = pressed(GOES_ON, seed, 5 if exhaustive else 2)
         out, errors = process.communicate("\n", timeout=60)
         assert (process.returncode, errors) == (0, ""), (seed, out)
         delivered, caught = map(int, out.split()[-2:])
