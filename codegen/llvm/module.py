@@ -60,26 +60,31 @@ class Definition:
 
 
 class Function(Definition):
-    """A function: its head; the lines of its body, of which some may be several in one string; the names of what it calls or has addresses
-    of, and the stack that it asks for with `alloca`. `returned` is what its last line returns: the only `ret` that it has, unless it
-    `returns_early`, too.
+    """A function: its head; its body, as one text, since its lines by themselves would take several times the memory; the names of what it
+    calls or has addresses of, and the stack that it asks for with `alloca`. `returned` is what its last line returns: the only `ret` that
+    it has, unless it `returns_early`, too.
     """
 
-    __slots__ = ("attributes", "lines", "linkage", "parameters", "result", "returned", "returns_early", "stack")
+    __slots__ = ("attributes", "body", "linkage", "parameters", "result", "returned", "returns_early", "stack")
 
     def __init__(self, name: str, parameters: str, lines: Sequence[str], *, result: str = "void", returned: str | None = None,
                  linkage: str = "internal", attributes: str = "nounwind", uses: Collection[str] = (), stack: int = 0,
                  returns_early: bool = False):
         super().__init__(name, "", uses)
-        self.parameters, self.lines, self.result, self.linkage, self.attributes = parameters, lines, result, linkage, attributes
+        self.parameters, self.result, self.linkage, self.attributes = parameters, result, linkage, attributes
+        self.body = "\n".join([*lines, ""])
         self.returned, self.returns_early, self.stack = returned, returns_early, stack
 
     @property
     def text(self) -> str:
         if not self._text:
-            end = [] if self.returned is None else [f"  ret {self.returned}"]
-            self._text = "\n".join([f"define {self.head(self.linkage)} {{", "entry:", *self.lines, *end, "}"])
+            end = "" if self.returned is None else f"  ret {self.returned}\n"
+            self._text = f"define {self.head(self.linkage)} {{\nentry:\n{self.body}{end}}}"
         return self._text
+
+    @property
+    def lines(self) -> list[str]:
+        return self.body.split("\n")[:-1]
 
     def head(self, linkage: str) -> str:
         """What stands in a definition or declaration behind that word."""
@@ -114,11 +119,12 @@ class Function(Definition):
                         stack=self.stack, returns_early=self.returns_early)
 
     def renamed(self, old: str, new: str) -> Function:
-        uses, lines = _all_renamed(self.uses, old, new), self.lines
+        uses, body = _all_renamed(self.uses, old, new), self.body
         if self.uses.difference(uses):
-            lines = ["\n".join(lines).replace(f"@{old}", f"@{new}")]
-        return Function(_renamed(self.name, old, new), self.parameters, lines, result=self.result, returned=self.returned,
-                        linkage=self.linkage, attributes=self.attributes, uses=uses, stack=self.stack, returns_early=self.returns_early)
+            body = body.replace(f"@{old}", f"@{new}")
+        return Function(_renamed(self.name, old, new), self.parameters, [body[:-1]] if body else [], result=self.result,
+                        returned=self.returned, linkage=self.linkage, attributes=self.attributes, uses=uses, stack=self.stack,
+                        returns_early=self.returns_early)
 
 
 def _renamed(name: str, old: str, new: str) -> str:

@@ -34,11 +34,11 @@ def find_similar(arg_counts: Mapping[Function, int]) -> list[MergedFunction]:
     """The forms among the functions of steps. `places` has for each how many places its calls have, at most."""
     by_length: dict[tuple[int, str], list[Function]] = {}
     for step in arg_counts:
-        by_length.setdefault((len(step.lines), step.attributes), []).append(step)
+        by_length.setdefault((step.body.count("\n"), step.attributes), []).append(step)
     similar: dict[tuple[str, str], dict[Function, tuple[str, ...]]] = {}
     for (_, attributes), steps in by_length.items():
         for step in steps if len(steps) >= MIN_SIMILAR else ():
-            skeleton, constants = _without_constants("\n".join(step.lines))
+            skeleton, constants = _without_constants(step.body)
             similar.setdefault((attributes, skeleton), {})[step] = constants
     return [_merged(steps, max(arg_counts[step] for step in steps)) for steps in similar.values() if len(steps) >= MIN_SIMILAR]
 
@@ -69,13 +69,13 @@ def _merged(steps: Mapping[Function, Sequence[str]], table_index: int) -> Merged
         return match[1] + registers.get(column, match[2])
 
     first = next(iter(steps))
-    body = _NUMBERS.sub(name, "\n".join(first.lines))
+    body = _NUMBERS.sub(name, first.body)
     loads = [f"  %numbers.at = getelementptr ptr, ptr %places, i64 {table_index}", "  %numbers = load ptr, ptr %numbers.at, align 8"]
     for index in range(len(different)):
         loads += [f"  %number.{index}.at = getelementptr i64, ptr %numbers, i64 {index}",
                   f"  %number.{index} = load i64, ptr %number.{index}.at, align 8"]
     constants = {step: tuple(int(column[row]) for column in different) for row, step in enumerate(steps)}
-    return MergedFunction(first.changed([*loads, *body.split("\n")]), constants, table_index)
+    return MergedFunction(first.changed([*loads, body[:-1]]), constants, table_index)
 
 
 def numbers_table(name: str, constants: Sequence[int]) -> Definition:

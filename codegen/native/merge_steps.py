@@ -49,9 +49,9 @@ def merge_steps(calls: Sequence[Call]) -> Call:
 def _body(step: Function, tasks: int, number: int, base: int) -> list[str]:
     """The blocks of a step, from label `s<number>.entry` on. Its places begin at `base`."""
     prefix = f"s{number}."
-    text = "\n".join([*step.lines, ""]).replace("%", f"%{prefix}")
+    text = step.body.replace("%", f"%{prefix}")
     for name, value in (("low", 0), ("high", tasks)):
         for behind in ",]) \n":
             text = text.replace(f"%{prefix}{name}{behind}", f"{value}{behind}")
-    lines = [line if line.startswith(" ") else prefix + line for line in text[:-1].split("\n")]
+    lines = [line if line.startswith(" ") else prefix + line for line in text.split("\n")[:-1]]
     return [f"{prefix}entry:", f"  %{prefix}places = getelementptr ptr, ptr %places, i64 {base}", *lines]
