@@ -61,7 +61,7 @@ def as_function(function: Function, method: Function) -> None:
 def of_method(function: Function, in_place: bool) -> Signature:
     """The signature of the method of tensors that calls `function` on the tensor.
 
-    >>> from adjit.eager import functions_shapes as shapes
+    >>> from adjit.eager.functional import shapes
     >>> print(of_method(shapes.narrow, in_place=False))
     (self, dim: 'int', start: 'int', length: 'int') -> 'Tensor'
     """

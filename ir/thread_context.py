@@ -45,7 +45,7 @@ def run_detached(work: Callable[[], T]) -> T:
     """What `work` gives where nothing is under way in this thread; then what was goes on.
 
     >>> thread.context.scopes.append("a trace")
-    >>> outside(lambda: thread.context.scopes)
+    >>> run_detached(lambda: thread.context.scopes)
     []
     >>> thread.context.scopes.pop()
     'a trace'

@@ -61,7 +61,7 @@ def _split(array: np.ndarray, tile: TensorType, count: int) -> Sequence[np.ndarr
 def tile_stride_bytes(type: TensorType, tile: TensorType, count: int) -> int:
     """The bytes from one of `count` tiles of a value to the next.
 
-    >>> panel_bytes(TensorType(np.dtype("f4"), (8, 3)), TensorType(np.dtype("f4"), (2, 3)), 4)
+    >>> tile_stride_bytes(TensorType(np.dtype("f4"), (8, 3)), TensorType(np.dtype("f4"), (2, 3)), 4)
     24
     """
     if is_column_tile(type, tile, count):

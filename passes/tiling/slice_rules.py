@@ -28,7 +28,7 @@ def tile_type(type: TensorType, axis: int, count: int) -> TensorType:
     """The type of one of `count` tiles; without the axis where that has one element a tile.
 
     >>> import numpy as np
-    >>> [str(panel_type(TensorType(np.dtype("f4"), (length, 3)), 0, 4)) for length in (8, 4)]
+    >>> [str(tile_type(TensorType(np.dtype("f4"), (length, 3)), 0, 4)) for length in (8, 4)]
     ['f32[2,3]', 'f32[3]']
     """
     return TensorType(type.dtype, _tile_shape(type.shape, axis, count))

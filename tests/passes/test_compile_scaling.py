@@ -40,7 +40,7 @@ from adjit.tracer.trace import trace_function
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from unrolled import PROGRAMS, traced
+from unrolled_loops import PROGRAMS, traced
 
 STEPS = {"stencil": 12, "ring": 12, "orbit": 4, "sensitivity": 4, "oscillators": 4, "recurrent": 24, "optimizer": 40, "chain": 60,
          "residual_layers": 4}

@@ -29,7 +29,7 @@ def owner_of(module: str) -> ModuleOwner:
     """The home of a module, by its name.
 
     >>> owner_of("numpy.linalg"), owner_of("__main__")
-    (<Home.KNOWN: 2>, <Home.USER: 0>)
+    (<ModuleOwner.KNOWN: 2>, <ModuleOwner.USER: 0>)
     """
     top = module.partition(".")[0]
     if top == "adjit":

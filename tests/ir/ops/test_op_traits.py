@@ -159,7 +159,7 @@ graph @rows(%x: {dtype}[64,32], %y: {dtype}[64,32]) {{
   %r: {dtype}[64,32] = subtract %f, %b
   return %r
 }}""")
-    assert {value.name for value in schedule_kernel(region, 64, 32).kept} == {"f"}
+    assert {value.name for value in schedule_kernel(region, 64, 32).cached} == {"f"}
 
 
 @with_trait("commutative")
