@@ -1,4 +1,4 @@
-"""What a C program is told of an exported program: its arrays, by name, and what they are for."""
+"""Description of an exported program for C: its arrays, by name, and what they are for."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from adjit.ir.graph import Graph
 
 _PAGE = 4096
 _OWN_BYTES = 4096
-"""What the function that C calls takes of the stack, besides addresses of parameters."""
+"""Stack bytes of the function that C calls, besides addresses of parameters."""
 
 _NAME = re.compile(r"@([\w.$-]+)")
 

@@ -37,7 +37,7 @@ def write_arguments(text: Builder) -> None:
 
 
 def _write_alike(text: Builder) -> None:
-    """Whether two objects are the same, or equal integers or strings."""
+    """True if two objects are the same, or equal integers or strings."""
     with text.function("alike", "ptr %then", "ptr %now", result="i1"):
         with text.if_(text.same("%then", "%now")):
             text.ret("i1", "true")
@@ -52,7 +52,7 @@ def _write_alike(text: Builder) -> None:
 
 
 def _write_array_fits(text: Builder) -> None:
-    """Whether an object is the array that a node of kind ARRAY describes; it is put into the lists of parameters."""
+    """True if an object is the array that a node of kind ARRAY describes; it is put into the lists of parameters."""
     with text.function("array_fits", "ptr %node", "ptr %object", *CALL_LISTS, result="i1"):
         address = text.variable(text.load("ptr", "%object", layout.DATA), "ptr")
         kind = text.load("ptr", "%object", layout.TYPE)
@@ -89,7 +89,7 @@ def _enter(text: Builder, address: str) -> None:
 
 
 def _write_fits(text: Builder) -> None:
-    """Whether an object is what a node describes, of any kind."""
+    """True if an object is what a node describes, of any kind."""
     with text.function("fits", "ptr %node", "ptr %object", *CALL_LISTS, result="i1"):
         kind = text.load("i64", "%node", NODE["kind"])
 
@@ -149,7 +149,7 @@ def _write_fits(text: Builder) -> None:
 
 
 def _write_holds(text: Builder) -> None:
-    """Whether every guard of a program finds the object that it wants."""
+    """True if every guard of a program finds the object that it wants."""
     with text.function("holds", "ptr %program", result="i1"):
         with each(text, "guards", GUARD) as guard:
             found = text.variable("null", "ptr")
@@ -202,7 +202,7 @@ def _check_digest(text: Builder, wanted: str, array: str) -> None:
 
 
 def _write_apart(text: Builder) -> None:
-    """Whether no donated parameter shares memory with another one. Addresses that were found apart are remembered: most come again."""
+    """True if no donated parameter shares memory with another one. Addresses that were found apart are remembered: most come again."""
     with text.function("apart", "ptr %program", "ptr %params", result="i1"):
         count, donated = text.load("i64", "%program", PROGRAM["params"]), text.load("ptr", "%program", PROGRAM["donated"])
         ranges = text.load("ptr", "%program", PROGRAM["ranges"])

@@ -63,7 +63,7 @@ def compile_fastcall(text: str) -> CompiledObject:
 
 
 def _write_in_mode(text: Builder) -> None:
-    """Whether this thread records gradients, or does not, as when the program was traced."""
+    """True if this thread records gradients, or does not, as when the program was traced."""
     with text.function("in_mode", "ptr %function", "ptr %program", result="i1"):
         grad_mode_toggled = text.load("i64", text.load("ptr", "%function", FUNCTION["grad_mode_toggled"]))
         needs_check = text.let(f"or i64 {grad_mode_toggled}, {text.load('i64', '%program', PROGRAM['needs_mode'])}")
@@ -123,7 +123,7 @@ def _count_call(text: Builder) -> None:
 
 
 def _run(text: Builder, arena: str) -> str:
-    """What `adjit_run` returns. While others may run Python code, the parameters are kept alive. One that keeps the interpreter's lock is
+    """Status of `adjit_run`. While others may run Python code, the parameters are kept alive. One that keeps the interpreter's lock is
     known to need little of the stack."""
     run, pool = text.load("ptr", "%program", PROGRAM["run"]), text.load("ptr", "%program", PROGRAM["pool"])
     arguments = (("ptr", "%params"), ("ptr", "%places"), ("ptr", arena), ("ptr", pool))
@@ -141,7 +141,7 @@ def _run(text: Builder, arena: str) -> str:
 
 
 def _holds_parameters(text: Builder) -> str:
-    """Whether Python code may run between the check of the arguments and the end."""
+    """True if Python code may run between the check of the arguments and the end."""
     finish = text.differ(text.load("ptr", "%program", PROGRAM["finish"]), "null")
     return text.either(finish, text.compare("ne", text.load("i64", "%program", PROGRAM["release"]), 0))
 
@@ -211,7 +211,7 @@ def _write_attempt(text: Builder) -> None:
 
 
 def _check_stack(text: Builder, params: str, results: str, leaves: str) -> None:
-    """Where the lists of a call are too long for this thread's stack, Python makes them."""
+    """Slow path for calls whose lists are too long for this thread's stack: Python makes the lists."""
     words = text.add(leaves, text.shl(params, 1))
     need = text.add(text.shl(words, 3), text.mul(results, 16 + results_part.SCALAR_BYTES))
     with text.if_(text.compare("ugt", need, ASSUMED_LIST_BYTES)), text.if_(big_stack.lacks_stack(text, text.add(need, ASSUMED_LIST_BYTES))):

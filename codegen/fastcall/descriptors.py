@@ -118,7 +118,7 @@ by a function in machine code."""
 
 
 class ResultStorage(IntEnum):
-    """How a result comes about."""
+    """Description of how a result comes about."""
 
     ARRAY = 0       # a new array, from NumPy's memory
     BLOCK = 1       # a new array, in a block of the pool

@@ -1,4 +1,4 @@
-"""Where the fields of Python's and NumPy's objects lie, as machine code reads them, and whether that is so in this process."""
+"""Offsets of the fields of Python's and NumPy's objects, as machine code reads them, and whether that is so in this process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ API = {"PyArray_Type": 2, "PyArray_Scalar": 60, "PyArray_NewFromDescr": 94, "PyA
 
 @cache
 def known() -> bool:
-    """Whether this is CPython with the interpreter's lock, on x86-64 Linux, and every field is where the constants of this module say."""
+    """True if this is CPython with the interpreter's lock, on x86-64 Linux, and every field is where the constants of this module say."""
     free_threaded = "t" in getattr(sys, "abiflags", "")
     if sys.implementation.name != "cpython" or free_threaded or object.__basicsize__ != SIZE:
         return False
@@ -69,7 +69,7 @@ def word(address: int) -> int:
 
 
 def slot_offset(slot: MemberDescriptorType) -> int:
-    """Where in an object a slot of its class is."""
+    """Offset of a class's slot in its objects."""
     return word(word(id(slot) + 40) + 16)
 
 

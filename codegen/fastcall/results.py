@@ -183,7 +183,7 @@ def _write_list_of(text: Builder) -> None:
 
 
 def _write_finish(text: Builder) -> None:
-    """What the Python function `finish` of a program gives for its parameters, its results and the leaves of the call."""
+    """Result of a program's Python function `finish` for its parameters, its results and the leaves of the call."""
     with text.function("finish_in_python", "ptr %program", "ptr %given", "ptr %leaves", "ptr %objects", result="ptr"):
         counts = [text.load("i64", "%program", PROGRAM[field]) for field in ("params", "result_count", "leaves")]
         lists = text.alloca("ptr", 3)

@@ -35,7 +35,7 @@ def write_tensors(text: Builder) -> None:
 
 
 def _write_attribute(text: Builder) -> None:
-    """What an object has under a name; null where it has nothing. The object keeps it alive."""
+    """Attribute of an object by name; null if the object has none. The object keeps it alive."""
     with text.function("attribute", "ptr %object", "ptr %name", result="ptr"):
         found = text.call("ptr", "@PyObject_GetAttr", ("ptr", "%object"), ("ptr", "%name"))
         with text.if_(text.same(found, "null")):
@@ -50,7 +50,7 @@ def _attribute(text: Builder, tensor: str, name: str) -> str:
 
 
 def _write_array_of(text: Builder) -> None:
-    """Whether a tensor requires grad, or does not, as is wanted, and holds the array that a node describes."""
+    """True if a tensor requires grad, or does not, as is wanted, and holds the array that a node describes."""
     with text.function("array_of_fits", "ptr %node", "ptr %tensor", "ptr %requires_grad", *CALL_LISTS, result="i1"):
         _unless(text, text.same(_attribute(text, "%tensor", "requires_grad"), "%requires_grad"))
         array = _attribute(text, "%tensor", "array")
@@ -64,7 +64,7 @@ def _unless(text: Builder, condition: str) -> None:
 
 
 def _write_is_current(text: Builder) -> None:
-    """Whether a tensor is no view, or one of a tensor whose graph was not changed since: then it is known whether it requires grad."""
+    """True if a tensor is no view, or one of a tensor whose graph was not changed since: then it is known whether it requires grad."""
     with text.function("is_current", "ptr %function", "ptr %tensor", result="i1"):
         view = _attribute(text, "%tensor", "view")
         with text.if_(text.same(view, "@_Py_NoneStruct")):
@@ -85,7 +85,7 @@ def _write_is_current(text: Builder) -> None:
 
 
 def _write_tensor_fits(text: Builder) -> None:
-    """Whether an argument is the tensor that a node of kind TENSOR describes; it is put into the list of leaves."""
+    """True if an argument is the tensor that a node of kind TENSOR describes; it is put into the list of leaves."""
     with text.function("tensor_fits", "ptr %node", "ptr %tensor", *CALL_LISTS, result="i1"):
         _unless(text, text.same(text.load("ptr", "%tensor", layout.TYPE), text.load("ptr", "%node", NODE["object"])))
         _unless(text, text.call("i1", "@is_current", ("ptr", "%function"), ("ptr", "%tensor")))
@@ -116,7 +116,7 @@ def each(text: Builder, field: str, descriptor: Descriptor) -> Iterator[str]:
 
 
 def _write_numbers(text: Builder) -> None:
-    """Whether the numbers that are read from optimisers are floats, and 0 or not as they were; they are put into the list of parameters."""
+    """True if the numbers that are read from optimisers are floats, and 0 or not as they were; they are put into the list of parameters."""
     with text.function("numbers_fit", "ptr %program", *CALL_LISTS, result="i1"):
         with each(text, "numbers", NUMBER) as number:
             group, name = text.load("ptr", number, NUMBER["group"]), text.load("ptr", number, NUMBER["name"])
@@ -138,7 +138,7 @@ def _write_numbers(text: Builder) -> None:
 
 
 def _write_tables(text: Builder) -> None:
-    """Whether a dict has the keys and values that it had, or a list the items, but for values that are null in the record."""
+    """True if a dict has the keys and values that it had, or a list the items, but for values that are null in the record."""
     with text.function("table_holds", "ptr %table", result="i1"):
         key, value, position = text.variable("null", "ptr"), text.variable("null", "ptr"), text.variable(0)
         address, count = text.load("ptr", "%table", TABLE["holder"]), text.load("i64", "%table", TABLE["count"])
@@ -163,7 +163,7 @@ def _write_tables(text: Builder) -> None:
 
 
 def _write_leaves_differ(text: Builder) -> None:
-    """Whether no tensor is given twice, and none that the program reaches by itself."""
+    """True if no tensor is given twice, and none that the program reaches by itself."""
     with text.function("leaves_differ", "ptr %program", "ptr %leaves", result="i1"):
         leaves = text.load("i64", "%program", PROGRAM["leaves"])
         with text.for_range(0, leaves, empty=True) as first:
@@ -181,7 +181,7 @@ def _write_leaves_differ(text: Builder) -> None:
 
 
 def _write_surroundings(text: Builder) -> None:
-    """Whether all that a program with tensors reads besides its arguments is as it was; it is put into the list of parameters."""
+    """True if all that a program with tensors reads besides its arguments is as it was; it is put into the list of parameters."""
     with text.function("surroundings_hold", "ptr %program", *CALL_LISTS, result="i1"):
         _unless(text, text.call("i1", "@leaves_differ", ("ptr", "%program"), ("ptr", "%leaves")))
         with each(text, "contents", CONTENT) as content:

@@ -146,7 +146,7 @@ def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
 
 
 def _is_column(plan: Plan) -> bool:
-    """Whether C is equal tiles below each other, each of them a task or all of them one, which need no driver."""
+    """True if C is equal tiles below each other, each of them a task or all of them one, which need no driver."""
     in_place, tiled = plan.a == plan.b == "in place", len({*plan.tiles}) == len(plan.panels) == len(plan.k_blocks) == 1
     return plan.product.batch == 1 and in_place and tiled and (plan.axis != "rows" or plan.tasks == len(plan.tiles))
 

@@ -76,7 +76,7 @@ MIN_PANELS_TO_PACK_A = 3
 """Panels of B from which it pays to copy A, where that pays at all."""
 
 MIN_TILES_PER_PACKING_TASK, MAX_PACKING_TASKS = 4, 8
-"""Where every task packs B: the fewest tiles, and the most tasks, but for those that the former makes."""
+"""Bounds where each task packs B for itself, so that tasks are few and large: at least 4 row tiles each, at most 8 tasks."""
 
 COLUMN_SPLITS = {40: 4, 6: 2, 0: 1}
 """Where A is copied too: what tasks divide columns into, by the least number of panels. A block of rows has as many times more tiles, and
@@ -141,7 +141,7 @@ LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How one product is computed.
+    """Plan of one product.
 
     `blocks` has, for each block of rows, the rows of its tiles; `panels` has for each panel the columns of its vectors; `k_blocks` has the
     lengths that k is cut into, each summed from zero and then added to C, or, where `accumulates_in_c`, continuing the sums in C. `a` and
@@ -166,7 +166,7 @@ class Plan:
 
     @property
     def specialised(self) -> bool:
-        """Whether the product has code of its own, for all its sizes and strides, which does not divide it; otherwise it is a table for the
+        """True if the product has code of its own, for all its sizes and strides, which does not divide it; otherwise it is a table for the
         driver of all products."""
         p = self.product
         if self.dots or self.a == "copied" or self.b == "copied" or len(self.k_blocks) > 1:
@@ -200,7 +200,7 @@ class Plan:
 
     @property
     def has_small_tiles(self) -> bool:
-        """Whether tiles are so small that sums of blocks cost nothing beside them."""
+        """True if tiles are so small that sums of blocks cost nothing beside them."""
         return max(self.tiles) * max(map(len, self.panels)) <= MIN_PIPELINED_VECTORS
 
     @property

@@ -1,4 +1,4 @@
-"""What is to be multiplied: sizes, orientation and strides of one product, or of a batch of equal ones."""
+"""Matrix product (GEMM) descriptions: sizes, orientation and strides of one product, or of a batch of equal ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def dense_product(rows: int, inner: int, columns: int, dtype: str, transpose_a: 
 
 
 def product_of(op: Op) -> Product | None:
-    """What a matmul of arrays without gaps multiplies; None for integers, bools and empty results."""
+    """The product that a matmul of contiguous arrays is; None for integers, bools and empty results."""
     dtype = short_name(op.result.type.dtype)
     if dtype not in BYTES or not op.result.type.size:
         return None

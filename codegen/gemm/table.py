@@ -37,7 +37,7 @@ POINTERS = (
 
 _OFFSETS = {name: 8 * k for k, name in enumerate((*NUMBERS, *POINTERS))}
 K_BLOCKS_OFFSET = 8 * len(_OFFSETS)
-"""Where the blocks of k begin: where each starts and its length."""
+"""K blocks: start and length of each."""
 
 
 def entry_address(text: Builder, plan: str, name: str, index: str = "0", size: int = 0) -> str:

@@ -83,7 +83,7 @@ class Tile:
 
 
 Epilogue = Callable[[Tile], None]
-"""What becomes of a finished tile; `Tile.store`, or something computed from it before."""
+"""Consumer (epilogue) of a finished tile; `Tile.store`, or something computed from it before."""
 
 Prologue = Callable[[VectorBuilder, str], str]
 """What is computed from a vector of B where it is read."""

@@ -277,15 +277,15 @@ class Builder:
         return self.let(f"xor i1 {condition}, true")
 
     def compare(self, how: str, a: Value, b: Value, type: str = "i64") -> str:
-        """Whether that holds of two integers or addresses."""
+        """True if the comparison holds of two integers or addresses."""
         return self.let(f"icmp {how} {type} {a}, {b}")
 
     def same(self, a: Value, b: Value) -> str:
-        """Whether two addresses are the same."""
+        """True if two addresses are the same."""
         return self.let(f"icmp eq ptr {a}, {b}")
 
     def differ(self, a: Value, b: Value) -> str:
-        """Whether two addresses are not the same."""
+        """True if two addresses are not the same."""
         return self.let(f"icmp ne ptr {a}, {b}")
 
     def select(self, condition: str, type: str, yes: Value, no: Value) -> str:
@@ -448,7 +448,7 @@ class Builder:
         self._leave(self.loops[-1][1])
 
     def continue_(self) -> None:
-        """Begin the next round of the loop."""
+        """Begin the next iteration of the loop."""
         self._leave(self.loops[-1][0])
 
     def _leave(self, block: str) -> None:

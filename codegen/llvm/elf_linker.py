@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from adjit.ir.dataclass import dataclass
 
 EXTERNAL = ("memcpy", "memset")
-"""What the code may need of libc."""
+"""Symbols of libc that the code may need."""
 
 _RELOCATABLE, _X86_64 = 1, 62
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")

@@ -1,4 +1,4 @@
-"""What a module of LLVM text is made of: functions and constants, with what is known of them besides their text."""
+"""Contents of a module of LLVM text: functions and constants, with what is known of them besides their text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DISPATCH = f'{OPTNONE} "glue"'
 are a module of their own."""
 
 FUNCTION_LINES = 20
-"""What a function costs LLVM besides its lines, in lines."""
+"""Cost of a function to LLVM besides its lines, in lines."""
 
 
 class Definition:
@@ -38,7 +38,7 @@ class Definition:
 
     @property
     def is_metadata(self) -> bool:
-        """Whether it belongs to the module, whichever function names it."""
+        """True if it belongs to the module, whichever function names it."""
         return self.name.startswith("!")
 
     @property
@@ -51,7 +51,7 @@ class Definition:
 
     @property
     def cost(self) -> int:
-        """What it costs LLVM, in lines."""
+        """Cost of the function to LLVM, in lines."""
         return self.text.count("\n") + 1
 
     def renamed(self, old: str, new: str) -> Definition:

@@ -21,7 +21,7 @@ calls of the smallest programs some nanoseconds longer."""
 
 
 def cost_of(definitions: Iterable[Definition]) -> int:
-    """What all of them together cost LLVM, in lines."""
+    """Cost of all the functions to LLVM, in lines."""
     return sum([definition.cost for definition in definitions])
 
 
@@ -76,7 +76,7 @@ class ModuleText:
         return modules
 
     def _needs(self, part: list[str]) -> dict[str, None]:
-        """What functions use, and the constants among that, in order."""
+        """Names that functions use, and the constants among these names, in order."""
         found: dict[str, None] = {}
         waiting: list[Definition] = [self.functions[name] for name in part]
         while waiting:

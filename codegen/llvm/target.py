@@ -36,7 +36,7 @@ class Target:
 
     @property
     def avx512(self) -> bool:
-        """Whether it has AVX-512's instructions for exponents and mantissas, and for tables in registers."""
+        """True if it has AVX-512's instructions for exponents and mantissas, and for tables in registers."""
         return "avx512f" in self.features
 
     @property
@@ -67,7 +67,7 @@ NEON = Target("neon", 16, 32, True, ("neon",), "aarch64-unknown-linux-gnu")
 
 @cache
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported."""
+    """True if a package can be imported."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):

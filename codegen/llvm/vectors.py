@@ -15,7 +15,7 @@ _NEAR = 8
 """Rows that are reached from one pointer: those of odd number by a register each, the others by two, four or eight times such a one."""
 
 Count = int | str | None
-"""Which lanes of a vector exist: the first ones, those of a mask, or all."""
+"""Lanes of a vector that exist: the first ones, those of a mask, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class VectorBuilder(Builder):
         return f"<{lanes} x {element or self.scalar}>"
 
     def suffix(self, lanes: int = 0, element: str = "") -> str:
-        """What stands for a vector in the names of LLVM's own functions."""
+        """Suffix for a vector type in the names of LLVM's intrinsics."""
         element = element or self.scalar
         return f"v{lanes or self.lanes}{_SHORT.get(element, element)}"
 

@@ -23,7 +23,7 @@ from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 
 STATUS = (
     "no error", "the function takes another number of variables", "a pointer is NULL", "there is no memory", "an index is out of range")
-"""What `evaluate` returns, in words."""
+"""Messages for the statuses that `evaluate` returns."""
 
 SYMBOL = "adjit_functions"
 FUNCTIONS = ("evaluate", "value", "value_and_grad", "value_of_one")

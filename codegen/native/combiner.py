@@ -1,4 +1,4 @@
-"""How reductions and scans combine elements: instructions on vectors and scalars, and the neutral element."""
+"""Combiners of reductions and scans: instructions on vectors and scalars, and the neutral element."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Combiner:
 
     @classmethod
     def of(cls, definition: OpDefinition, dtype: np.dtype) -> Combiner:
-        """That of a reduction."""
+        """Combiner of a reduction."""
         assert definition.identity is not None
         return cls(definition.name, element_type(dtype), dtype.itemsize, dtype.kind, literal(definition.identity(dtype), dtype))
 

@@ -22,7 +22,7 @@ from adjit.ir.graph import Op
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 ASSUMED_TRIP_COUNT = 64
-"""How often a `while_loop` is taken to run, where work is estimated."""
+"""Iterations of a `while_loop` that estimates of work assume."""
 
 
 def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
@@ -203,8 +203,8 @@ class _RegionBuilder(StepBuilder):
             self.ret("i64", self.add(first, self.let(f"and i64 {low}, {mask}")))
 
     def check_number_tables(self, number: int) -> tuple[str, str]:
-        """Tables by the number of an op of the region, counted from 1: 1 + its number among `nested_ops`; and what is added to that of the
-        number that the op returned, which within an op with regions is one of an op of these."""
+        """Two tables indexed by the region's op number, from 1: `first` is 1 + the op's index in `nested_ops`; `mask` is -1 for ops with
+        regions (the inner op number that was returned is added), else 0."""
         firsts, masks, position = [0], [0], 1
         for index, region in enumerate(self.op.regions):
             for inner in BufferAssignment(region).ops:

@@ -40,7 +40,7 @@ class KernelStore:
         return found
 
     def add(self, kernels: Iterable[KernelObject], target: Target) -> None:
-        """Those kept for the longest time go first."""
+        """Objects that were cached for the longest time are evicted first."""
         made = self._made.setdefault(target, [])
         made += kernels
         del made[:-MAX_CACHED_OBJECTS]

@@ -43,7 +43,7 @@ LOWERINGS: dict[str, str] = {
 
 
 def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """What the op is lowered to: steps that run one after the other; none where there is nothing to do.
+    """Steps that the op is lowered to, in order; none if there is nothing to do.
 
     `shared` has, for the number of each result that lies in the place of an operand, that operand's number. Raises `UnsupportedError` for
     an op without machine code.

@@ -28,7 +28,7 @@ else:
 
 def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph,
                leading_dims: LeadingDims) -> tuple[StepCode, ...]:
-    """What the op is lowered to: steps that run one after the other; none where there is nothing to do.
+    """Steps that the op is lowered to, in order; none if there is nothing to do.
 
     `shared` has, for the number of each result that lies in the place of an operand, that operand's number. `lower_graph` lowers graphs
     that the op owns. `leading_dims` has the operands of a product that are some columns of a matrix. Raises `UnsupportedError` for an op

@@ -13,7 +13,7 @@ from adjit.codegen.native.step_code import SIGNATURE, StepCode
 from adjit.ir.graph import Op
 
 NS_PER_VECTOR = 0.12
-"""What a vector multiply-add takes, roughly: two a cycle."""
+"""Nanoseconds of a vector multiply-add, roughly: two a cycle."""
 
 
 def lower_matmul(op: Op, target: Target, leading_dims: LeadingDims) -> tuple[StepCode, ...] | None:

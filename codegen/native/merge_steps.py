@@ -16,7 +16,7 @@ MAX_MERGED_LINES = 200
 
 
 def is_small(call: Call) -> bool:
-    """Whether a step may share its function: it is one of few lines, with no memory of its own, that runs on the caller's thread."""
+    """True if a step may share its function: it is one of few lines, with no memory of its own, that runs on the caller's thread."""
     if call.parallel or call.code.checks or len(call.code.functions) > 1:
         return False
     (step,) = call.code.functions

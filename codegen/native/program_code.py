@@ -1,4 +1,4 @@
-"""What a planned graph is lowered to: functions in LLVM text, and the calls of steps that they make."""
+"""Code of a planned graph: functions in LLVM text, and the calls of steps that they make."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ProgramCode:
 
     @property
     def checks(self) -> bool:
-        """Whether it may return something else than 0."""
+        """True if it may return something else than 0."""
         return any(call.code.checks for call in self.calls)
 
     @property

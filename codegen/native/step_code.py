@@ -1,4 +1,4 @@
-"""What an op of a planned graph is lowered to: functions in LLVM text, all with one calling convention.
+"""Steps, the lowered ops of a planned graph: functions in LLVM text, all with one calling convention.
 
     define internal i64 @step(ptr %places, i64 %low, i64 %high)
 

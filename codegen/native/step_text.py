@@ -22,7 +22,7 @@ from adjit.ir.dataclass import dataclass
 NS_PER_TASK = 1 << 12
 MAX_TASKS = 64
 BYTES_PER_NS = 24
-"""How fast one thread reads or writes memory, roughly."""
+"""Rate at which one thread reads or writes memory, roughly."""
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -61,7 +61,7 @@ def literal(value: float, dtype: np.dtype) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskSplit:
-    """How iterations of leading loops are split into tasks: `iterations` of the first `loops` loops together, `per_task` a task."""
+    """Task split of the iterations of leading loops: `iterations` of the first `loops` loops together, `per_task` a task."""
 
     loops: int
     iterations: int

@@ -39,7 +39,7 @@ class _MethodDef(ctypes.Structure):
 @cache
 @off_main_thread
 def available() -> bool:
-    """Whether this is an interpreter whose objects lie as the machine code expects, and a calling convention that it knows."""
+    """True if this is an interpreter whose objects lie as the machine code expects, and a calling convention that it knows."""
     import llvmlite.binding as llvm
 
     if sys.implementation.name != "cpython" or not llvm.get_process_triple().startswith(("x86_64", "aarch64")) or sys.platform == "win32":

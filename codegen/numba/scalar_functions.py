@@ -51,7 +51,7 @@ def _symbol(name: str) -> str:
 @cache
 @off_main_thread
 def processor_has_fma() -> bool:
-    """Whether this processor multiplies and adds with one rounding."""
+    """True if this processor multiplies and adds with one rounding."""
     import llvmlite.binding as llvm
 
     if llvm.get_process_triple().startswith(("aarch64", "arm64")):

@@ -27,7 +27,7 @@ class Binding:
     viewed: bool = False
 
     def has_all(self, type: TensorType) -> bool:
-        """Whether no element is repeated in a value of this type."""
+        """True if no element is repeated in a value of this type."""
         return math.prod(self.shape) == type.size
 
 
@@ -90,7 +90,7 @@ class FunctionText:
                 self.lines.append(f"{binding.text} = None")
 
     def only_holder(self, value: Value) -> bool:
-        """Whether a local name holds this value and no other."""
+        """True if a local name holds this value and no other."""
         return self._sharing.get(self.bindings[value].text) == 1
 
     def assign(self, expression: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Binding:

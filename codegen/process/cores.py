@@ -18,7 +18,7 @@ def usable_cores() -> int:
 
 
 def bounds() -> dict[str, int]:
-    """What bounds the number of threads, in words, and to how many; each at least 1.
+    """Bounds on the number of threads, in words, and to how many; each at least 1.
 
     >>> "the process's affinity" in bounds()
     True

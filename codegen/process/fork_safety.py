@@ -6,8 +6,8 @@
     self._lock = own_in_children(self, "_lock", threading.Lock)     # one that is held for moments
 
 There is no lock in here that Ctrl-C could leave locked: who is inside is a dictionary to which each thread writes what is its own, and who
-has to wait, which is rare, looks again and again. A thread is inside before it looks whether another one forks, and that one says that it
-forks before it looks who is inside: one of the two sees the other.
+has to wait (a slow path) polls. Dekker handshake: a thread registers as inside before it reads who forks; a forking thread registers as
+forking before it reads who is inside. At least one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def llvmlite_lock() -> Any:
 
 
 def others_active() -> bool:
-    """Whether other threads are in such blocks now: something is compiled, or looked for."""
+    """True if other threads are in such blocks now: something is compiled, or looked for."""
     return not _guard.active.keys() <= {threading.get_ident()}
 
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 _lock = threading.Lock()
 _blocks: dict[int, int] = {}
-"""How many blocks each thread is in."""
+"""Number of blocks that each thread is in."""
 _is_first = True
-"""Whether no block has ended yet."""
+"""True if no block has ended yet."""
 
 
 @contextmanager

@@ -122,7 +122,7 @@ class Task:
             release_dead()
 
     def is_done(self) -> bool:
-        """Whether it is done."""
+        """True if the work is done."""
         return not self._not_done.locked()
 
     def _run_work(self) -> None:
@@ -139,7 +139,7 @@ class Task:
             self._error = error
 
     def result(self) -> Any:
-        """What the work gives, or raises, once it is done."""
+        """The result of the work, or its exception, once the work is done."""
         while not self._not_done.acquire(timeout=SIGNAL_POLL_S):      # a signal that comes just before it sleeps does not wake it
             pass
         self._not_done.release()

@@ -1,4 +1,4 @@
-"""What is exact: signs, rounding, division, comparisons, logic, shifts, integer powers, with NumPy's meaning for every dtype."""
+"""Exact operations: signs, rounding, division, comparisons, logic, shifts, integer powers, with NumPy's meaning for every dtype."""
 
 from __future__ import annotations
 

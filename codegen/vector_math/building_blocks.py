@@ -1,4 +1,4 @@
-"""What the functions are built from: polynomials, error-free sums and products, rounding, powers of two.
+"""Building blocks of the functions: polynomials, error-free sums and products, rounding, powers of two.
 
 Sums and products with their rests: Dekker (1971), Knuth, Veltkamp; see Muller et al., Handbook of Floating-Point Arithmetic.
 """
@@ -79,7 +79,7 @@ def flip(x: Value, sign: Value) -> Value:
 
 
 def is_negative(x: Value) -> Value:
-    """Whether the sign bit is set: true for -0.0."""
+    """True if the sign bit is set: true for -0.0."""
     return sign_of(x).differs(0)
 
 

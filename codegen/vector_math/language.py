@@ -25,7 +25,7 @@ Number = bool | int | float
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What a definition has to know about a floating-point format."""
+    """Properties of a floating-point format that a definition reads."""
 
     bits: int
     mantissa: int   # stored bits
@@ -88,7 +88,7 @@ class Emitter(ABC):
         return Value(self, self.literal(number, type), type)
 
     def has_exponent_instructions(self, type: str) -> bool:
-        """Whether the target has instructions for `scale`, `exponent` and `mantissa` on values of this type."""
+        """True if the target has instructions for `scale`, `exponent` and `mantissa` on values of this type."""
         return False
 
     def emit(self, code: str, type: str, *arguments: Value) -> Value:

@@ -113,7 +113,7 @@ def power_of_two_below(u: Value, least: float) -> Value:
 
 
 def usual_bias(f: Format) -> float:
-    """What `scaled_exponent` takes away."""
+    """Offset that `scaled_exponent` subtracts."""
     return f.bias * f.unit if f.bits == 32 else f.unit + f.bias
 
 

@@ -27,7 +27,7 @@ def _rest(x: Value, q: Value, y: Value, short: bool) -> Value:
 
 
 def _reduced(x: Value, y: Value, short: bool) -> Value:
-    """What is left of x after as many y as fit; x where none does, or y is infinite."""
+    """Remainder of x after as many y as fit; x if none fits, or y is infinite."""
     q = trunc(x / y)
     if short or x.emitter.fused:
         rest = _rest(x, q, y, short)
@@ -58,7 +58,7 @@ def _remainder_of_positive(x: Value, y: Value, short: bool) -> Value:
 
 
 def c_remainder(a: Value, b: Value) -> Value:
-    """What is left of a after the whole multiples of b, with the sign of a."""
+    """Remainder of a after the whole multiples of b, with the sign of a."""
     if a.bits == 32:
         return copysign(convert(_remainder_of_positive(convert(abs(a), "f64"), convert(abs(b), "f64"), True), "f32"), a)
     return copysign(_remainder_of_positive(abs(a), abs(b), False), a)

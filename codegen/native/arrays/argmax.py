@@ -21,7 +21,7 @@ Best = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """Which of two elements is the better one."""
+    """Comparison that chooses the better of two elements."""
 
     element: str
     kind: str
@@ -29,7 +29,7 @@ class _Order:
     index: str                 # the type of indices while they are compared: as wide as the elements, where that is enough
 
     def better(self, text: StepBuilder, lanes: int, x: str, best: str) -> str:
-        """Whether `x` is strictly better; NaN is better than all but NaN."""
+        """True if `x` is strictly better; NaN is better than all but NaN."""
         type = f"<{lanes} x {self.element}>"
         side = "gt" if self.largest else "lt"
         if self.kind != "f":

@@ -6,7 +6,7 @@ from adjit.codegen.llvm.builder import Builder, Value
 from adjit.codegen.native.step_code import SIGNATURE, StepCode
 
 MAX_TASK_BYTES = 256 << 10
-"""What one task copies, at most."""
+"""Most bytes that one task copies."""
 
 NS_PER_BYTE = 0.04
 DECLARATION = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"

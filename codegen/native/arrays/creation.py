@@ -11,7 +11,7 @@ from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, element_ty
 from adjit.ir.graph import Op
 
 LINE_BLOCK = 1 << 12
-"""Numbers of a long line that one round of the outer loops writes."""
+"""Numbers of a long line that one iteration of the outer loops writes."""
 
 
 def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:

@@ -42,7 +42,7 @@ class _Shape:
 
 
 def lower_check(op: Op, target: Target) -> tuple[StepCode, ...]:
-    """Whether all indices, the second operand, are within the axis; none where there are no indices."""
+    """True if all indices, the second operand, are within the axis; none where there are no indices."""
     count, size = op.operands[1].type.size, op.operands[0].type.shape[op.attrs["axis"]]
     if not count:
         return ()
@@ -155,7 +155,7 @@ def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) 
 
 
 def _base(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """What is not written at an index is the base."""
+    """The base is the result at all positions that no index writes."""
     return () if shared.get(0) == 0 else lower_moves([copy_of(op, 0)], len(op.operands), target)
 
 

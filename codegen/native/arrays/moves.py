@@ -145,7 +145,7 @@ class _Rows:
         return m.count * (each if in_vectors else max(each, 0.7)) + 2 * m.count / row.size
 
     def write(self, text: StepBuilder, task: str, to: str) -> None:
-        """The rounds of one task; `to` points to the result."""
+        """The iterations of one task; `to` points to the result."""
         m = self.move
         to = text.at(to, m.size, m.target)
         source = ""

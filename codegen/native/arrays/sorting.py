@@ -130,7 +130,7 @@ def _choose(text: StepBuilder, lines: _Lines, keys: str, source: str, left: str,
 
 
 def _merged(text: StepBuilder, left: str, right: str, middle: str) -> str:
-    """Where the next one goes: as many are merged as were taken on both sides."""
+    """Position of the next element: as many are merged as were taken on both sides."""
     return text.sub(text.add(left, right), middle)
 
 
@@ -139,7 +139,7 @@ def _index_address(text: StepBuilder, lines: _Lines, indices: str, number: str) 
 
 
 def _less(text: StepBuilder, lines: _Lines, a: str, b: str) -> str:
-    """Whether `a` comes before `b`; NaN comes last."""
+    """True if `a` comes before `b`; NaN comes last."""
     if lines.kind != "f":
         return text.let(f"icmp {'slt' if lines.kind == 'i' else 'ult'} {lines.element} {a}, {b}")
     below = text.let(f"fcmp ult {lines.element} {a}, {b}")

@@ -55,7 +55,7 @@ MAX_UNROLLED_TAPS, MAX_UNROLLED_VECTORS = 16, 8
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionPlan:
-    """How one convolution is computed.
+    """Plan of one convolution.
 
     A task has a block of windows of `images` images, for all kernels or, where `splits`, for one of the `chunks` of kernels, whose sums are
     held together. `stage` channels are staged at once, of which `part` are summed in one chain. A tile is `vectors` wide; `tiles` has the

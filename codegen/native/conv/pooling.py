@@ -151,7 +151,7 @@ def _share(w: WindowWriter, pointers: list[str]) -> None:
 
 
 def _lie_apart(s: WindowGeometry) -> bool:
-    """Whether windows do not meet, and are small: then they write all rows and columns up to the next."""
+    """True if windows do not meet, and are small: then they write all rows and columns up to the next."""
     deep, high, wide = s.sizes
     return (deep == s.stride[0] == s.lengths[0] == 1 and s.low[0] == s.high[0] == 0 and high <= s.stride[1] <= MAX_UNROLLED_ELEMENTS
             and wide <= s.stride[2] <= MAX_SHUFFLED_STRIDE and high * wide <= MAX_UNROLLED_ELEMENTS and s.dilation == (1, 1, 1))

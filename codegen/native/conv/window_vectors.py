@@ -107,7 +107,7 @@ class WindowWriter:
         return self.text.let(f"select <{self.text.lanes} x i1> {mask}, {kind} {a}, {kind} {b}")
 
     def better(self, element: str, best: str) -> str:
-        """Where an element takes the place of the largest so far."""
+        """Lanes in which an element replaces the largest so far."""
         text, vector = self.text, self.text.vector
         larger, missing = text.let(f"fcmp ogt {vector} {element}, {best}"), text.let(f"fcmp uno {vector} {element}, {element}")
         return text.let(f"or <{text.lanes} x i1> {larger}, {missing}")

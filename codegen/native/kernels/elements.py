@@ -19,7 +19,7 @@ MASKED_BYTES = {64: 1, 32: 4}
 
 
 def is_elementwise(schedule: KernelSchedule, target: Target, lanes: int) -> bool:
-    """Whether the kernel has one column, no reductions, and only operands that are numbers or have one element a row."""
+    """True if the kernel has one column, no reductions, and only operands that are numbers or have one element a row."""
     values = (*schedule.region.params, *schedule.region.results)
     smallest = MASKED_BYTES.get(target.vector_bytes)
     return (schedule.columns == 1 and schedule.rows > lanes and not schedule.scope and smallest is not None

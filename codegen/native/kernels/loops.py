@@ -14,7 +14,7 @@ COLUMN_BLOCK_ROWS = 128
 """Rows, where nothing is summed but columns: NumPy adds all rows one after the other."""
 
 Iteration = Callable[[Index, Accumulators], None]
-"""What is done for a counter; it replaces the names of the accumulators."""
+"""Body of a loop for one counter; the body replaces the names of the accumulators."""
 
 
 class LoopWriter(KernelWriter):

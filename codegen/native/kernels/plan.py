@@ -1,4 +1,4 @@
-"""How a kernel is cut into vectors: lanes, copies of a loop's body, which loops are written out, and what each loop has to compute."""
+"""Vectorization plan of a kernel: lanes, copies of a loop's body, which loops are written out, and what each loop has to compute."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Axis:
     aligned: bool = True
 
     def is_run(self, terms: Sequence[Term], lanes: int) -> bool:
-        """Whether the lanes of a vector are consecutive elements."""
+        """True if the lanes of a vector are consecutive elements."""
         if not terms or not self.aligned:
             return False
         size, stride, weight = terms[-1]
@@ -41,7 +41,7 @@ class Axis:
                 and all(other % lanes == 0 for _, other, _ in terms[:-1]))
 
     def is_one(self, terms: Sequence[Term], lanes: int) -> bool:
-        """Whether all lanes of a vector are the same element."""
+        """True if all lanes of a vector are the same element."""
         return self.aligned and all(stride % lanes == 0 for _, stride, _ in terms)
 
 

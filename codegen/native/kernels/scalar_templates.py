@@ -33,7 +33,7 @@ _MAX_INLINED_INSTRUCTIONS = 160
 
 
 MIN_EXACT_QUOTIENT = {32: 2.0**-30, 64: 2.0**-300}
-"""Of divisors up to the square of its reciprocal, on both sides of 1: the dividend is large enough then for all bits of what is left."""
+"""Smallest |quotient| for which Markstein's residual does not underflow, for divisors in [MIN_EXACT_QUOTIENT^2, MIN_EXACT_QUOTIENT^-2]."""
 
 
 def _larger(a: Value, b: Value) -> Value:

@@ -79,7 +79,7 @@ class KernelWriter:
         return self.s.level[value] == ("row" if self.flat else "element")
 
     def is_loaded(self, value: Value) -> bool:
-        """Whether a value that some op computes is found in memory."""
+        """True if a value that some op computes is found in memory."""
         return False
 
     def plan(self, stored: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
@@ -303,7 +303,7 @@ class KernelWriter:
     # -- reductions
 
     def neutral(self, op: Op) -> bool | int | float:
-        """What a reduction begins with. That of a sum is 0.0, so that no sum is -0.0, as NumPy has it."""
+        """Initial value of a reduction: for a sum 0.0, so that no sum is -0.0, as NumPy has it."""
         dtype = op.result.type.dtype
         assert op.definition.identity is not None
         number: bool | int | float = dtype.type(op.definition.identity(dtype)).item()

@@ -150,7 +150,7 @@ def _write_run_on_big_stack(text: Builder) -> None:
 
 
 def lacks_stack(text: Builder, need: Value) -> str:
-    """Whether the thread has not so many bytes left."""
+    """True if the thread has not so many bytes left."""
     return text.not_(text.call("i1", "@has_stack", ("i64", need)))
 
 

@@ -294,7 +294,7 @@ def _claim(text: Builder, claim: str, index: str) -> str:
 
 
 def _border(text: Builder, index: str, tasks: str, ranges: str) -> str:
-    """Where a range begins."""
+    """Start of a range."""
     return text.let(f"udiv i64 {text.mul(index, tasks)}, {ranges}")
 
 
@@ -303,7 +303,7 @@ def _clock(text: Builder) -> str:
 
 
 def _is_tired(text: Builder, start: str) -> str:
-    """Whether a thread that waits since then has spun for long enough."""
+    """True if a thread that waits since then has spun for long enough."""
     return text.compare("ugt", text.sub(_clock(text), start), SPIN_CYCLES)
 
 
