@@ -178,12 +178,12 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
 
 
 def _is_weak(operand: Any) -> bool:
-    """Whether an operand promotes as a Python float."""
+    """True if an operand promotes as a Python float."""
     return type(operand) is float or (isinstance(operand, TracedArray) and operand.weak)
 
 
 def differentiable(operand: Any) -> bool:
-    """Whether a derivative with respect to this operand is wanted."""
+    """True if a derivative with respect to this operand is wanted."""
     if not isinstance(operand, Tensor):
         return False
     if operand._view is not None:

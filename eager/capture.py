@@ -46,7 +46,7 @@ class CapturedTensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the tensor required grad before the trace."""
+        """True if the tensor required grad before the trace."""
         return bool(self.before.get("_requires_grad", False))
 
     @property
@@ -78,7 +78,7 @@ class Hyperparameter:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a hyperparameter is read as a float: Python's numbers and NumPy's, but for bools."""
+    """True if a hyperparameter is read as a float: Python's numbers and NumPy's, but for bools."""
     return type(value) is float or (issubclass(type(value), (int, float, np.integer, np.floating)) and not isinstance(value, bool))
 
 
@@ -108,7 +108,7 @@ class Capture:
         self._undo: list[Callable[[], None]] = []
 
     def is_from_outside(self, content: TracedArray) -> bool:
-        """Whether a traced array belongs to a trace around this one."""
+        """True if a traced array belongs to a trace around this one."""
         return content.scope.root is not _root_scope()
 
     def enter(self, tensor: Tensor) -> TracedArray:
@@ -245,7 +245,7 @@ def current_capture() -> Capture | None:
 
 
 def made_in_trace(value: Any) -> bool:
-    """Whether a module or an optimiser was made while what is traced now was: it is no state of the outside."""
+    """True if a module or an optimiser was made while what is traced now was: it is no state of the outside."""
     return any(id(value) in capture.made and capture.made[id(value)][0]() is value for capture in thread.context.captures)
 
 

@@ -152,7 +152,7 @@ def written_without_gradient(target: Tensor, old: Value, new: Value) -> Value:
 
 
 def _is_leaf_of_trace(target: Tensor) -> bool:
-    """Whether the memory is that of a leaf that was made in the trace, so that no derivative is taken with respect to it from outside."""
+    """True if the memory is that of a leaf that was made in the trace, so that no derivative is taken with respect to it from outside."""
     root, capture = root_of(target), current_capture()
     return root._node is None and (capture is None or id(root) not in capture.entries)
 

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 grad_mode_toggled = ctypes.c_int64(0)
-"""Whether the recording of gradients was ever switched, in any thread, for machine code that does not look at `modes` before."""
+"""True if the recording of gradients was ever switched, in any thread, for machine code that does not look at `modes` before."""
 
 
 class _Modes(threading.local):

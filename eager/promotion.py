@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 
 def _takes_floats(ufunc: np.ufunc) -> bool:
-    """Whether NumPy computes this function of integers in floats."""
+    """True if NumPy computes this function of integers in floats."""
     try:
         return ufunc.resolve_dtypes((np.dtype(np.int64),) * ufunc.nin + (None,) * ufunc.nout)[0].kind == "f"
     except TypeError:
@@ -46,7 +46,7 @@ _CONDITION = {elementwise.where: 1, unwrap(FUNCTIONS[np.where]): 0}
 
 
 def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether integer operands of a function of `PROMOTING` count as float32: beside floats that are no float64, or in a function of
+    """True if integer operands of a function of `PROMOTING` count as float32: beside floats that are no float64, or in a function of
     floats."""
     integers = False
     floats = function in OF_FLOATS or (function is elementwise.divide and "rounding_mode" not in kwargs and len(args) < 3)

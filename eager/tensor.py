@@ -185,5 +185,5 @@ def _opened(data: Any) -> Any:
 
 
 def _holds_arrays(data: Any) -> bool:
-    """Whether nested lists hold arrays or NumPy scalars, which have a dtype of their own."""
+    """True if nested lists hold arrays or NumPy scalars, which have a dtype of their own."""
     return isinstance(data, (np.ndarray, np.generic)) or (isinstance(data, (list, tuple)) and any(map(_holds_arrays, data)))

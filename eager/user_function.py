@@ -37,7 +37,7 @@ class Context:
         self._constant = {id(tensor) for tensor in tensors}
 
     def is_constant(self, result: Tensor) -> bool:
-        """Whether this result of `forward` has no derivative."""
+        """True if this result of `forward` has no derivative."""
         return id(result) in self._constant
 
     def contents(self) -> tuple[list[Tensor | None], dict[str, Tensor]]:

@@ -1,7 +1,7 @@
 """Memory that programs compute in: aligned buffers, and where an array's elements lie.
 
 Kernels get plain addresses. `data_address` reads one from the array object itself, which takes a sixth of the time of
-`array.ctypes.data`; the place of the field is checked against NumPy's own answer when this module is imported.
+`array.ctypes.data`; the offset of the field is checked against NumPy's own answer when this module is imported.
 """
 
 from __future__ import annotations

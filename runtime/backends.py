@@ -28,7 +28,7 @@ def native_executable(planned: Graph, target: Target, threads: int = 1, flush_su
 
 def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int, flush_subnormals: bool = False,
                     overlapped: OverlappedCodegen | None = None) -> AnyExecutable:
-    """What runs the graph; `optimized` is the graph before fusion. Raises `UnsupportedError` where the backend has no code for an op."""
+    """The executable of a graph; `optimized`: before fusion. Raises `UnsupportedError` for an op that the backend has no code for."""
     if backend == "interpret":
         return executable.Interpretation(optimized, planned)
     if backend == "native":

@@ -1,4 +1,4 @@
-"""Compiled methods: what a compiled function in a class is for one instance."""
+"""Compiled methods: a compiled function of a class, bound to one instance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BoundCompiledFunction(Generic[P, R]):
         self.__self__ = instance
 
     def __eq__(self, other: object) -> bool:
-        """As methods: equal for the same function of the same instance, so that what is kept for one is found again."""
+        """Equality of methods: the same function of the same instance, so that equal objects find the same cache entries."""
         return isinstance(other, BoundCompiledFunction) and self.__func__ is other.__func__ and self.__self__ is other.__self__
 
     def __hash__(self) -> int:
@@ -52,7 +52,7 @@ class BoundCompiledFunction(Generic[P, R]):
         return MethodType(self.__func__.fun, self.__self__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As methods: by the object and the name."""
+        """Pickled as methods are: by the instance and the name."""
         return getattr, (self.__self__, self.__func__.fun.__name__)
 
     def __copy__(self) -> BoundCompiledFunction:

@@ -1,4 +1,4 @@
-"""From a traced graph to what runs: the passes, then the backend; or neither, where the disk cache has the program already."""
+"""Compilation of a traced graph to an executable: the passes, then the backend; or neither, where the disk cache has the program."""
 
 from __future__ import annotations
 

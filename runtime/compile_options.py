@@ -1,4 +1,4 @@
-"""How a function is to be compiled: the options of `compile`, checked where they are given."""
+"""Options of `compile`, checked where the user gives them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CompileOptions:
 
     @property
     def pass_options(self) -> Options:
-        """What the passes are told."""
+        """Options of the passes."""
         native = self.backend == "native"
         return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native)
 
@@ -56,7 +56,7 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
 
 
 def function_name(fun: Callable[..., Any]) -> str:
-    """What messages call a function."""
+    """The name of a function in messages."""
     return getattr(fun, "__qualname__", None) or type(fun).__name__
 
 

@@ -136,7 +136,7 @@ class CompiledFunction(Generic[P, R]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        """As of what it compiles: a function is its own copy, a method is one of a copy of its object."""
+        """A copy as of the wrapped callable: a function is its own copy, a method is bound to a copy of its object."""
         fun = copy.deepcopy(self.fun, memo)
         return self if fun is self.fun else make_compiled(fun, self.compile_options)
 
@@ -238,11 +238,11 @@ class CompiledFunction(Generic[P, R]):
         return self._cache.info()
 
     def programs(self) -> list[Program]:
-        """The programs that are kept, in the order in which they were made."""
+        """The cached programs, in the order in which they were made."""
         return self._cache.programs()
 
     def clear_cache(self) -> None:
-        """Forget all programs; the counts start anew. What is on disk stays."""
+        """Forget all programs; the counts start anew. The disk cache stays."""
         self._cache.clear()
 
     def _install_fast_path(self, program: Program) -> None:
@@ -256,7 +256,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                     update_in_place: bool = True) -> Any:
-        """Compile and run. Where that raises, the cache is left as it was: bad input is no signature to keep."""
+        """Compile and run. After an error the cache is unchanged: bad input is no signature to cache."""
         last = self._cache.last
         program, captured = self._compile(fun, args, kwargs, signature, update_in_place)
         try:
@@ -286,7 +286,7 @@ class CompiledFunction(Generic[P, R]):
 
 
 def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Where the native entry ends that has no program for a call."""
+    """The slow path of the native entry, for calls that no program of its descriptor fits."""
     return function.__call__(*args, **kwargs)
 
 

@@ -12,12 +12,12 @@ _OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_is_native"
 
 
 def _is_own(name: str) -> bool:
-    """Whether an attribute is one of the compiled function; all others are the module's."""
+    """True if an attribute belongs to the compiled function; all others belong to the module."""
     return name in _OWN or (name.startswith("__") and name.endswith("__"))
 
 
 class CompiledModule(CompiledFunction[..., Any]):
-    """A compiled module. All but its calls and reports is that of the module, which a module that holds it therefore trains and saves,
+    """A compiled module. All but its calls and reports belongs to the module, which a module that holds it therefore trains and saves,
     under names without a prefix: checkpoints fit with and without `compile`.
 
     It passes for an instance of the module's class, and `vars` of it are those of the module: what watches modules watches that one.

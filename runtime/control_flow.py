@@ -1,7 +1,7 @@
 """`scan`, `fori_loop`, `while_loop` and `cond`: loops and branches that stay loops and branches in the compiled program.
 
-Within a trace they emit an op whose regions are the traced functions. Outside of one a loop is compiled, and what is compiled is kept on
-its function.
+Within a trace they emit an op whose regions are the traced functions. Outside of a trace a loop is compiled,
+and the compiled loop is cached on its function.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R],
 
 def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, init: Tree, *others: Tree) -> Tree:
     """`run(init, *others, numbers)`, where `numbers` says which leaves of `init` are Python numbers: within the trace under way, or
-    compiled, and kept on `fun`."""
+    compiled, and cached on `fun`."""
     leaves, tree = flatten(init)
     numbers = frozenset(index for index, leaf in enumerate(leaves)
                         if issubclass(type(leaf), (bool, int, float)) and not isinstance(leaf, np.generic))
@@ -181,7 +181,7 @@ def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, ini
 
 
 def _as_array(leaf: Any) -> Any:
-    """Integers as what is traced: a new one needs no new program."""
+    """Integers as arrays, which are traced: a new integer needs no new program."""
     return np.asarray(leaf) if isinstance(leaf, (bool, int)) else leaf
 
 
@@ -250,7 +250,7 @@ def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, 
 
 
 def _length(sliced: _Leaves, length: int | None, name: str) -> int:
-    """How often a scan runs."""
+    """The number of iterations of a scan."""
     sizes: dict[int, str] = {} if length is None else {operator.index(length): "length"}
     for path, array in zip(paths(sliced.tree), sliced.arrays, strict=True):
         if not array.shape:
@@ -328,7 +328,7 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
 
 
 def _may_become(dtype: np.dtype, body: TracedBody, index: int) -> bool:
-    """Whether a result is a Python number, traced as another dtype, that `dtype` holds: 0.5 is no integer, and 300 none of 8 bits."""
+    """True if a result is a Python number, traced as another dtype, that `dtype` can hold: 0.5 is no integer, 300 no integer of 8 bits."""
     value = body.graph.results[index]
     number = value.type.dtype
     if not body.weak[index] or number == dtype:
@@ -345,7 +345,7 @@ def _call_branch(branch: Function, tree: TreeSpec, leaves: Sequence[Any]) -> Tre
 
 
 class _Leaves:
-    """The leaves of a tree as arrays: what a loop starts with, or is given. `numbers` are Python numbers among them."""
+    """The leaves of a tree as arrays: initial values or operands of a loop. `numbers` are Python numbers among them."""
 
     def __init__(self, tree: Tree, what: str, numbers: frozenset[int] = frozenset()):
         leaves, self.tree = flatten(tree)
@@ -379,7 +379,7 @@ class _Leaves:
         return [array.value for index, array in enumerate(self.arrays) if index not in chosen]
 
     def rebuild(self, values: Sequence[Value], fixed: Sequence[int]) -> Tree:
-        """The tree with other arrays, as weak as those it starts with; those that are `fixed` stay."""
+        """The tree with other arrays, as weak as the initial leaves; leaves that are `fixed` stay."""
         new = iter(values)
         return unflatten(self.tree, (wrap(array.value if index in fixed else next(new), array.weak)
                                      for index, array in enumerate(self.arrays)))

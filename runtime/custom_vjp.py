@@ -55,7 +55,7 @@ class custom_vjp(Generic[P, R]):
     def __init__(self, fun: Callable[P, R], constant_closures: bool = False):
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.constant_closures = constant_closures      # what is closed over counts as constant, where it is else an error
+        self.constant_closures = constant_closures      # captured values count as constants, which are an error otherwise
         self.rule: tuple[Function, Function] | None = None
         self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
         self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may reach arrays too
@@ -94,7 +94,7 @@ class custom_vjp(Generic[P, R]):
 
 @contextmanager
 def _shared_traces() -> Iterator[dict[Any, _Call]]:
-    """The calls that were traced within the outermost one: rules that call themselves and each other trace much again and again."""
+    """Calls traced within the outermost call, each traced once: rules that call themselves and each other would trace much repeatedly."""
     around = thread.context
     if around.calls is not None:
         yield around.calls
@@ -109,7 +109,7 @@ def _shared_traces() -> Iterator[dict[Any, _Call]]:
 
 @contextmanager
 def _next_order() -> Iterator[None]:
-    """What is called within the block is part of a derivative."""
+    """Context in which calls are part of a derivative."""
     around = thread.context
     before = around.order
     try:
@@ -120,7 +120,7 @@ def _next_order() -> Iterator[None]:
 
 
 def _signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What the trace of a call depends on. What is no array is compared by its identity, which holds as long as the outermost call."""
+    """The key of the trace of a call. Leaves that are no arrays are compared by identity, which is valid during the outermost call."""
     leaves, tree = flatten(args)
     arrays = [as_traced(leaf) if _is_array(leaf) else None for leaf in leaves]
     return tree, *(id(leaf) if array is None else (array.value.type, array.weak) for leaf, array in zip(leaves, arrays, strict=True))

@@ -1,4 +1,4 @@
-"""What passes are told of the processor."""
+"""Properties of the processor that passes read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ DEFAULT_CACHE_BYTES, MAX_CACHE_BYTES = 1 << 20, 1 << 21
 
 @cache
 def core_cache_bytes(caches: Path = CACHES) -> int:
-    """What a core has near: its second-level cache and its share of the third; a usual size where the system does not say.
+    """Cache bytes of one core: its second-level cache and its share of the third; a usual size where the system does not say.
 
-    At most `MAX_CACHE_BYTES`: what a tile computes in lies on the stack. Processors with half a megabyte of the second level and megabytes
+    At most `MAX_CACHE_BYTES`: a tile's working memory is on the stack. Processors with half a megabyte of the second level and megabytes
     of the third run programs planned for both 0 to 10 % faster than those planned for the second alone, in a half to a quarter of the
     working memory.
     """

@@ -1,8 +1,8 @@
 """Compiled functions for picklers: by name, as functions are; as one that compiles anew, where functions are written down (cloudpickle).
 
-Joblib, Dask and Ray write functions of `__main__` down, and those of no name. Which of the two a pickler does cannot be asked. So the one
-that compiles anew goes by the name of an attribute of the compiled one: who finds it by name has found the compiled function, and who
-takes it apart gets what it is made of.
+Joblib, Dask and Ray write down functions of `__main__` and functions without a name. A pickler does not say which of the two it does. So
+the recompiling function has the name of an attribute of the compiled function: a pickler that looks the name up finds the compiled
+function, and a pickler that writes code down gets the parts to compile anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _owners: weakref.WeakKeyDictionary[FunctionType, weakref.ref[Any]] = weakref.Wea
 
 
 def has_name(function: Any) -> bool:
-    """Whether other processes find it in a module; what is called `__main__` there is another one where no file was run."""
+    """True if other processes find the function in a module; their `__main__` is another module where no file was run."""
     module = sys.modules.get(function.__module__)
     try:
         return function.__module__ != "__main__" and attrgetter(function.__qualname__)(module) is function

@@ -1,4 +1,4 @@
-"""What one signature of a function compiles to: every stage of its graph, its kernels, and the executable.
+"""A program, compiled for one signature of a function: every stage of its graph, its kernels, and the executable.
 
     trace  →  passes  →  kernels  →  executable
 """
@@ -43,7 +43,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """What compiling took."""
+    """Times of the stages of compilation."""
 
     trace: float
     passes: float
@@ -57,7 +57,7 @@ class Milliseconds:
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Program:
     """A function compiled for one signature; `reason` says why it was traced, `verified` whether its graph was checked
-    after every pass, `calls` how often it ran. `tensors` is what it does with tensors; None where there are none about.
+    after every pass, `calls` how often it ran. `tensors` are its effects on tensors; None where the trace met no tensor.
     """
 
     signature: CallSignature
@@ -78,7 +78,7 @@ class Program:
     owners: tuple[Any, ...] = ()        # weak references to what the signature names by identity
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # which leaves of a call are parameters
-    record: ProgramDescriptor | None = None             # what the native entry knows it by, if it does
+    record: ProgramDescriptor | None = None             # the descriptor of the native entry, if there is one
     is_recorded: bool = False
 
     def __post_init__(self) -> None:
@@ -87,16 +87,16 @@ class Program:
 
     @property
     def calls(self) -> int:
-        """How often it ran."""
+        """Number of runs."""
         return self.runs + (0 if self.record is None else self.record.calls)
 
     @property
     def last_used(self) -> int:
-        """When it was last called after another program, by the clock of its function."""
+        """Time of the last call that followed one of another program, by the clock of its function."""
         return self.used if self.record is None else max(self.used, self.record.last_use)
 
     def recorded(self) -> ProgramDescriptor | None:
-        """The record for the native entry, made when it is first asked for and all is there; None where calls go through Python."""
+        """The descriptor for the native entry, made at the first access after all code is ready; None where calls go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
             if self.executable.is_alone():
                 return None
@@ -120,7 +120,7 @@ class Program:
 
     @property
     def updating(self) -> bool:
-        """Whether it writes into the memory of tensors."""
+        """True if the program writes into the memory of tensors."""
         return "updated" in self.param_roles
 
     def current(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
@@ -131,7 +131,7 @@ class Program:
         return self._with_tensors(self.trace.guards.current(), signature)
 
     def traced_with(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
-        """The arrays for the call that the program was traced for: what the function filled meanwhile is no reason to trace it again."""
+        """Arrays for the call that the program was traced for: state that the function filled while tracing is no reason to retrace."""
         return self._with_tensors(self.trace.captured, signature)
 
     def _with_tensors(self, captured: tuple[np.ndarray, ...] | None, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
@@ -141,7 +141,7 @@ class Program:
         return None if content is None else (*captured, *content)
 
     def may_hold_again(self) -> bool:
-        """Whether nothing but switches and numbers has changed of what the function reads, which may change back."""
+        """True if only switches and numbers changed in the state that the function reads: such values may change back."""
         return (self.tensors is None or self.tensors.effects.state_guard.has_same_objects()) and self.trace.guards.may_hold_again()
 
     def changed(self) -> str:
@@ -158,7 +158,7 @@ class Program:
         return self.tensors.finish(arrays, results, signature.all_leaves)
 
     def profile(self, signature: CallSignature, captured: Sequence[np.ndarray], calls: int) -> Profile:
-        """Run `calls` times on copies of what is overwritten, after a first time that does not count."""
+        """Run `calls` times on copies of overwritten arrays, after a first run that does not count."""
         runs = []
         for _ in range(calls + 1):
             arrays, _ = self._everything(signature, captured)

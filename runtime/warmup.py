@@ -1,7 +1,7 @@
-"""What first calls take whatever the function is: done by a thread of its own from the first `compile` on, while the caller goes on.
+"""Warm-up of the compiler: work that first calls of all functions share, done by a background thread from the first `compile` on.
 
-The caller comes first: after LLVM's first module the thread waits from the beginning of a first call, for the program may be on disk, and
-nothing is to be compiled. If it is to be compiled, the caller has the interpreter's lock, which most of what is left would take from it.
+The caller comes first: after LLVM's first module the thread waits from the beginning of a first call until the disk cache was searched,
+for a program on disk needs no compiler. On a cache miss the thread stops: its other steps need the GIL, which the caller holds.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ COMPILER_MODULES = tuple(f"adjit.codegen.{name}" for name in (
     "native.kernels.writer", "native.kernels.fused", "vector_math.exponential", "vector_math.logarithmic", "gemm.lower",
     "native.matmul", "native.gemm_objects",
     "native.matmul_epilogue", "vector_math.hyperbolic"))
-"""Modules that only compiling needs, and most programs do; each imports what is its own part of a millisecond or two."""
+"""Modules that only compiling needs, and most programs do; each takes its part of a millisecond or two to import."""
 
 
 class WarmUp:
-    """Of this process, once. What is still to come when it is needed is done by those who need it."""
+    """The warm-up of this process, run once. Steps that are still to come when a caller needs them are done by the caller."""
 
     def __init__(self) -> None:
         self.thread: threading.Thread | None = None
@@ -45,7 +45,7 @@ class WarmUp:
                 self.thread = start_thread(self._prepare, f"{THREAD_NAME_PREFIX} preparation")
 
     def notify_cache_lookup(self, missed: bool) -> None:
-        """Whether a program has to be compiled: else it was on disk, and others will be, as it seems."""
+        """Report of a lookup in the disk cache: on a hit other programs are likely to be on disk too, on a miss one has to be compiled."""
         self._missed = missed
 
     def _prepare(self) -> None:
@@ -61,7 +61,7 @@ class WarmUp:
                     step()
 
     def _may_go_on(self) -> bool:
-        """Whether there will be something to compile, as far as is known; waits while a first call finds that out."""
+        """True if a program is likely to be compiled; waits while a first call searches the disk cache."""
         while self._missed is None and others_active() and threading.main_thread().is_alive():
             time.sleep(POLL_S)
         return self._missed is not False and threading.main_thread().is_alive()     # the process ends

@@ -87,12 +87,12 @@ class TracedArray:
 
     @property
     def immutable(self) -> bool:
-        """Whether it is a scalar for certain: views of it are copies, and nothing is written to it."""
+        """True if it is a scalar for certain: views of it are copies, and nothing is written to it."""
         return self.scalar and self.writable
 
     @property
     def in_order(self) -> bool:
-        """Whether NumPy's elementwise functions make arrays in C order of it: no axis has longer strides than one before it."""
+        """True if NumPy's elementwise functions make arrays in C order of it: no axis has longer strides than one before it."""
         steps = [abs(stride) for size, stride in zip(self.shape, self.steps, strict=True) if size > 1 and stride]
         return not self.size or (self.layout_known and steps == sorted(steps, reverse=True))
 
@@ -396,5 +396,5 @@ def as_traced(x: Any) -> TracedArray:
 
 
 def contains_traced(x: Any) -> bool:
-    """Whether a traced array lies in these nested lists and tuples."""
+    """True if a traced array lies in these nested lists and tuples."""
     return isinstance(x, TracedArray) or (isinstance(x, (list, tuple)) and any(map(contains_traced, x)))

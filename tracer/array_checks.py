@@ -11,7 +11,7 @@ from adjit.ir.types import check_dtype
 
 
 def is_ndarray(x: Any) -> TypeGuard[np.ndarray]:
-    """Whether `x` is an array itself; `isinstance` takes traced ones for what they stand for."""
+    """True if `x` is an array itself; `isinstance` takes traced ones for what they stand for."""
     return issubclass(type(x), np.ndarray)
 
 

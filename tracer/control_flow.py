@@ -122,7 +122,7 @@ def _array(leaf: Any, tree: TreeSpec, index: int) -> TracedArray:
 
 
 def is_numeric(leaf: Any) -> bool:
-    """Whether a leaf can be an array within a loop."""
+    """True if a leaf can be an array within a loop."""
     return isinstance(leaf, (TracedArray, ArrayWrapper, bool, int, float)) or hasattr(leaf, "__array__")
 
 

@@ -30,7 +30,7 @@ _METHODS = {
 
 
 def _operand(x: Any) -> bool:
-    """Whether NumPy would compute with `x` itself; else Python asks `x` for the reflected operator."""
+    """True if NumPy would compute with `x` itself; else Python asks `x` for the reflected operator."""
     return isinstance(x, (TracedArray, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
 
 

@@ -83,7 +83,7 @@ def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, cas
 
 
 def is_supported(dtype: np.dtype) -> bool:
-    """Whether the IR has this dtype."""
+    """True if the IR has this dtype."""
     return in_native_order(dtype) in _SUPPORTED
 
 

@@ -54,7 +54,7 @@ _NUMBERS = range(1, signal.NSIG)
 
 
 def is_reentrant(*arguments: Any) -> bool:
-    """Whether a call with these arguments, in the midst of a trace, comes from code that is no part of it. With traced ones it does not."""
+    """True if a call with these arguments, in the midst of a trace, comes from code that is no part of it. With traced ones it does not."""
     if _has_traced(arguments):
         return False
     watching = [watch.__code__ for watch in (sys.gettrace(), sys.getprofile()) if isinstance(watch, (FunctionType, MethodType))]
@@ -68,7 +68,7 @@ def is_reentrant(*arguments: Any) -> bool:
 
 
 def interrupts_evaluation(*arguments: Any) -> bool:
-    """Whether who calls the caller of this with these arguments, while a function of ours is evaluated, is no function of ours: then it
+    """True if who calls the caller of this with these arguments, while a function of ours is evaluated, is no function of ours: then it
     interrupts that one."""
     return not _has_traced(arguments) and not is_ours(sys._getframe(2).f_globals.get("__name__", ""))
 

@@ -114,7 +114,7 @@ def active_scope() -> Scope | None:
 
 
 def is_tracing() -> bool:
-    """Whether a trace is under way in this thread."""
+    """True if a trace is under way in this thread."""
     scopes: list[Scope] = thread.context.scopes
     return bool(scopes) and not scopes[-1].evaluates
 

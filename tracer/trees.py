@@ -60,7 +60,7 @@ def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Tree:
 
 
 def is_static(leaf: Any) -> bool:
-    """Whether a leaf is part of the key of a trace instead of a traced value."""
+    """True if a leaf is part of the key of a trace instead of a traced value."""
     return (isinstance(leaf, (bool, int, str, bytes, enum.Enum, np.dtype, type)) and not isinstance(leaf, np.generic)) or \
         (callable(leaf) and not hasattr(leaf, "__array__"))
 

@@ -33,7 +33,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def is_called_by(library: str) -> bool:
-    """Whether a function of the library is between the user's line and ours."""
+    """True if a function of the library is between the user's line and ours."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -46,7 +46,7 @@ def is_called_by(library: str) -> bool:
 
 
 def is_within_call(name: str) -> bool:
-    """Whether the user's line is calling a function of this name that has no frame of its own: one written in C."""
+    """True if the user's line is calling a function of this name that has no frame of its own: one written in C."""
     frame = sys._getframe(1)
     while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back        # type: ignore[assignment]
@@ -55,7 +55,7 @@ def is_within_call(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_ours(module: str) -> bool:
-    """Whether a module is part of adjit, or of a library that calls back for it."""
+    """True if a module is part of adjit, or of a library that calls back for it."""
     return module.partition(".")[0] in _OURS
 
 

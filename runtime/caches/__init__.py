@@ -1,1 +1,1 @@
-"""Caches: compiled code on disk, programs by signature, and what transforms made of a function."""
+"""Caches: compiled code on disk, programs by signature, and the results of transforms of a function."""

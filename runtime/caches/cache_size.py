@@ -1,8 +1,8 @@
-"""How many bytes the cache folder holds, without looking at each of its files: a file in it to which every process adds what it writes.
+"""The running size of the cache folder in bytes, without a scan of its files: a log to which every process appends the bytes it writes.
 
-The file has a number of eight bytes for each entry written since somebody looked at the whole folder, and first what that one found. A
-number is added in one write, which systems do not mix with those of others: no locks, and nothing to mend after a process that died. What
-is added while another one writes the file anew is lost, which is why the folder is looked at now and then.
+The file begins with the size that the last scan of the folder found; a number of eight bytes follows for each entry written since. A
+number is appended in one write, which systems do not interleave with other writes: no locks, and nothing to repair after a process that
+died. Numbers appended while another process rewrites the file are lost: for this reason the folder is scanned from time to time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 
 NAME = ".tally"
 PARTIAL_PREFIX = ".new-"
-"""With which the names of files begin that are being written."""
+"""Prefix of the names of files that are still being written."""
 
 WRITES_PER_SCAN = 4096
-"""Entries that are written between two looks."""
+"""Entries that are written between two scans of the folder."""
 
 _NUMBER = struct.Struct("<q")
 
 
 def add(folder: Path, nbytes: int) -> int | None:
-    """The bytes in the folder, with so many that were just written; None where that is not known, and somebody has to look."""
+    """The size of the folder in bytes, with the `nbytes` that were just written; None where the log does not tell, and a scan is due."""
     try:
         handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
         with os.fdopen(handle, "r+b", buffering=0) as file:
@@ -39,7 +39,7 @@ def add(folder: Path, nbytes: int) -> int | None:
 
 
 def begin(folder: Path, nbytes: int) -> None:
-    """Write down what was found, so many bytes, for everybody to add to."""
+    """Begin the log anew with the size that a scan found, `nbytes`, for all processes to append to."""
     name = folder / f"{PARTIAL_PREFIX}{os.urandom(8).hex()}"
     with suppress(OSError):
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

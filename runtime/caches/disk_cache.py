@@ -67,7 +67,7 @@ def environment() -> str:
 @cache
 @off_main_thread
 def compiler() -> tuple[str, ...]:
-    """What the object code of a text depends on besides it, and its target."""
+    """The versions that object code depends on besides its source text and its target."""
     import llvmlite
     from llvmlite import binding
 
@@ -89,14 +89,14 @@ def kernel_key(source: KernelSource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What the disk cache answers: an object, or None and why not."""
+    """The answer of the disk cache: an object, or None and the reason."""
 
     found: CompiledObject | None
     note: str
 
 
 class DiskCache:
-    """A folder of compiled kernels, bounded in bytes; those not used for the longest time go first."""
+    """A folder of compiled kernels, bounded in bytes; the least recently used kernels are evicted first."""
 
     def __init__(self, folder: Path | None, limit: int):
         self.folder = folder
@@ -118,7 +118,7 @@ class DiskCache:
         return ""
 
     def get(self, key: str) -> Lookup:
-        """The object kept under `key`."""
+        """The object cached under `key`."""
         problem = self.problem()
         if problem:
             return Lookup(None, problem)
@@ -136,7 +136,7 @@ class DiskCache:
         return Lookup(found, "from the disk cache")
 
     def put(self, key: str, compiled: CompiledObject) -> str:
-        """Keep `compiled` under `key`; why that was not possible, or an empty text."""
+        """Cache `compiled` under `key`; the reason why the write failed, or an empty text."""
         problem = self.problem()
         if problem:
             return problem
@@ -237,7 +237,7 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What stands before the object code in a file; bytes of each object."""
+    """The header before the object code in a file; bytes of each object."""
 
     key: str
     symbol: str
@@ -255,7 +255,7 @@ def _loaded_code(key: str) -> LoadedKernel | None:
 
 
 def _try_to_load(key: str, found: CompiledObject | None) -> LoadedKernel | None:
-    """What was found on disk, loaded; None where nothing was, or LLVM does not understand it."""
+    """The cached object, loaded; None where the cache had none, or LLVM does not understand the object."""
     try:
         return None if found is None else _load(key, found)
     except (RuntimeError, ValueError):
@@ -271,7 +271,7 @@ def _load(key: str, compiled: CompiledObject) -> LoadedKernel:
 
 
 def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
-    """`source` as loaded code: of this process, else of the disk cache, else compiled and kept there.
+    """`source` as loaded code: of this process, else of the disk cache, else compiled and cached on disk.
 
     With Numba's compiler switched off, the text itself runs, as Python.
     """
@@ -296,7 +296,7 @@ def find_code(key: str) -> tuple[LoadedKernel, str] | None:
 
 
 def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[LoadedKernel, str]:
-    """The code that `key` names, loaded, and where it came from, in words; compiled and kept on disk where it is found nowhere."""
+    """The code that `key` names, loaded, and where it came from, in words; compiled and cached on disk where no cache has it."""
     loaded = _loaded_code(key)
     if loaded is not None:
         return loaded, "already loaded"

@@ -1,7 +1,7 @@
 """Native programs on disk by the graph that was traced: a new process that traces the same graph needs neither passes nor LLVM.
 
-What is kept under the hash of the traced graph's text is the program's data and the key of its object code. The hash covers size and time
-of the source of all passes and lowerings, so that a changed compiler finds nothing; to read it all would take as long as everything else.
+An entry, named by the hash of the traced graph's text, holds the program's data and its object code's key. The hash covers size and time
+of the source of all passes and lowerings, so that a changed compiler finds no entry; to read the source would take as long as all else.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def program_key(graph: Graph, pass_names: Sequence[str], options: Options, targe
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What is kept of a program: the key of its object code, and its data."""
+    """The cache entry of a program: the key of its object code, and its data."""
 
     code: str
     artifact: str
 
 
 def find_program(key: str, graph: Graph) -> NativeCode | None:
-    """The program of a graph kept under `key`, loaded; None where it is not there any more, or never was, or is another one's."""
+    """The program cached for a graph under `key`, loaded; None where there is no entry, or the entry is another graph's."""
     found = disk_cache().get(key).found
     if found is None:
         return None
@@ -64,12 +64,12 @@ def find_program(key: str, graph: Graph) -> NativeCode | None:
 
 
 def keep_program(key: str, code: NativeCode) -> None:
-    """Keep a program under `key`; its object code is in the cache already."""
+    """Cache a program under `key`; its object code is in the cache already."""
     disk_cache().put(key, CompiledObject(b"", "", json.dumps(asdict(_Entry(code.key, code.artifact.as_json())))))
 
 
 def _is_of(artifact: Artifact, graph: Graph) -> bool:
-    """Whether a program takes and gives what a graph does."""
+    """True if a program has the parameter and result types of a graph."""
     return artifact.arrays == [(short_name(value.type.dtype), value.type.shape) for value in (*graph.params, *graph.results)] \
         and tuple(param.role for param in artifact.params) == graph.param_roles
 

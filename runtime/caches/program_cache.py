@@ -1,4 +1,4 @@
-"""The programs of one compiled function, by signature: those used least recently go first, and each ends with what it was made with."""
+"""The programs of one compiled function, by signature: the least recently used go first, and a program ends with the objects in its key."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Found = tuple[Program, tuple[np.ndarray, ...]]
 """A program, and the arrays that its function would reach by itself now."""
 
 VARIANTS = 4
-"""How many programs are kept for one signature where what the function reads switches to and fro: `train()` and `eval()`, say."""
+"""Programs cached for one signature, for state that the function reads and that switches to and fro: `train()` and `eval()`, say."""
 
 
 class CacheInfo(NamedTuple):
-    """Calls that found their program, traces made, programs kept now, and how many are kept at most."""
+    """Calls that found their program, traces made, programs cached now, and the most programs that are cached."""
 
     hits: int
     traces: int
@@ -171,7 +171,7 @@ def _weakly(owner: Any, callback: Callable[[Any], None]) -> Any:
 
 
 def _end(cache: weakref.ref[ProgramCache], key: Any, program: weakref.ref[Program], owner: Any) -> None:
-    """What is called when an object is gone that the key of a program names by its identity."""
+    """The callback at the end of an object that the key of a program names by its identity."""
     of, ended = cache(), program()
     if of is not None and ended is not None:
         of.end(key, ended)

@@ -1,4 +1,4 @@
-"""What a transform makes is kept on the function it was made of, so that `grad(f)(x)` compiles once, however often it is written."""
+"""Results of transforms, cached on the function that was transformed, so that `grad(f)(x)` compiles once, however often it is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIMIT = 128
 
 
 class _Store:
-    """What was made of one function, by transform and settings."""
+    """The cached transforms of one function, by transform and settings."""
 
     def __init__(self, owner: Callable[..., Any] | None = None):
         self.owner = owner
@@ -31,8 +31,8 @@ _others: OrderedDict[Any, _Store] = OrderedDict()
 def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
     """`make()` at the first call for this function and key, the same object afterwards.
 
-    A Python function holds what was made of it itself, so both are freed together. Other callables (bound methods,
-    instances, ufuncs) are held here, the last 128 used; those that cannot be hashed are not remembered.
+    A Python function holds its own cached transforms, so function and transforms are freed together. Other callables (bound methods,
+    instances, ufuncs) are held here, the last 128 used; transforms of callables without a hash are not cached.
     Raises `TypeError` for what is no function.
     """
     if not callable(fun):

@@ -1,1 +1,1 @@
-"""Compiled functions that read and change tensors: what the trace met, and what is checked and written back at every call."""
+"""Captured state of compiled functions that read and change tensors: found by the trace, guarded and written back at every call."""

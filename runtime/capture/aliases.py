@@ -22,7 +22,7 @@ Step = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alias:
-    """How a result is taken of `base`: the place of a tensor, or the number of another result. Result `number` has its content, too."""
+    """A result that is a view of `base`: a tensor reference, or the number of another result. Result `number` has its content, too."""
 
     base: Any
     steps: tuple[Step, ...]
@@ -64,7 +64,7 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
 
 
 def _is_elsewhere(tensor: Tensor, capture: Capture, returned: Container[int]) -> bool:
-    """Whether a tensor, or one on whose memory it lies, is from outside of the function, or is returned."""
+    """True if a tensor, or one on whose memory it lies, is from outside of the function, or is returned."""
     while id(tensor) not in capture.entries and id(tensor) not in returned:
         if tensor._view is not None:
             tensor = tensor._view.parent
@@ -87,7 +87,7 @@ def in_order(aliases: Iterable[Alias]) -> tuple[Alias, ...]:
 
 
 def _is_certain(tensor: Tensor) -> bool:
-    """Whether NumPy has a view here whatever the layout of what the function made; of tensors from outside the layout is there to see."""
+    """True if NumPy makes a view for every layout of an array made by the function; the layout of tensors from outside is known."""
     return tensor.array.alias is None or bool(tensor.array.alias.certain)
 
 

@@ -39,7 +39,7 @@ class _Call:
 
     @property
     def result_positions(self) -> range:
-        """Where the results are among the tensors."""
+        """Positions of the results among the tensors."""
         return range(len(self.positions), len(self.positions) + len(self.results))
 
     def primal(self, *arrays: TracedArray) -> tuple[TracedArray, ...]:

@@ -1,6 +1,6 @@
 """Compiled functions as operations of the dynamic graph: the forward half is compiled, and so is the backward half, at its first use.
 
-What the forward half keeps for the backward half is chosen by the same pass as within one program.
+The values that the forward half saves for the backward half are chosen by the same pass as within one program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Half:
 
     @property
     def planned(self) -> Graph:
-        """What runs."""
+        """The planned graphs that run."""
         return self.pipeline.final
 
     def run(self, *arrays: Any) -> tuple[np.ndarray, ...]:

@@ -1,4 +1,4 @@
-"""What modules and optimisers hold besides the content of their tensors: compared at every call of a program that was made with it."""
+"""State guards: the state of modules and optimisers besides the content of tensors, compared at every call of a program traced with it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StateGuard:
         self._values = [value for _, _, values, _ in self._dicts for value in values]
 
     def holds(self) -> bool:
-        """Whether everything is as it was."""
+        """True if all guarded state is unchanged."""
         tables = self._tables
         if list(map(len, tables)) != self._sizes:
             return False
@@ -70,7 +70,7 @@ class StateGuard:
         return found.union(id(item) for _, then, _ in self._lists for item in then)
 
     def has_same_objects(self) -> bool:
-        """Whether nothing but numbers, strings and switches has changed."""
+        """True if nothing but numbers, strings and switches has changed."""
         return all(len(table) == len(keys) and all(map(_same, table, keys)) and all(map(_alike, table.values(), values))
                    for table, keys, values, _ in self._dicts) and all(
             len(items) == len(then) and all(map(_alike, items, then)) for items, then, _ in self._lists)
@@ -87,11 +87,11 @@ class StateGuard:
             _same(a, b) or index in indices for index, (a, b) in enumerate(zip(now, then, strict=True))))
 
     def changed(self, allowed: Collection[int] = ()) -> str:
-        """What is not as it was, in words; containers with an identity in `allowed` may be. Empty where nothing is."""
+        """The changed state, in words, empty where no state changed; containers with an identity in `allowed` may change."""
         return self.first_change(allowed)[0]
 
     def first_change(self, allowed: Collection[int] = ()) -> tuple[str, tuple[int, Any]]:
-        """As `changed`; and the identity of the dict with the key, if it is an entry of one."""
+        """The first change, described as by `changed`; and the identity of the dict and the key, if the change is an entry of a dict."""
         for table, keys, values, path in self._dicts:
             if id(table) in allowed:
                 continue
@@ -141,7 +141,7 @@ class StateGuard:
 
 
 def _same(now: Any, then: Any) -> bool:
-    """Whether two values mean the same to a program."""
+    """True if two values mean the same to a program."""
     if now is then:
         return True
     if type(now) is not type(then):
@@ -154,7 +154,7 @@ def _same(now: Any, then: Any) -> bool:
 
 
 def _alike(now: Any, then: Any) -> bool:
-    """Whether two values are the same object, or both plain."""
+    """True if two values are the same object, or both plain."""
     return now is then or (issubclass(type(now), _PLAIN) and issubclass(type(then), _PLAIN))
 
 

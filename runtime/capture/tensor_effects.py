@@ -30,14 +30,14 @@ from adjit.tracer.user_location import find_user_location
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorRef:
-    """Where a tensor is found in a call: `tensor` itself, or leaf number `argument` of the call; with `gradient` its `.grad`."""
+    """Reference to a tensor of a call: `tensor` itself, or leaf number `argument` of the call; with `gradient` its `.grad`."""
 
     tensor: Tensor | None
     argument: int | None
     gradient: bool = False
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same tensor: tensors themselves are compared element by element."""
+        """True if both refer to the same tensor: tensors themselves are compared element by element."""
         if not isinstance(other, TensorRef):
             return NotImplemented
         return self.tensor is other.tensor and (self.argument, self.gradient) == (other.argument, other.gradient)
@@ -107,7 +107,7 @@ class CapturedFunction:
         return self._arrays
 
     def ref(self, entry: CapturedTensor) -> TensorRef:
-        """Where the tensor of an entry is found."""
+        """Reference to the tensor of an entry."""
         if entry.argument is not None:
             return TensorRef(None, self._positions[entry.argument])
         if entry.gradient_of is not None:
@@ -116,7 +116,7 @@ class CapturedFunction:
         return TensorRef(entry.tensor, None)
 
     def owner(self, tensor: Tensor) -> TensorRef:
-        """Where a tensor is found that need not be an entry."""
+        """Reference to a tensor that need not be an entry."""
         entry = self.capture.entries.get(id(tensor))
         return TensorRef(tensor, None) if entry is None else self.ref(entry)
 
@@ -155,7 +155,7 @@ class CapturedFunction:
         return known[0]
 
     def _is_alive(self, tensor: Tensor) -> bool:
-        """Whether a backward pass from here would find everything it needs."""
+        """True if a backward pass from here would find everything it needs."""
         stack: list[Node] = [edge_of(tensor)[0]]
         seen: set[Node] = set()
         while stack:
@@ -207,7 +207,7 @@ class _Content:
 
 
 class Effects:
-    """What a program does with tensors before and after it runs.
+    """Effects of a program on tensors, before and after its run.
 
     before the run  `contents` and `numbers` are its parameters after the arguments and the captured arrays. It holds while these have
                     the same types, the gradients that it looked at are there or not as they were, and `snapshot` holds.
@@ -357,7 +357,7 @@ def _number(leaf: int | None) -> int:
 
 
 def _placed(alias: Alias, refs: Sequence[int | None]) -> Alias:
-    """With the numbers of results in place of those of arrays."""
+    """The effects, with the numbers of results in place of the numbers of arrays."""
     base = alias.base if isinstance(alias.base, TensorRef) else _number(refs[alias.base])
     return replace(alias, base=base, number=_number(refs[alias.number]))
 

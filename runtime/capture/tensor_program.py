@@ -1,4 +1,4 @@
-"""Programs around tensors: traced so that tensors are noted, lowered so that they are updated in place, connected to the dynamic graph."""
+"""Programs around tensors: traced with every tensor recorded, lowered with tensors updated in place, connected to the dynamic graph."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from adjit.tracer.user_location import find_user_location
 
 @dataclass(slots=True)
 class TensorProgram:
-    """What a program does with tensors: its effects, and the operation that its results are of, where they have a gradient.
+    """The tensor side of a program: its effects, and the operation that made its results, where the results have a gradient.
 
-    `order[i]` is where result i of the trace, and after them what is kept for the backward half, is among the results of the program.
+    `order[i]` is the program's result number for result i of the trace; values saved for the backward half follow the results.
     `operands` says for each parameter where the tensor is whose content it is, if it is one. `undo` takes back what was done to
     optimisers while tracing.
     """
@@ -62,13 +62,13 @@ class TensorProgram:
         return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made))
 
     def result_number(self, slot: SavedValue) -> int | None:
-        """Which result of the program is kept for the backward half there; None for a parameter."""
+        """The number of the program's result that is saved for the backward half there; None for a parameter."""
         if not slot.is_result:
             return None
         return slot.index if self.order is None else self.order[slot.index]
 
     def take_back(self) -> None:
-        """Take back what was done while tracing, where the program never ran."""
+        """Undo the changes made while tracing, where the program never ran."""
         if self.undo is not None:
             self.undo()
             self.undo = None
@@ -76,7 +76,7 @@ class TensorProgram:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What a trace does with tensors, and how to take back what was really done meanwhile."""
+    """Effects of a trace on tensors, and the undo of changes really made while tracing."""
 
     effects: Effects
     undo: Callable[[], None]
@@ -85,7 +85,7 @@ class Captured:
 @isolated_from_handlers
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
                        signature: CallSignature) -> tuple[Trace, Captured | None]:
-    """Trace a function; and what it does with tensors, None where it meets none."""
+    """Trace a function; the trace, and its effects on tensors, None where it meets no tensor."""
     with capturing() as capture:
         roots = signature.identity_keyed()
         reach = Reachability(trace_roots(fun, signature))
@@ -135,7 +135,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 _READING_NUMBERS = frozenset({"param_groups", "get_last_lr", "get_lr"})
-"""Names in code of the user's that reads numbers of optimisers itself: then they are part of the program, and not read at every call."""
+"""Names in the user's code that read an optimiser's numbers: such numbers are constants of the program, not read at each call."""
 
 
 def _check_counts(then: Mapping[Any, Any], now: Mapping[Any, Any], restore: Callable[[], None]) -> None:

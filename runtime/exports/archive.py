@@ -27,7 +27,7 @@ from adjit.ir.errors import ExportError
 from adjit.runtime.exports.foreign_files import describe_file
 
 FORMAT = 4
-"""Of the archive, and of what is written down in its manifest; a file of another one is refused."""
+"""Version of the archive's format, manifest included; a file of another version is refused."""
 
 MANIFEST = "manifest.json"
 PROGRAM = "program.ir"
@@ -95,7 +95,7 @@ def read_archive(path: Path, sha256: str | None = None) -> tuple[dict[str, Any],
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file, and nothing else than a file: a pipe would be waited for, and some devices have no end."""
+    """The content of a regular file alone: reading a pipe would block, and some devices have no end."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(handle, "rb") as file:

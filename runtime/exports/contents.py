@@ -1,4 +1,4 @@
-"""What is in the file of an exported program, read and checked, with nothing of it run."""
+"""The content of an exported program's file, read and checked, with none of its code run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths
 
 MAX_LEAVES = 1 << 20
-"""Of the arguments of a call."""
+"""Most leaves that the arguments of a call may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a file says of itself. `given` are the parameters whose arrays were stored with `export(..., params=...)`."""
+    """The manifest of a file. `given` are the parameters whose arrays were stored with `export(..., params=...)`."""
 
     adjit: str
     compiler: tuple[str, ...]
@@ -38,7 +38,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The parts of a file, and what they say."""
+    """The parts of a file, parsed."""
 
     manifest: Manifest
     parts: Mapping[str, bytes]
@@ -68,7 +68,7 @@ def read_program(file_path: Path, sha256: str | None = None) -> Contents:
 
 
 def argument_paths(interface: Interface) -> dict[int, str]:
-    """How the user writes each leaf of a call."""
+    """Paths of the leaves of a call, as the user writes them."""
     found: dict[int, str] = {}
     for name, form in [*zip(interface.names, interface.arguments["tuple"], strict=True), *interface.keywords["dict"]]:
         leaf_paths(form, name, found)

@@ -1,4 +1,4 @@
-"""What a file is that is no exported program, and what reads it: weights are looked for with `load`, as other libraries have it."""
+"""Detection of files that are no exported programs, and of their readers: users of other libraries pass files of weights to `load`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class ForeignFile(NamedTuple):
-    """What a file is, and what reads it."""
+    """A kind of file, and its reader."""
 
     what: str
     remedy: str
@@ -25,7 +25,7 @@ _LIBRARY = ForeignFile("a library or an object file, as export writes it for C",
 
 
 def describe_file(content: bytes) -> ForeignFile | None:
-    """What the content is; None where that is not known.
+    """The kind of file with this content; None for unknown content.
 
     >>> describe_file(b"\\x93NUMPY\\x01\\x00").what
     "an array of NumPy's (.npy)"

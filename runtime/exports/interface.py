@@ -1,4 +1,4 @@
-"""Describes a compiled program for export: where each parameter comes from, and what its callers see."""
+"""Description of a compiled program for export: the source of each parameter, and the trees that its callers see."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def describe_program(program: Program, signature: CallSignature) -> Interface:
 
 
 def _static(signature: CallSignature, index: int) -> Any:
-    """What a leaf that is part of the program stands for in the description."""
+    """The constant that describes a leaf which is part of the program."""
     kind, value = signature.leaf_keys[index][1][:2]
     if signature.leaf_keys[index][2:]:
         return _Reference()

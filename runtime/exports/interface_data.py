@@ -1,4 +1,4 @@
-"""What an exported program takes and gives: its parameters and results by name, and the trees that its callers see."""
+"""The interface of an exported program: its parameters and results by name, and the trees that its callers see."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SYSTEMS: dict[str, dict[str, Target]] = {
     "x86_64-linux-gnu": LEVELS,
     "aarch64-linux-gnu": {"aarch64": NEON},
 }
-"""For each system that there are exports for, its levels, the best first."""
+"""Targets of exports by system: the levels of its processors, the best first."""
 
 
 def choose_levels(system: str, wanted: str | Sequence[str] | None) -> dict[str, Target]:

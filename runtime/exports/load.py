@@ -203,7 +203,7 @@ def _compiled(graph: bytes, artifact: Artifact, file_path: Path) -> tuple[str, N
 
 
 def _is_allowed(target: Target) -> bool:
-    """Whether the setting ADJIT_TARGET does not forbid code for a target."""
+    """True if the setting ADJIT_TARGET allows code for a target."""
     return settings.TARGET.get() == "auto" or target.vector_bytes <= native_target().vector_bytes
 
 

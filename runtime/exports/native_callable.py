@@ -74,7 +74,7 @@ class NativeCallable:
 
     @staticmethod
     def words(status: int) -> str:
-        """What a number returned by `evaluate` means."""
+        """The meaning of a status that `evaluate` returned."""
         return STATUS[status] if 0 <= status < len(STATUS) else "an unknown status"
 
     def low_level_callable(self) -> Any:

@@ -18,7 +18,7 @@ TreeDescription = dict[str, Any]
 """A description of a tree."""
 
 CONSTANTS = (bool, int, float, str, type(None))
-"""What may stand for itself in a description."""
+"""Types of constants that a description holds as they are."""
 
 
 class Leaf:
@@ -123,7 +123,7 @@ def check_form(form: Any, leaves: int) -> None:
 
 
 def leaf_paths(form: TreeDescription, path: str, found: dict[int, str]) -> dict[int, str]:
-    """How Python reaches each leaf from `path`, added to `found`."""
+    """Add to `found` the path, as Python code, of each leaf below `path`."""
     ((kind, content),) = form.items()
     if kind == "leaf":
         found[content] = path

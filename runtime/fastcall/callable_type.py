@@ -2,7 +2,7 @@
 
     function = callable_type(CompiledFunction)(fun, choices)     # called in Python, until
     if fastcall_is_ready(type(function), threads):
-        activate(function, record)                              # the entry tries the programs of `record` first
+        activate(function, record)                              # the entry tries the programs of the descriptor `record` first
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def callable_type(base: type) -> type:
 
 
 def fastcall_is_ready(kind: type, threads: int) -> bool:
-    """Whether objects of a `callable_type` can be activated; if not, their entry is being compiled from now on.
+    """True if objects of a `callable_type` can be activated; if not, their entry is being compiled from now on.
 
-    It is by then where there is to be one thread only: then it is compiled at once.
+    With one thread the answer is yes: the entry is compiled at once.
     """
     code = _entry(kind)
     if threads == 1:

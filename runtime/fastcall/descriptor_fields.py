@@ -1,4 +1,4 @@
-"""The parts of a program's record that follow from its artifact and its trees: for compiled programs and for loaded ones."""
+"""Fields of a program's descriptor that follow from its artifact and its trees: for compiled programs and for loaded ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BLOCK_BYTES = 1 << 16
 """Size from which results lie in blocks of the pool: where the system would fault in new pages for each."""
 
 MAX_VALUES = 4096
-"""Parameters and results that the entry, which keeps lists of them on the stack, takes."""
+"""Most parameters and results of a program that the entry calls: lists of their addresses lie on the stack."""
 
 _CONTAINERS: dict[Any, Node] = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}
 
 
 def array_node(memory: Memory, param: Parameter, number: int) -> int:
-    """What says of an object whether it is an array for a parameter."""
+    """The type check of an object for an array parameter."""
     dtype, writes = SHORT_NAMES[param.dtype], param.role in WRITABLE_ROLES
     return memory.node(
         Node.ARRAY, object=0 if param.shape or writes else id(dtype.type), index=number, descr=memory.identity(dtype),
@@ -49,14 +49,14 @@ def container_node(memory: Memory, kind: type, items: Sequence[int], keys: Itera
 
 
 def parameter_fields(memory: Memory, params: Sequence[Parameter]) -> dict[str, int]:
-    """How many parameters there are, and which are overwritten."""
+    """The number of parameters, and the overwritten ones."""
     donated = [int(param.role in WRITABLE_ROLES) for param in params]
     return {"params": len(donated), "donated_count": sum(donated), "donated": memory.words(donated),
             "ranges": memory.words([word for param in params for word in (_bytes(param), 0)])}
 
 
 def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
-    """How each result comes about."""
+    """The result kind of each result."""
     words: list[int] = []
     for result in results:
         storage = ResultStorage.DONATED if result.param >= 0 else ResultStorage.SCALAR if not result.shape else \
@@ -68,7 +68,7 @@ def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
 
 
 def code_fields(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
-    """The code, and what it is given besides arrays; raises `UnsuitedError` for a program of very many of them."""
+    """The code, and its operands besides arrays; raises `UnsuitedError` for a program of very many of them."""
     artifact = executable.code.artifact
     if len(artifact.params) + len(artifact.results) > MAX_VALUES:
         raise UnsuitedError

@@ -1,4 +1,4 @@
-"""Records of the native entry, made in memory: of a program, what it expects and gives; of a function, its programs and what was counted.
+"""Descriptors of the native entry, made in memory: of a program, its operands and results; of a function, its programs and counters.
 
     record = make_program_descriptor(program, trace, executable)       # None: its calls go through Python
 """
@@ -16,7 +16,7 @@ from adjit.eager.modes import grad_mode_toggled, modes
 from adjit.tracer.scope import open_traces
 
 MAX_PROGRAMS = 8
-"""Programs of one function that the entry tries, those used last; others are found by their signature, in Python."""
+"""Programs of one function that the entry tries, the most recently used; others are found by their signature, in Python."""
 
 
 class UnsuitedError(Exception):
@@ -55,7 +55,7 @@ def descriptor_words(record: Descriptor, fields: Mapping[str, int]) -> list[int]
 
 def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any],
                 varying: Container[int] = ()) -> list[int]:
-    """The record of what a dict, or without keys a list, must hold; the values at the places in `free` may be any."""
+    """The descriptor of a dict's items, or without keys a list's; the values of the slots in `free` may be any."""
     words = [0 if index in varying else memory.identity(value) for index, value in enumerate(values)]
     return descriptor_words(TABLE, {
         "holder": memory.identity(container), "count": len(values), "values": memory.words(words),
@@ -63,7 +63,7 @@ def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, valu
 
 
 class ProgramDescriptor:
-    """A program as the entry sees it. What the record names lives as long as it does; the program itself may end before."""
+    """A program as the entry sees it. Objects named by the descriptor live as long as the descriptor; the program may end before."""
 
     def __init__(self, program: object, fields: dict[str, int], memory: Memory):
         self.program = weakref.ref(program)
@@ -73,12 +73,12 @@ class ProgramDescriptor:
 
     @property
     def calls(self) -> int:
-        """How often the entry ran it."""
+        """Number of runs by the entry."""
         return self._words[PROGRAM["calls"] // 8]
 
     @property
     def last_use(self) -> int:
-        """When it was last called after another one, by the clock of its function."""
+        """Time of the last call that followed one of another program, by the clock of its function."""
         return self._words[PROGRAM["last_use"] // 8]
 
 

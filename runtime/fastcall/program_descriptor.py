@@ -1,4 +1,4 @@
-"""The record by which the native entry knows a program: what it expects, depends on and gives.
+"""The descriptor by which the native entry knows a program: operands, guards and results.
 
     record = make_program_descriptor(program, trace, executable, tensors)       # None: its calls go through Python
 """
@@ -105,7 +105,7 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
 
 
 def _surroundings(memory: Memory, signature: CallSignature, trace_guards: TraceGuards, params: Sequence[Parameter]) -> dict[str, int]:
-    """What else than its arguments the program depends on."""
+    """Guards of a program besides the types of its arguments."""
     first = _first(signature)
     captures: list[int] = []
     for index, array in enumerate(trace_guards.arrays, first):
@@ -197,12 +197,12 @@ _DICTS = (dict, defaultdict, OrderedDict, Counter)
 
 
 def _is_plain_key(key: Any) -> bool:
-    """Whether looking for it in a dict runs no Python code."""
+    """True if a lookup of the key in a dict runs no Python code."""
     return type(key) in (str, int, float, bool, bytes, NoneType) or (type(key) is tuple and all(map(_is_plain_key, key)))
 
 
 def _content_guard(memory: Memory, content: ContentGuard) -> list[int] | None:
-    """The words of a guard of what is in an array; None where Python has to look."""
+    """The words of a guard of an array's content; None where Python has to check."""
     array = content.array
     layout_flag = layout.CONTIGUOUS if array.flags.c_contiguous else layout.F_CONTIGUOUS if array.flags.f_contiguous else 0
     if type(array) is not np.ndarray or not layout_flag:
@@ -225,7 +225,7 @@ def _behind_proxy(proxy: Any) -> Any:
 
 
 def _is_plain(owner: object, name: str) -> bool:
-    """Whether the attribute is found in the object's own dict, or is a plain value of its class, and no code of the class is asked."""
+    """True if the attribute is found in the object's own dict, or is a plain value of its class, and no code of the class is asked."""
     kind = type(owner)
     if kind.__getattribute__ is not object.__getattribute__ or isinstance(owner, (type, local)):
         return False

@@ -1,4 +1,4 @@
-"""The part of a program's record that is about tensors: where they are, and what else modules and optimisers hold."""
+"""The tensor part of a program's descriptor: references to tensors, and guards of other state in modules and optimisers."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Se
 
 
 def _finish(tensors: TensorProgram, given: list[Any], results: list[Any], leaves: list[Any]) -> Any:
-    """What the program gives, and writes back, for these parameters, results and leaves of the call."""
-    if tensors.operation is not None:       # some of the parameters are kept for the backward half
+    """The results and write-backs of a program, for these parameters, results and leaves of the call."""
+    if tensors.operation is not None:       # some of the parameters are saved for the backward half
         given = [np.asarray(array) for array in given]
     return tensors.finish(given, results, leaves)
 

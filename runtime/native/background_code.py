@@ -1,4 +1,4 @@
-"""Code that all programs share, and that stays: compiled on a thread of its own while those who can do without it go on."""
+"""Code that all programs share, and that stays: compiled on a background thread while callers that need no such code go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a thread has the stack that a program needs; and calls where it has not, on another one."""
+"""The stack check of a thread for a program; and calls on a big-stack thread where the stack is too small."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ASSUMED_STACK_BYTES = 1 << 15
 _CONTEXT_BYTES, _STACK_POINTER = 4096, 160      # of glibc's ucontext_t
 
 CALL_CODE = BackgroundCode(lambda: big_stack.big_stack_text(), lambda text: big_stack.compile_big_stack(text))
-"""`adjit_call` for those who are not the entry, which has its own."""
+"""`adjit_call` for callers other than the entry, which has its own."""
 
 
 def stack_needed(artifact: Artifact) -> int:
-    """Bytes that a thread has to have left for a run of a program; 0 where every one has."""
+    """Stack bytes that a run of a program needs; 0 where every thread has enough."""
     return artifact.stack_bytes + ASSUMED_STACK_BYTES if artifact.stack_bytes > ASSUMED_STACK_BYTES else 0
 
 
 def has_stack(need: int) -> bool:
-    """Whether this thread has so many bytes left; where the system does not say, it has not."""
+    """True if this thread has `need` bytes of stack left; False where the system does not say."""
     try:
         low, high = _own.stack
     except AttributeError:
@@ -51,7 +51,7 @@ def call_on_big_stack(run: int, need: int, *arguments: Any) -> int:
 
 
 class _Own(threading.local):
-    """Of each thread: where its stack begins and ends, and memory for the registers of the processor."""
+    """State of each thread: the bounds of its stack, and memory for the registers of the processor."""
 
     stack: tuple[int, int]
 

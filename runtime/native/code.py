@@ -1,4 +1,4 @@
-"""Native programs as loaded code: of this process, else of the disk cache, else compiled by LLVM and kept there."""
+"""Native programs as loaded code: of this process, else of the disk cache, else compiled by LLVM and cached on disk."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NativeCode:
 
 
 def native_is_supported() -> bool:
-    """Whether this process can run native programs: CPython on Linux, on a processor that there is a target for."""
+    """True if this process can run native programs: CPython on Linux, on a processor that has a target."""
     return sys.implementation.name == "cpython" and sys.platform == "linux" and host_target() is not None
 
 

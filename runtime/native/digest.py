@@ -21,7 +21,7 @@ _CODE = BackgroundCode(lambda: digest.digest_text(), lambda text: digest.compile
 
 @cache
 def digest_code() -> LoadedKernel:
-    """The code; made, or found on disk, when it is first asked for. From then on Python's checks use it too."""
+    """The code; made, or found on disk, at the first access. From then on Python's checks use the code too."""
     loaded = _CODE.get()
     native_digest.digest = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(loaded.address)
     return loaded

@@ -74,17 +74,17 @@ class NativeExecutable:
         return pool_at_hand(self._team, make=not first)
 
     def is_alone(self) -> bool:
-        """Whether the threads that the program may use are still being made."""
+        """True if the program runs on one thread while its thread pool is still being made."""
         return self._team > 1 and pool_at_hand(self._team) is None
 
     @cached_property
     def assignment(self) -> BufferAssignment:
-        """Where the values of the graph lie."""
+        """The buffer assignment of the graph's values."""
         return BufferAssignment(self._planned())
 
     @cached_property
     def program(self) -> ProgramCode:
-        """The program as text, made anew where it is asked for."""
+        """The program as text, made at the first access."""
         artifact = self.code.artifact
         return native.lower_program(self.assignment.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
 
@@ -105,7 +105,7 @@ class NativeExecutable:
         return self._finish(frame, results, status)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
-        """As `run`; and when each op ran."""
+        """Results as of `run`; and the time at which each op ran."""
         if self._timed is None:
             artifact = self.code.artifact
             self._timed = obtain_program(self.assignment.graph, TARGETS[artifact.target], True, self.threads, artifact.flush_subnormals)

@@ -1,4 +1,4 @@
-"""The team of threads of this process, and what native programs are handed to reach it.
+"""The team of threads of this process, and the thread pool that native programs take as an operand.
 
     pool = pool_for(threads)        # None: the program runs on the calling thread alone
     pool = pool_at_hand(threads)    # the same without waiting for LLVM
@@ -49,7 +49,7 @@ class Pool:
 
 
 def make_pool(team: ThreadTeam, threads: int) -> Pool:
-    """What lets a program use `threads` threads, the calling one among them, of a team."""
+    """A thread pool that lets a program use `threads` threads of a team, the calling one among them."""
     code = TEAM_CODE.get()
     fields = _PoolFields(code.address, team.address, threads)
     make_immortal(fields)

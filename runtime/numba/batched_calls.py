@@ -13,7 +13,7 @@ from adjit.runtime.caches.disk_cache import environment, obtain_code, sha256
 from adjit.runtime.numba.steps import Step
 
 MIN_GIL_RELEASE_NS = 5_000.0
-"""Estimated work from which the interpreter's lock is released: many times what that takes."""
+"""Estimated work from which the interpreter's lock is released: many times the cost of a release."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Copies as steps: what a `reshape` into another place does."""
+"""Copies as steps: `reshape` into another slot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 BYTES_PER_NS = 10
-"""How fast memory is copied, roughly."""
+"""Speed of a copy of memory, roughly."""
 
 _memmove = ctypes.CDLL(None).memmove
 _ADDRESS = ctypes.cast(_memmove, ctypes.c_void_p).value
@@ -21,7 +21,7 @@ class CopyStep:
         self.work = size / BYTES_PER_NS
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]]:
-        """As `chain.NativeStep` has it."""
+        """The `serial_calls` of `chain.NativeStep`."""
         assert _ADDRESS is not None
         return [(_ADDRESS, self._arguments)]
 

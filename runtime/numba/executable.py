@@ -1,6 +1,6 @@
 """Runs a planned graph: bound steps over one arena, with nothing left to decide in a call.
 
-NumPy steps read registers, which hold arrays; kernels read one shared `c_void_p` a place. Those of the arena are bound
+NumPy steps read registers, which hold arrays; kernels read one shared `c_void_p` a slot. Those of the arena are bound
 once a frame; those of parameters and results are set anew in each call. A frame serves one call at a time; calls at the
 same time, and calls from within a call, take frames of their own.
 """
@@ -65,7 +65,7 @@ class Executable:
         return self._finish(frame, leaves)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
-        """As `run`; and when each op ran."""
+        """Results as of `run`; and the time at which each op ran."""
         frame = self._take()
         frame.enter(arrays)
         times: Times = []
@@ -205,7 +205,7 @@ class Interpretation:
         self.graph = optimized
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any], on_op: Callable[[Op], None] | None = None) -> list[Any]:
-        """As `Executable.run`; `on_op` is told each op that ran."""
+        """Results as of `Executable.run`; `on_op` is called with each op that ran."""
         results: list[Any] = [np.array(array, copy=True) for array in interpret(self.graph, arrays, on_op)]
         for index, location in enumerate(self.assignment.result_locations):
             if location.kind is ResultKind.DONATED:
@@ -216,7 +216,7 @@ class Interpretation:
         return results
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
-        """As `run`; and when each op ran."""
+        """Results as of `run`; and the time at which each op ran."""
         times: Times = []
         begin = time.perf_counter_ns()
 

@@ -12,7 +12,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.runtime.numba.threads import POOL
 
 SPLIT_NANOSECONDS = 200_000.0
-"""Estimated work from which a kernel is split over threads: some times what waking a sleeping thread takes."""
+"""Estimated work from which a kernel is split over threads: some times the cost of waking a sleeping thread."""
 
 PARTS_PER_THREAD = 4
 """Parts a thread takes one after the other, so that a thread that was delayed leaves its share to the others."""
@@ -61,7 +61,7 @@ class KernelStep:
         self.work: float = source.work
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]] | None:
-        """As `chain.NativeStep` has it."""
+        """The `serial_calls` of `chain.NativeStep`."""
         if len(self._parts) > 1:
             return None
         return [(self._kernel.loaded.address, cells) for cells in (self._whole, self._last) if cells is not None]

@@ -27,14 +27,14 @@ SPLIT_VECTORS = 1_000_000
 """Vector multiply-adds from which a product is split over threads: some times as long as waking a sleeping thread takes."""
 
 NS_PER_VECTOR = 0.2
-"""What a vector multiply-add takes, roughly: two a cycle."""
+"""Time of a vector multiply-add, roughly: two a cycle."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 @dataclass(frozen=True, slots=True)
 class MatmulKernel:
-    """The machine code of a matmul: what it multiplies, how, where it was loaded, and where it came from, in words."""
+    """The machine code of a matmul: its operand types and plan, its address, and its origin in words."""
 
     product: Product
     plan: Plan
@@ -70,7 +70,7 @@ def obtain_matmul(op: Op) -> MatmulKernel | None:
 
 
 def task_ranges(plan: Plan, threads: int) -> list[tuple[int, int]]:
-    """Ranges that cover the tasks: a few for each thread, but one where each has to pack all of B again."""
+    """Ranges that cover the tasks: a few for each thread, but one where each range packs all of B."""
     if threads == 1 or plan.b == "in place" or plan.axis != "rows":
         return split_blocks(plan.tasks, threads)
     count = min(threads, plan.tasks)
@@ -94,7 +94,7 @@ class MatmulStep:
         self.work = vectors * NS_PER_VECTOR
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]] | None:
-        """As `chain.NativeStep` has it."""
+        """The `serial_calls` of `chain.NativeStep`."""
         return [(self._kernel.loaded.address, self._calls[0])] if len(self._calls) == 1 else None
 
     def __call__(self) -> None:

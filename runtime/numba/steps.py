@@ -1,6 +1,6 @@
 """The ops that run in NumPy: each becomes a step that writes into planned memory through `out=`.
 
-A step is bound once to a frame's registers (one array a place in memory) and then called without arguments. An op without
+A step is bound once to a frame's registers (one array a slot) and then called without arguments. An op without
 a rule of its own here runs its record's `evaluate`, whose result is copied into place.
 """
 
@@ -163,7 +163,7 @@ def _take(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int])
 
 
 def _element_numbers(op: Op) -> tuple[np.ndarray, int]:
-    """For ops along an axis: the flat number in the first operand of each index's row at position 0, and the axis' stride in elements."""
+    """Offsets for ops along an axis: the flat number in the first operand of position 0 of each index's row; the axis' stride."""
     (base, indices), axis = (op.operands[0].type.shape, op.operands[1].type.shape), op.attrs["axis"]
     strides = [int(np.prod(base[i + 1:], dtype=np.int64)) for i in range(len(base))]
     numbers = np.zeros([1 if i == axis else n for i, n in enumerate(indices)], np.int64)

@@ -34,7 +34,7 @@ class ThreadPool:
 
     @property
     def workers(self) -> int:
-        """How many threads of its own the pool has started in this process."""
+        """The number of threads that the pool has started in this process."""
         return self._workers
 
     def run(self, function: Callable[..., Any], calls: Sequence[Call], threads: int, owner: object = None) -> None:
@@ -92,7 +92,7 @@ class _Job:
             self.function(*arguments)
 
     def help(self) -> None:
-        """Work in a thread of the pool; an error is kept for the thread that waits."""
+        """Work in a thread of the pool; an error is stored for the thread that waits."""
         with self._lock:
             if not self.left:
                 return

@@ -1,1 +1,1 @@
-"""What a compiled function tells about itself."""
+"""Reports of compiled functions on their compilation, memory and time."""

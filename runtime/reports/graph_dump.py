@@ -1,4 +1,4 @@
-"""Writes what a compilation went through into a folder: the graph after every pass, and the source of every kernel."""
+"""A dump of a compilation into a folder: the graph after every pass, and the source of every kernel."""
 
 from __future__ import annotations
 

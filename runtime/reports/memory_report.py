@@ -1,4 +1,4 @@
-"""What a compiled program keeps in memory, when, and which source line is to blame."""
+"""Working memory of a compiled program over time, by the source line to blame."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class MemoryReport:
 
     peak_bytes    the most bytes in use at one time
     arena_bytes   what is allocated: at least the peak, since blocks have fixed places
-    saved_bytes   what the forward half keeps for the backward half
-    naive_bytes   what it would take to keep every intermediate value, each op for itself
+    saved_bytes   the values that the forward half saves for the backward half
+    naive_bytes   the bytes of all intermediate values, each op in memory of its own
     live_bytes    the bytes in use during each op
     blocks        every block, in the order in which they are made
-    stack_bytes   what tiles take of the stack of each thread besides (of a small one, of another thread's)
+    stack_bytes   the bytes of tiles on the stack of each thread besides (of a small one, of another thread's)
 
     `print` it for a table, `.plot(path)` it for a picture.
     """
@@ -85,8 +85,8 @@ def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
 def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, second: Graph, kept: Sequence[int | None]) -> MemoryReport:
     """The report on a program in two halves, planned as `first` and `second`.
 
-    `kept[i]` is the result of the first half that is parameter i of the second; None for what is an argument of the program. The halves
-    have an arena each. What is kept lies between them: results, as far as the caller holds on to them, and others.
+    `kept[i]` is the result of the first half that is parameter i of the second; None for arguments of the program. The halves
+    have an arena each. Saved values lie between them: results, as far as the caller holds on to them, and others.
     """
     ops = [[op for op in planned.ops if op.definition.kind is not Kind.MEMORY] for planned in (first, second)]
     count = len(ops[0])
@@ -162,8 +162,8 @@ def _live_bytes(blocks: tuple[MemoryBlock, ...], count: int) -> tuple[int, ...]:
 
 
 def _saved_bytes(optimized: Graph, ops: list[Op]) -> int:
-    """The values that cross from the forward to the backward half, as far as they are in memory: fusion, which keeps the values that it
-    does not make new, may have both ends in one kernel.
+    """The values that cross from the forward to the backward half, as far as they are in memory: fusion, which saves the values that it
+    does not recompute, may have both ends in one kernel.
     """
     root: dict[Value, Value] = {}
     for op in optimized.ops:
@@ -175,6 +175,6 @@ def _saved_bytes(optimized: Graph, ops: list[Op]) -> int:
 
 
 def _naive_bytes(optimized: Graph) -> int:
-    """Every op's results, without reshapes (views) and without what the program returns."""
+    """Bytes of every op's results, without reshapes (views) and without the results of the program."""
     results = set(optimized.results)
     return sum(value.type.nbytes for op in optimized.ops if op.name not in ALIASES for value in op.results if value not in results)

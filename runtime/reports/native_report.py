@@ -1,4 +1,4 @@
-"""What a native program tells about its code: the text of each step, and how much there is of it."""
+"""Report of a native program on its code: the text of each step, and its size."""
 
 from __future__ import annotations
 

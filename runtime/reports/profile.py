@@ -1,4 +1,4 @@
-"""Where the time of a call goes: each step, measured, with the source line it comes from."""
+"""Profile of a call: the measured time of each step, with its source line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Profile:
 
     @property
     def milliseconds(self) -> float:
-        """What the steps take together, per call."""
+        """Time of all steps together, per call."""
         return sum(entry.milliseconds for entry in self.entries)
 
     def save_chrome_trace(self, path: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""What a program tells about itself: its graphs, its kernels, its memory. Where it has a backward half, that one's too."""
+"""Reports of a program: its graphs, its kernels, its memory; and the same of its backward half, where there is one."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _is_array(entry: Any) -> bool:
 
 
 def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
-    """Whether NumPy copies what a basic index chooses: a scalar, or anything chosen with an array of no dimension."""
+    """True if NumPy copies what a basic index chooses: a scalar, or anything chosen with an array of no dimension."""
     items = index if isinstance(index, tuple) else (index,)
     return any(map(is_ndarray, items)) or (not shape and not any(item is Ellipsis for item in items))
 

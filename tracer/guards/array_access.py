@@ -83,7 +83,7 @@ def _note(array: Any, written: bool = False) -> None:
 
 
 def _is_internal() -> bool:
-    """Whether it is the tracer that looks at an array, whose ways to use it are ops of the graph."""
+    """True if it is the tracer that looks at an array, whose ways to use it are ops of the graph."""
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -113,7 +113,7 @@ def stored_by(code: CodeType) -> frozenset[str]:
 
 
 def _computes_names(code: CodeType) -> bool:
-    """Whether a name that is given to `getattr` is no constant."""
+    """True if a name that is given to `getattr` is no constant."""
     steps = _steps(code)
     for index, step in enumerate(steps):
         if step.argval == "getattr" and step.opname in _VARIABLES:

@@ -48,7 +48,7 @@ class ContentGuard:
         self._digest: int | None = None
 
     def holds(self, array: np.ndarray | None = None) -> bool:
-        """Whether the array, or the one that has taken its place, has this content."""
+        """True if the array, or the one that has taken its place, has this content."""
         array = self.array if array is None else array
         if _form(array) != self._form:
             return False

@@ -60,7 +60,7 @@ def _is_installed(module: ModuleType) -> bool:
 
 
 def _is_elsewhere(module: ModuleType) -> bool:
-    """Whether a module with a name of the standard library is not that one: `test.py`, `profile.py` beside the user's program."""
+    """True if a module with a name of the standard library is not that one: `test.py`, `profile.py` beside the user's program."""
     file = vars(module).get("__file__")
     return isinstance(file, str) and not os.path.realpath(file).startswith(_STANDARD)
 

@@ -123,7 +123,7 @@ def _mentions(function: FunctionType) -> Iterator[Mention]:
 
 
 def _is_suspect(value: Any, names: frozenset[str]) -> bool:
-    """Whether a variable holds a generator, a clock, or a module that has some."""
+    """True if a variable holds a generator, a clock, or a module that has some."""
     if isinstance(value, ModuleType):
         module = value.__name__
         return module in _HOMES or (module == "numpy" and "random" in names) or (module == "os" and not _READ.isdisjoint(names))
@@ -193,7 +193,7 @@ def _generators(sources: Sequence[Source], mentions: Iterable[Mention]) -> dict[
 
 
 def _is_of(mention: Mention, generator: Any) -> bool:
-    """Whether these names are those of a generator, or of one of its methods; or of a function that seeds it."""
+    """True if these names are those of a generator, or of one of its methods; or of a function that seeds it."""
     module = random if isinstance(generator, random.Random) else sys.modules.get(_NUMPY)
     return any(value is generator or getattr(value, "__self__", None) is generator or (value is module and mention.names[-1] == _SEEDED)
                for value in mention.values)
@@ -228,7 +228,7 @@ def _line_of(path: str, generator: Any, mentions: Iterable[Mention], functions: 
 
 
 def _is_clock(value: Any) -> bool:
-    """Whether calling this reads a clock, or random bytes of the system; of what is written in Python, whether it may."""
+    """True if calling this reads a clock, or random bytes of the system; of what is written in Python, whether it may."""
     if type(value).__name__ not in _CALLABLES:
         return False
     home, name = _module_of(value), getattr(value, "__name__", "")

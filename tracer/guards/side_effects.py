@@ -55,7 +55,7 @@ class _Reads:
         self._counts: Reads | None = None
 
     def of(self, path: str, whole: bool = False) -> bool:
-        """Whether the place with this path is read; or, with `whole`, what it is in other ways than item by item. What the code does not
+        """True if the place with this path is read; or, with `whole`, what it is in other ways than item by item. What the code does not
         name is reached in ways that cannot be told."""
         if path.startswith("the "):
             return True
@@ -73,7 +73,7 @@ class _Reads:
         return any(count is not None and count > 0 for count in found) or not (items or found[0] is not None)
 
     def fills(self, path: str) -> bool:
-        """Whether the code fills the container that this is the length, or are the keys or members, of."""
+        """True if the code fills the container that this is the length, or are the keys or members, of."""
         name = re.sub(r"\W", " ", path[path.index("(") + 1:-1]).split()
         return bool(name) and self._counted().get((FILLS, name[-1]), 0) > 0
 
@@ -93,7 +93,7 @@ def _added(source: Source, then: Any) -> Any:
 
 
 def _is_traced(value: Any) -> bool:
-    """Whether a value was made by the trace: what is read of it in another one is made there before."""
+    """True if a value was made by the trace: what is read of it in another one is made there before."""
     if isinstance(value, (list, tuple, deque)):
         return any(map(_is_traced, value))
     if isinstance(value, dict):

@@ -22,12 +22,12 @@ SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dty
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value is a number, text or the like itself; `isinstance` takes traced arrays for what they stand for."""
+    """True if a value is a number, text or the like itself; `isinstance` takes traced arrays for what they stand for."""
     return issubclass(type(value), SCALARS)
 
 
 def has_attributes(value: Any) -> bool:
-    """Whether it is one of a class that may have given it more: of the user's, made of `float` or `str`."""
+    """True if it is one of a class that may have given it more: of the user's, made of `float` or `str`."""
     return hasattr(type(value), "__dict__") and type(value).__module__ not in ("builtins", "numpy") and bool(own_attributes(value))
 
 

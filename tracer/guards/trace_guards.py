@@ -60,11 +60,11 @@ class TraceGuards:
         return all(source.read() is arrays[index] for index, source, _ in self.captured)
 
     def hold(self, sources: Collection[Source]) -> bool:
-        """Whether these of the places that must stay what they were, are."""
+        """True if these of the places that must stay what they were, are."""
         return all(same(source.read(), source.value) for source in sources)
 
     def may_hold_again(self) -> bool:
-        """Whether nothing but numbers and texts differs from what they were, which may change back."""
+        """True if nothing but numbers and texts differs from what they were, which may change back."""
         return all(same(now := source.read(), source.value) or (is_scalar(now) and is_scalar(source.value))
                    for source in self.fixed) and all(content.holds() for content in self.contents) and all(
             is_ndarray(bound := source.read()) and (bound.shape, bound.dtype) == self.forms[index] for index, source, _ in self.captured)
@@ -124,7 +124,7 @@ def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Seq
 
 
 def same(now: Any, then: Any) -> bool:
-    """Whether two values mean the same to a program."""
+    """True if two values mean the same to a program."""
     if now is then:
         return True
     if type(now) is not type(then):
