@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unrolled import PROGRAMS, traced
+from unrolled_loops import PROGRAMS, traced
 from workloads import WORKLOADS
 
 import adjit as aj

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from llvm_definitions import definitions_of
+from support.llvm_definitions import definitions_of
 
 import adjit as aj
 from adjit.codegen.llvm.link import load

@@ -282,7 +282,7 @@ def test_the_thread_pool_is_made_from_the_second_call_on() -> None:
         from adjit.runtime.native.threads import TEAM_CODE
         from adjit.runtime.warmup import WARM_UP
         from support.compiler_threads import wait_for_compilers
-        WARM_UP.tell(wanted=True)       # else it may make the pool before the first call
+        WARM_UP.notify_cache_lookup(missed=True)       # else it may make the pool before the first call
         def loaded_after(size, calls):
             f = aj.compile(lambda x: np.tanh(x) * 2 + np.exp(-x * x), backend="native", threads=2)
             for _ in range(calls):

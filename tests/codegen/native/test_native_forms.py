@@ -23,7 +23,7 @@ from adjit.runtime.native.code import native_is_supported
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from unrolled import PROGRAMS, traced
+from unrolled_loops import PROGRAMS, traced
 
 STEP = """define internal i64 @step(ptr noalias nocapture readonly %places, i64 %low, i64 %high) nounwind {{
 entry:
