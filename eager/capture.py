@@ -7,14 +7,13 @@ wrote is kept as *effects*: sources that are looked up at each call, and places 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from adjit.eager.gradient_overrides import separate_history
-from adjit.eager.shared_memory import MemoryKey, memory_key, overlapping
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
@@ -26,6 +25,9 @@ from adjit.tracer.array import TracedArray, as_traced, traced_array
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
+
+MemoryKey = tuple[int, tuple[int, ...], tuple[int, ...], str]
+"""Memory of an array, and how the array reads it: address, shape, strides, dtype."""
 
 
 @dataclass(slots=True, eq=False)
@@ -276,3 +278,28 @@ def traced(operand: Any) -> TracedArray:
     if capture is None:
         raise TraceError("a tensor is used in a trace that knows nothing of tensors", find_user_location())
     return capture.enter(operand)
+
+
+def memory_key(array: np.ndarray) -> MemoryKey:
+    """The memory of an array, and how it is read: equal for arrays that show the same elements."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+
+
+def overlapping(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> tuple[int, int] | None:
+    """The numbers of two arrays that share memory, one of which is written to; None where there are none."""
+    bounds = [np.lib.array_utils.byte_bounds(array) if array.size else (0, 0) for array in arrays]
+    near: list[int] = []        # those that reach to where the next one begins
+    for index in sorted((index for index, array in enumerate(arrays) if array.size), key=bounds.__getitem__):
+        near = [other for other in near if bounds[other][1] > bounds[index][0]]
+        for other in near:
+            if (written[index] or written[other]) and _share(arrays[index], arrays[other]):
+                return other, index
+        near.append(index)
+    return None
+
+
+def _share(first: np.ndarray, second: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(first, second, max_work=10_000)     # type: ignore[arg-type]  # any bound is allowed
+    except np.exceptions.TooHardError:
+        return True

@@ -1,4 +1,7 @@
-"""Runs a graph op by op with NumPy: the meaning of every program, against which all backends are tested."""
+"""Interpreter: a graph, or one op where it is called, run with NumPy. It gives every program its meaning; backends are tested against it.
+
+`Evaluator` is the emitter in force outside of a trace.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from adjit.ir.errors import IndexingError
-from adjit.ir.evaluator import evaluate
-from adjit.ir.graph import Graph, Op, Value, last_uses
+from adjit.ir.definition import OpDefinition
+from adjit.ir.errors import AdjitError, IndexingError, Location
+from adjit.ir.graph import Attributes, Graph, Op, Value, last_uses
+from adjit.ir.types import TensorType
 
 
 def interpret(graph: Graph, arrays: Sequence[np.ndarray], on_op: Callable[[Op], None] | None = None) -> tuple[np.ndarray, ...]:
@@ -28,3 +32,43 @@ def interpret(graph: Graph, arrays: Sequence[np.ndarray], on_op: Callable[[Op], 
             if last[value] == index:
                 del known[value]
     return tuple(known[value] for value in graph.results)
+
+
+class ArrayValue(Value):
+    """A value that holds its array."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray):
+        super().__init__(TensorType(array.dtype, array.shape))
+        self.array = array
+
+
+class Evaluator:
+    """Evaluates every op where it is called. `locate` gives the user's location for errors."""
+
+    def __init__(self, locate: Callable[[], Location | None] | None = None):
+        self._locate = locate or (lambda: None)
+
+    def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
+             regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
+        arrays = [_array_of(value) for value in operands]
+        try:
+            definition.result_types([value.type for value in operands], attrs, regions)
+        except AdjitError as error:
+            raise type(error)(f"{definition.name}: {error.message}", error.location or self._locate(), error.hint) from None
+        return tuple(ArrayValue(array) for array in evaluate(definition, arrays, attrs, regions))
+
+
+def evaluate(definition: OpDefinition, arrays: Sequence[np.ndarray], attrs: Attributes,
+             regions: tuple[Graph, ...] = ()) -> tuple[np.ndarray, ...]:
+    """The results of one op, as arrays of the inferred dtypes; NumPy's floating-point warnings are silent."""
+    with np.errstate(all="ignore"):
+        out = definition.evaluate(*arrays, **attrs, regions=regions) if definition.regions else definition.evaluate(*arrays, **attrs)
+    return tuple(np.asarray(array) for array in (out if isinstance(out, tuple) else (out,)))
+
+
+def _array_of(value: Value) -> np.ndarray:
+    if not isinstance(value, ArrayValue):
+        raise TypeError("a value of a graph cannot be evaluated at once")
+    return value.array

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from adjit.ir.analysis.region_memory import stack_bytes
+from adjit.ir.analysis.buffer_assignment import stack_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
 from adjit.ir.memory_sizes import MAX_TILED_STACK_BYTES
@@ -23,8 +23,8 @@ from adjit.passes.regions import in_regions
 from adjit.passes.schedule import schedule
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.simplify.dead_code import eliminate_dead_code
+from adjit.passes.simplify.loops import simplify_loops
 from adjit.passes.simplify.simplify import simplify
-from adjit.passes.simplify.simplify_loops import simplify_loops
 from adjit.passes.simplify.stop_gradients import remove_stop_gradients
 from adjit.passes.tiling.tile_batch import describe_tiles, tile_batch
 from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weight_updates

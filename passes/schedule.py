@@ -8,7 +8,7 @@ from adjit.ir.analysis.aliases import alias_offset
 from adjit.ir.graph import Graph, Value, positions
 from adjit.ir.ops.traits import ALIASES
 from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
-from adjit.passes.memory.liveness import live_bytes
+from adjit.passes.memory.plan_memory import live_bytes
 from adjit.passes.options import Options
 
 

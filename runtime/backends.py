@@ -11,7 +11,7 @@ from adjit.runtime.native.code import native_target, obtain_program
 from adjit.runtime.native.executable import NativeExecutable
 
 if TYPE_CHECKING:
-    from adjit.codegen.native.overlapped_codegen import OverlappedCodegen
+    from adjit.codegen.native.compile_program import OverlappedCodegen
     from adjit.runtime.numba import executable, kernels
 
     AnyExecutable = executable.Executable | executable.Interpretation | NativeExecutable

@@ -26,10 +26,10 @@ from adjit.runtime.native.threads import TEAM_CODE
 from adjit.runtime.warmup import WARM_UP
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import overlapped_codegen
+    from adjit.codegen.native import compile_program
     from adjit.runtime.backends import AnyExecutable
 else:
-    overlapped_codegen = LazyModule("adjit.codegen.native.overlapped_codegen")
+    compile_program = LazyModule("adjit.codegen.native.compile_program")
 
 MIN_POOL_OPERATIONS = 1_000_000_000
 """Operations of a graph whose first call is certain to wait for the thread pool, which is made while the passes run."""
@@ -102,7 +102,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
         if threads > 1 and cost_of(graph).operations >= MIN_POOL_OPERATIONS:
             TEAM_CODE.start()
-    with overlapped_codegen.OverlappedCodegen(target, threads) if key and threads > 1 else nullcontext() as overlapped:
+    with compile_program.OverlappedCodegen(target, threads) if key and threads > 1 else nullcontext() as overlapped:
         result = run_passes(partial(_after_pass, overlapped, on_pass))
         passed = time.perf_counter()
         check_cancelled()
@@ -112,7 +112,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)
 
 
-def _after_pass(overlapped: overlapped_codegen.OverlappedCodegen | None, on_pass: Callable[[str, Graph], None] | None, step: str,
+def _after_pass(overlapped: compile_program.OverlappedCodegen | None, on_pass: Callable[[str, Graph], None] | None, step: str,
                 graph: Graph) -> None:
     check_cancelled()
     if on_pass is not None:

@@ -24,10 +24,8 @@ POLL_S = 0.001
 """Seconds between two looks whether a first call is under way."""
 
 COMPILER_MODULES = tuple(f"adjit.codegen.{name}" for name in (
-    "native.merge_similar", "native.compile_program", "native.overlapped_codegen", "native.kernels.scalar_templates",
-    "native.kernels.writer", "native.kernels.fused", "vector_math.exponential", "vector_math.logarithmic", "gemm.lower",
-    "native.matmul", "native.gemm_objects",
-    "native.matmul_epilogue", "vector_math.hyperbolic"))
+    "native.merge_functions", "native.compile_program", "native.kernels.scalar_templates", "native.kernels.writer", "native.kernels.fused",
+    "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.matmul", "vector_math.hyperbolic"))
 """Modules that only compiling needs, and most programs do; each takes its part of a millisecond or two to import."""
 
 

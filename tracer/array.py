@@ -17,8 +17,8 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import ArgumentError, DTypeError, Location, TraceError, UnsupportedError
-from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
+from adjit.ir.interpreter import ArrayValue
 from adjit.ir.types import check_dtype
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose

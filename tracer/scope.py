@@ -16,8 +16,8 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location
-from adjit.ir.evaluator import ArrayValue, Evaluator
 from adjit.ir.graph import Value
+from adjit.ir.interpreter import ArrayValue, Evaluator
 from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType
 from adjit.tracer.array_checks import check_array

@@ -8,10 +8,9 @@ from typing import Any, Literal
 from adjit.eager.tensor import Tensor, check_device
 from adjit.ir.errors import ArgumentError
 from adjit.nn import functional, init
-from adjit.nn.arguments import refuse
 from adjit.nn.functional.arguments import one_per_axis
 from adjit.nn.linear import empty_parameter
-from adjit.nn.module import Module
+from adjit.nn.module import Module, refuse
 from adjit.nn.parameter import Parameter
 from adjit.tracer.user_location import find_user_location
 

@@ -11,8 +11,7 @@ from adjit.eager.modes import no_grad
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
-from adjit.nn.arguments import refuse
-from adjit.nn.module import Module
+from adjit.nn.module import Module, refuse
 from adjit.nn.parameter import Parameter
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location

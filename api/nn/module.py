@@ -12,7 +12,7 @@ from adjit.eager.modes import no_grad
 from adjit.eager.node import Handle
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor, check_device
-from adjit.ir.errors import DTypeError, TraceError
+from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.nn.parameter import Parameter
 from adjit.nn.state import IncompatibleKeys, load_into
@@ -369,3 +369,11 @@ def _register(hooks: list[Hook], hook: Hook, prepend: bool) -> Handle:
 def _not_initialised(module: Module, what: str) -> str:
     name = type(module).__name__
     return f"{name} is not initialised, cannot {what}: {name}.__init__ has to call super().__init__() before anything else"
+
+
+def refuse(name: str, **arguments: object) -> None:
+    """Raise `UnsupportedError` where one of these arguments, which would change what is computed, is true."""
+    for argument, value in arguments.items():
+        if value:
+            raise UnsupportedError(f"{name} has the argument {argument} for PyTorch's sake, it does nothing", find_user_location(),
+                                   hint="leave it out")

@@ -10,7 +10,6 @@ Names, defaults and numbers are PyTorch's (`torch.optim`). The functional ones a
 
 from adjit.nn.utils import clip_grad_norm_, clip_grad_value_
 from adjit.optim import lr_scheduler
-from adjit.optim.adaptive import Adadelta, Adamax, RAdam
 from adjit.optim.functional import (
     AdagradState,
     AdamState,
@@ -24,7 +23,7 @@ from adjit.optim.functional import (
     sgd,
 )
 from adjit.optim.optimizer import Optimizer
-from adjit.optim.optimizers import SGD, Adagrad, Adam, AdamW, RMSprop
+from adjit.optim.optimizers import SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, RAdam, RMSprop
 
 __all__ = [
     "Adadelta", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Adamax", "FunctionalOptimizer", "Optimizer", "RAdam", "RMSprop",

@@ -6,7 +6,7 @@ Nothing here runs Python code or changes anything but the lists of parameters: t
 from __future__ import annotations
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptors import DIGEST, FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
+from adjit.codegen.fastcall.descriptor_layout import DIGEST, FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
 from adjit.codegen.fastcall.tensors import CALL_LISTS, each
 from adjit.codegen.llvm.builder import Builder
 

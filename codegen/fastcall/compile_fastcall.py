@@ -15,7 +15,7 @@ from adjit.codegen.fastcall import block_pool as blocks_part
 from adjit.codegen.fastcall import object_layout as layout
 from adjit.codegen.fastcall import results as results_part
 from adjit.codegen.fastcall import tensors as tensors_part
-from adjit.codegen.fastcall.descriptors import FUNCTION, PROGRAM
+from adjit.codegen.fastcall.descriptor_layout import FUNCTION, PROGRAM
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.object_code import emit_object

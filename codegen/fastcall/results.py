@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptors import FUNCTION, NODE, PROGRAM, RESULT, Node, ResultStorage
+from adjit.codegen.fastcall.descriptor_layout import FUNCTION, NODE, PROGRAM, RESULT, Node, ResultStorage
 from adjit.codegen.llvm.builder import Builder
 
 RESULT_BYTES = len(RESULT) * 8

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptors import CONTENT, FUNCTION, GRADIENT_READ, NODE, NUMBER, PROGRAM, TABLE, TENSOR_REF, Descriptor
+from adjit.codegen.fastcall.descriptor_layout import CONTENT, FUNCTION, GRADIENT_READ, NODE, NUMBER, PROGRAM, TABLE, TENSOR_REF, Descriptor
 from adjit.codegen.llvm.builder import Builder
 
 DECLARATIONS = """

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 from adjit.codegen.c_library.description import bytes_text
 from adjit.codegen.llvm.builder import Builder
-from adjit.codegen.native.program import ENTRY
-from adjit.codegen.native.program_code import NO_STACK, ProgramCode
+from adjit.codegen.native.program_code import ENTRY, NO_STACK, ProgramCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 

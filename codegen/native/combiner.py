@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adjit.codegen.native.step_text import StepBuilder, element_type, literal
+from adjit.codegen.native.step_builder import StepBuilder, element_type, literal
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import OpDefinition
 

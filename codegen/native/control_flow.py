@@ -12,12 +12,10 @@ from dataclasses import replace
 
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.arrays.copies import DECLARATION
-from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, OP_SHIFT, LowerGraph, ProgramCode
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepBuilder
-from adjit.ir.analysis.buffer_assignment import BufferAssignment
-from adjit.ir.analysis.region_memory import ResultOffsets, nested_ops, region_memory
+from adjit.codegen.native.arrays.creation import MEMCPY
+from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, OP_SHIFT, LowerGraph, ProgramCode, StepCode
+from adjit.codegen.native.step_builder import StepBuilder
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, nested_ops, region_memory
 from adjit.ir.graph import Op
 from adjit.ir.ops.traits import CONTROL_FLOW
 
@@ -44,7 +42,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     for program in programs:
         functions.update(program.shared)
         functions.update({function.name: function for function in program.functions})
-    declarations = code.declarations.union({DECLARATION}, *(program.declarations for program in programs))
+    declarations = code.declarations.union({MEMCPY}, *(program.declarations for program in programs))
     stack = max(program.stack_bytes for program in programs)
     return (replace(code, shared=functions, declarations=declarations, nested_stack_bytes=stack),)
 

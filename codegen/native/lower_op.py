@@ -1,24 +1,36 @@
-"""The steps of ops that stand outside of kernels: movement, indexing, reductions, scans, sorting, and products of whole numbers.
+"""Lowering of the ops of a planned graph to steps, by kind and name of the op.
 
-A program has few of these kinds: what lowers one is imported when an op asks for it.
+A program has few kinds of ops: the module that lowers one is imported when an op asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.step_code import StepCode
-from adjit.ir.definition import Kind
+from adjit.codegen.native.arrays.creation import lower_copy
+from adjit.codegen.native.program_code import LeadingDims, LowerGraph, StepCode
+from adjit.ir.definition import Kind, RegionUse
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
+from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.traits import CONTROL_FLOW
+
+if TYPE_CHECKING:
+    from adjit.codegen.native import control_flow, matmul, tiled
+    from adjit.codegen.native.kernels import fused
+else:
+    control_flow = LazyModule("adjit.codegen.native.control_flow")
+    fused = LazyModule("adjit.codegen.native.kernels.fused")
+    tiled = LazyModule("adjit.codegen.native.tiled")
+    matmul = LazyModule("adjit.codegen.native.matmul")
 
 Lowering = Callable[[Op, Mapping[int, int], Target], tuple[StepCode, ...]]
 
 OF_KIND: dict[Kind, str] = {
-    Kind.ELEMENTWISE: "kernels.one_op.lower_elementwise",
+    Kind.ELEMENTWISE: "kernels.fused.lower_elementwise",
     Kind.MOVEMENT: "arrays.movement.lower_movement",
     Kind.REDUCTION: "arrays.reductions.lower_reduction",
     Kind.WINDOW: "conv.pooling.lower_windows",
@@ -42,11 +54,35 @@ LOWERINGS: dict[str, str] = {
 """Module and function by the name of the op, for ops of other kinds."""
 
 
-def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph,
+               leading_dims: LeadingDims) -> tuple[StepCode, ...]:
     """Steps that the op is lowered to, in order; none if there is nothing to do.
 
-    `shared` has, for the number of each result that lies in the place of an operand, that operand's number. Raises `UnsupportedError` for
-    an op without machine code.
+    `shared` has, for the number of each result that lies in the slot of an operand, that operand's number. `lower_graph` lowers graphs
+    that the op owns. `leading_dims` has the operands of a product that are some columns of a matrix. Raises `UnsupportedError` for an op
+    without machine code.
+    """
+    if op.definition.alias:
+        return (lower_copy(op.result.type.nbytes),)
+    if op.name == "fused":
+        return fused.lower_fused(op, shared, target)
+    if op.name == "matmul":
+        product = matmul.lower_matmul(op, target, leading_dims)
+        if product is not None:
+            return product
+    if op.name == "matmul_epilogue":
+        return matmul.lower_matmul_epilogue(op, target, leading_dims)
+    if op.name in CONTROL_FLOW:
+        return control_flow.lower_control_flow(op, shared, target, lower_graph)
+    if op.definition.region_use is RegionUse.TILING:
+        return tiled.lower_tiled(op, shared, target, lower_graph)
+    return lower_op(op, shared, target)
+
+
+def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """Steps of an op that owns no region and is no product of floats: movement, indexing, reductions, scans, sorting, convolutions.
+
+    Parameters and errors are those of `lower_step`.
     """
     path = OF_KIND.get(op.definition.kind) or LOWERINGS.get(op.name)
     if path is None:

@@ -1,16 +1,24 @@
-"""Products of matrices as steps: the machine code of `codegen/gemm/`, behind the one calling convention."""
+"""Products of matrices as steps: the machine code of `codegen/gemm/`, behind the one calling convention.
+
+An epilogue (ops that follow a product element by element) runs on each tile of the result as soon as the tile is there. One function
+serves tiles of all sizes; the kernels of products are the same with an epilogue and without.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from adjit.codegen.gemm.kernels import TILE_EPILOGUE, Kernel, named_by_content
 from adjit.codegen.gemm.lower import SYMBOL, TABLE, ProductText, write_product
 from adjit.codegen.gemm.product import product_of
 from adjit.codegen.llvm.module import DISPATCH, Function
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.program_code import LeadingDims
-from adjit.codegen.native.step_code import SIGNATURE, StepCode
-from adjit.ir.graph import Op
+from adjit.codegen.native.kernels.builder import KernelBuilder
+from adjit.codegen.native.program_code import SIGNATURE, LeadingDims, StepCode
+from adjit.ir.analysis.iteration_space import infer_maps, map_extent
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.ops.traits import FREE_IN_KERNELS
 
 NS_PER_VECTOR = 0.12
 """Nanoseconds of a vector multiply-add, roughly: two a cycle."""
@@ -38,3 +46,91 @@ def matmul_step(written: ProductText, result: int) -> StepCode:
     work = written.plan.product.multiplications / written.plan.lanes * NS_PER_VECTOR
     functions = tuple([definition.renamed(TABLE, "step.plan") for definition in own])
     return StepCode(functions, written.plan.tasks, work, written.declarations, written.shared)
+
+
+def lower_matmul_epilogue(op: Op, target: Target, leading_dims: LeadingDims) -> tuple[StepCode, ...]:
+    """The step of a `matmul_epilogue`."""
+    (region,) = op.regions
+    matmul, *following = region.ops
+    product = product_of(matmul)
+    assert product is not None, "only products of floats that are not empty are joined with what follows"
+    product = replace(product, lda=leading_dims.get(0, product.lda), ldb=leading_dims.get(1, product.ldb))
+    rest = Graph(region.name, (matmul.result, *region.params[2:]), tuple(following), region.results)
+    writer = _EpilogueWriter(rest, product.rows, product.columns, target)
+    written = write_product(product, target, tile_epilogue=writer.kernel(), epilogue_args="%places")
+    code = matmul_step(written, len(op.operands))
+    return (replace(code, shared={**code.shared, **writer.text.shared}),)
+
+
+class _EpilogueWriter:
+    """The ops of a graph whose first parameter is the product, for the tiles of C. Places are those of the step: A, B, the others, C."""
+
+    def __init__(self, graph: Graph, rows: int, columns: int, target: Target) -> None:
+        self.graph, self.dtype = graph, graph.params[0].type.dtype
+        maps = infer_maps(graph, rows * columns)
+        self.kind = {value: map_extent(index_map, rows, columns) for value, index_map in maps.items()}
+        self.text = KernelBuilder(target, target.lanes(self.dtype.itemsize))
+        self.of_row: dict[Value, str] = {}          # where operands begin, or, of those with one element in a row, that element
+
+    def kernel(self) -> Kernel:
+        """The function."""
+        text, others = self.text, self.graph.params[1:]
+        size = self.dtype.itemsize
+        across, down = text.times("%column", size), text.mul("%row", "%pitch")
+        matrices = {self.graph.params[0]: "%c"}
+        for number, value in enumerate(others, start=2):
+            place = text.load("ptr", text.at("%more", "ptr", number), align=8)
+            kind = self.kind[value]
+            if kind in ("column", "full"):
+                place = text.at(place, 1, across)
+            if kind == "full":
+                matrices[value] = text.at(place, 1, down)
+            elif kind == "scalar":
+                self.of_row[value] = text.splat(text.element(self.dtype), text.load_element(place, self.dtype))
+            else:
+                self.of_row[value] = place
+        with text.for_range(0, "%rows", carried=[("ptr", pointer) for pointer in matrices.values()]) as loop:
+            starts = dict(self.of_row)
+            for value, kind in self.kind.items():
+                if value in others and kind == "row":
+                    element = text.load_element(text.at(starts[value], text.cell(self.dtype), text.plus("%row", loop.counter)), self.dtype)
+                    self.of_row[value] = text.splat(text.element(self.dtype), element)
+            self.of_row.update(zip(matrices, loop.values, strict=True))
+            self.row()
+            self.of_row = starts
+            loop.following = [text.at(pointer, 1, "%pitch") for pointer in loop.values]
+        function = text.end_function("adjit_finish", TILE_EPILOGUE, attributes="noinline nounwind")
+        return Kernel(named_by_content(function), text.declarations)
+
+    def row(self) -> None:
+        """A row of a tile: one vector after the other, then what does not fill one. (Several at once are no faster: the rows of tiles have
+        few vectors.)
+        """
+        text, lanes = self.text, self.text.lanes
+        with text.for_range(0, text.sub("%columns", lanes - 1), lanes, empty=True) as loop:
+            self.vector(loop.counter, None)
+        start = text.let(f"and i64 %columns, {-lanes}")
+        left = text.sub("%columns", start)
+        with text.if_(text.compare("sgt", left, 0)):
+            numbers = f"<{', '.join(f'i32 {lane}' for lane in range(lanes))}>"
+            most = text.splat("i32", text.let(f"trunc i64 {left} to i32"))
+            self.vector(start, text.let(f"icmp slt <{lanes} x i32> {numbers}, {most}"))
+
+    def vector(self, index: str | int, mask: str | None) -> None:
+        """One vector of C, from element `index` of the row on."""
+        text, known = self.text, dict[Value, str]()
+        for value, place in self.of_row.items():
+            if self.kind[value] in ("full", "column"):
+                known[value] = text.load_elements(text.at(place, text.cell(self.dtype), index), self.dtype, mask)
+            else:
+                known[value] = place
+        for op in self.graph.ops:
+            known[op.result] = self.compute(op, known)
+        place = text.at(self.of_row[self.graph.params[0]], text.cell(self.dtype), index)
+        text.store_elements(known[self.graph.results[0]], place, self.dtype, mask)
+
+    def compute(self, op: Op, known: Mapping[Value, str]) -> str:
+        if op.name == "constant":
+            return self.text.literal(op.attrs["value"], op.result.type.dtype, self.text.lanes)
+        operands = [known[value] for value in op.operands]
+        return operands[0] if op.name in FREE_IN_KERNELS else self.text.apply(op, operands, self.text.lanes)

@@ -20,12 +20,10 @@ from dataclasses import field, replace
 from adjit.codegen.llvm.builder import Builder, Typed
 from adjit.codegen.llvm.module import DISPATCH, Definition, Function
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.arrays.copies import lower_copy
-from adjit.codegen.native.lower_step import lower_step
-from adjit.codegen.native.merge_similar import MIN_SIMILAR, find_similar, numbers_table
-from adjit.codegen.native.merge_steps import MAX_MERGED_LINES, is_small, merge_steps
-from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, LeadingDims, ProgramCode
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.arrays.creation import lower_copy
+from adjit.codegen.native.lower_op import lower_step
+from adjit.codegen.native.merge_functions import MAX_MERGED_LINES, MIN_SIMILAR, find_similar, is_small, merge_steps, numbers_table
+from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, LeadingDims, ProgramCode, StepCode
 from adjit.codegen.native.subnormals import BODY, flushing_entry
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.dataclass import dataclass

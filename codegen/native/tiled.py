@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from adjit.codegen.llvm.module import DISPATCH
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.program_code import LowerGraph
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepBuilder
+from adjit.codegen.native.program_code import LowerGraph, StepCode
+from adjit.codegen.native.step_builder import StepBuilder
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.graph import Op
 from adjit.ir.memory_sizes import ALIGNMENT

@@ -1,18 +1,24 @@
-"""Compiles kernel text with Numba, down to object code that runs without Numba."""
+"""Kernel text made runnable: compiled with Numba, down to object code that runs without Numba; or, where Numba's compiler is off, run as
+ordinary Python behind the same entry, to step through a kernel.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
 from adjit.codegen.numba.kernel_source import KernelSource
 from adjit.codegen.numba.scalar_functions import native_helpers, python_helpers
 from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thread
 from adjit.ir.types import SHORT_NAMES
+
+_VIEW_BYTES = 1 << 40
+"""Bytes that the view behind a pointer spans: kernels know how far they may go, pointers do not."""
 
 
 def python_kernel(source: KernelSource) -> Callable[..., None]:
@@ -70,3 +76,28 @@ def _flags() -> Any:
     flags.release_gil = True
     flags.noalias = True
     return flags
+
+
+def load_python(source: KernelSource) -> LoadedKernel:
+    """The kernel as a C function that calls Python; as slow as Python is."""
+    kernel = python_kernel(source)
+    kinds = [argument.kind for argument in source.arguments]
+    dtypes = [SHORT_NAMES[argument.dtype] for argument in source.arguments]
+
+    def entry(returned: int | None, error: int | None, *arguments: Any) -> int:
+        *values, low, high = arguments
+        with np.errstate(all="ignore"):
+            kernel(*(value if kind == "size" else _elements(value, dtype)
+                     for value, kind, dtype in zip(values, kinds, dtypes, strict=True)), low, high)
+        return 0
+
+    types = [ctypes.c_int64 if kind == "size" else ctypes.c_void_p for kind in kinds]
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types, ctypes.c_int64, ctypes.c_int64)
+    callback = prototype(entry)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    assert address is not None
+    return LoadedKernel(address, callback)
+
+
+def _elements(address: int, dtype: np.dtype) -> np.ndarray:
+    return np.frombuffer(memoryview((ctypes.c_byte * _VIEW_BYTES).from_address(address)), dtype)

@@ -24,8 +24,8 @@ from adjit.codegen.numpy.op_functions import (
 )
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops, producers
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
 from adjit.ir.ops.traits import CONTROL_FLOW

@@ -1,19 +1,24 @@
-"""Where every value of a planned graph lies, and from where its results are handed out.
+"""Buffer assignment of a planned graph: the slot of every value, the location of every result, the memory of regions.
 
-A *place* is a slot: an offset of the arena, or of the buffer of a parameter or a result. A *register* is a place seen as a tensor type;
-values with the same place and type share one (a reshape gives a second register to the same place).
+A *slot* is an offset of the arena, or of the buffer of a parameter or a result. A *register* is a slot seen as a tensor type; values with
+the same slot and type share one (a reshape gives a second register to the same slot).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from adjit.ir.analysis.aliases import is_elided
 from adjit.ir.dataclass import dataclass
-from adjit.ir.definition import Kind
+from adjit.ir.definition import Kind, RegionUse
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
 from adjit.ir.memory_sizes import aligned
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import TensorType
+
+ResultOffsets = tuple[int | None, ...]
+"""Bytes of the scratch memory at which the results of a region are written; None for a result that updates its parameter in place."""
 
 
 def arena_bytes(graph: Graph) -> int:
@@ -48,7 +53,7 @@ class ResultLocation:
 
 
 class BufferAssignment:
-    """The places, registers and homes of a planned graph."""
+    """Slots, registers and result locations of a planned graph."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -95,3 +100,48 @@ class BufferAssignment:
             taken.add(slot)
         return tuple(result_locations)
 
+
+def region_memory(regions: Sequence[Graph]) -> tuple[list[ResultOffsets], int]:
+    """Offsets of the results of planned regions, and the bytes of scratch memory that the regions need.
+
+    The regions never run at the same time: the arena of each begins where the scratch memory does.
+    """
+    found: list[ResultOffsets] = []
+    size = 0
+    for region in regions:
+        assignment = BufferAssignment(region)
+        end = aligned(assignment.arena_bytes)
+        offsets: list[int | None] = []
+        for index, (location, value) in enumerate(zip(assignment.result_locations, region.results, strict=True)):
+            in_place = location.kind is ResultKind.DONATED and assignment.slots[value] == Slot("param", location.param)
+            offsets.append(None if in_place and _is_own_update(region, location.param, index) else end)
+            end += 0 if offsets[-1] is None else aligned(value.type.nbytes)
+        found.append(tuple(offsets))
+        size = max(size, end)
+    return found, size
+
+
+def _is_own_update(region: Graph, param: int, result: int) -> bool:
+    """Whether a result is the new content of a parameter: the first parameters are carried, and take the last results."""
+    return result == len(region.results) - region.param_roles.count("carried") + param
+
+
+def scratch_bytes(op: Op) -> int:
+    """How much scratch memory a planned loop or branch needs."""
+    return region_memory(op.regions)[1]
+
+
+def stack_bytes(graph: Graph) -> int:
+    """The most bytes that `tiled` of a planned graph, and tiles within them, take of the stack of a thread."""
+    return max((stack_bytes(region) + (arena_bytes(region) if op.definition.region_use is RegionUse.TILING else 0)
+                for op in graph.ops for region in op.regions), default=0)
+
+
+def nested_ops(op: Op) -> Iterator[tuple[Op, BufferAssignment]]:
+    """The ops within the regions of a planned op, each followed by those of its own regions; and where their values lie."""
+    for region in op.regions:
+        assignment = BufferAssignment(region)
+        for inner in assignment.ops:
+            yield inner, assignment
+            if inner.name in CONTROL_FLOW:
+                yield from nested_ops(inner)

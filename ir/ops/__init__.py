@@ -69,11 +69,10 @@ from adjit.ir.ops.logical import (
     logical_xor,
     right_shift,
 )
-from adjit.ir.ops.memory import free
 from adjit.ir.ops.movement import concatenate, flip, pad, reshape, slice, transpose, update_slice
 from adjit.ir.ops.random import philox
 from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
-from adjit.ir.ops.region import checkpoint, custom_call, fused, matmul_epilogue, vjp
+from adjit.ir.ops.region import checkpoint, custom_call, free, fused, matmul_epilogue, vjp
 from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 from adjit.ir.ops.special import digamma, erfc, erfcx, erfinv, i0e, i1e, lgamma, trigamma
 from adjit.ir.ops.tiled import tiled

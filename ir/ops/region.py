@@ -1,4 +1,4 @@
-"""Ops that own graphs: transforms (expanded by the `differentiate` pass) and `fused` kernels, and products with what follows them."""
+"""Ops of transforms and of planned graphs: `vjp`, `custom_call`, `checkpoint`, `fused` kernels, products with epilogues, `free`."""
 
 from __future__ import annotations
 
@@ -73,3 +73,8 @@ matmul_epilogue: OpDefinition = define(
     doc="A product of two matrices and what follows it element by element, as one: the region, whose first op is the `matmul` of its "
         "first two parameters.",
     infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.KERNEL)
+
+free: OpDefinition = define(
+    "free", Kind.MEMORY, vjp=None,
+    doc="The memory of the operands may be used again from here on.",
+    infer=lambda *types: (), evaluate=lambda *arrays: (), samples=no_samples)

@@ -1,18 +1,23 @@
-"""Gives every value of a program a place in memory, and says where memory ends."""
+"""Memory plan: a slot for every value of a program, `free` after its last use, and the live bytes op by op.
+
+Live bytes count working memory as the plan uses it: what ops make, without parameters and results of the graph; reshapes and in-place
+results take nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import accumulate
 
 from adjit.ir import ops
-from adjit.ir.analysis.region_memory import scratch_bytes
+from adjit.ir.analysis.buffer_assignment import scratch_bytes
 from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.memory.donation import Donations, results_in_params
-from adjit.passes.memory.liveness import working_blocks
-from adjit.passes.memory.packing import pack
-from adjit.passes.memory.share_buffers import share_buffers
+from adjit.passes.memory.packing import Block, pack
+from adjit.passes.memory.share_buffers import BufferSharing, share_buffers
 from adjit.passes.options import Options
 
 
@@ -81,3 +86,29 @@ def _with_planned_tile(op: Op, slots: Mapping[Value, Slot]) -> Op:
     offset_iterator = {operand_at[slot]: index for index, slot in enumerate(op.slots) if slot in operand_at}
     roles = tuple("donated" if index in offset_iterator else role for index, role in enumerate(region.param_roles))
     return replace(op, regions=(_plan(replace(region, param_roles=roles), results_in_params(region, offset_iterator)),))
+
+
+def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:
+    """The working bytes in use during each op.
+
+    Where a donated buffer makes a copy necessary, that copy is an op more (see `share_buffers`). `donations` are those of the graph in
+    any order of its ops, where they are known already.
+    """
+    sharing = share_buffers(graph, donations)
+    changes = [0] * (len(sharing.graph.ops) + 1)
+    for block in working_blocks(sharing):
+        changes[block.first] += block.size
+        changes[block.last + 1] -= block.size
+    return list(accumulate(changes))[:-1]
+
+
+def peak_bytes(graph: Graph) -> int:
+    """The most working bytes in use at one time: no arena for this order of ops can be smaller."""
+    return max(live_bytes(graph), default=0)
+
+
+def working_blocks(sharing: BufferSharing) -> list[Block]:
+    """The buffers without a fixed place, then the scratch memory of ops, as blocks to be placed in the arena."""
+    blocks = [Block(buffer.size, buffer.first, buffer.last) for buffer in sharing.buffers if buffer.slot is None]
+    scratch = ((index, op.attrs.get("scratch_bytes", 0)) for index, op in enumerate(sharing.graph.ops))
+    return blocks + [Block(aligned(size), index, index) for index, size in scratch if size]

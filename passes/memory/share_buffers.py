@@ -17,7 +17,6 @@ from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.verifier import in_place_operands
 from adjit.passes.memory.donation import Donations, match_donations, may_fail
-from adjit.passes.memory.slices import slices_to_copy
 
 
 @dataclass(slots=True, eq=False)
@@ -285,3 +284,33 @@ def _insert_copies(graph: Graph, deferred: list[Allocation], allocation_of: dict
             sequence.append(copy_op)
             renamed[copy_op.operands[0]] = copy_op.result
     return graph.with_ops(sequence, [renamed.get(value, value) for value in graph.results])
+
+
+def slices_to_copy(graph: Graph) -> set[Value]:
+    """Contiguous slices that are copied, where an alias would keep more in memory or keep another op from writing in place.
+
+    A slice is copied if it is read after the last use of its base, or if an op that could update the base in place reads both. Slices of
+    parameters that are never written are always aliases: their base stays in memory anyway.
+    """
+    starts = {op.result: start for op in graph.ops if op.name == "slice" and (start := alias_offset(op)) is not None}
+    if not starts:
+        return set()
+    read_only = {value for value, role in zip(graph.params, graph.param_roles, strict=True) if role not in WRITABLE_ROLES}
+    root: dict[Value, Value] = {}       # of what lies in the memory of another value
+    slice_of: dict[Value, Value] = {}        # the slice that a value is, or is a reshape or part of
+    last: dict[Value, int] = {}         # the last op that reads a value or a reshape of it, but for slices
+    copied: set[Value] = set()
+    for index, op in enumerate(graph.ops):
+        for value in op.operands:
+            last[slice_of.get(value, root.get(value, value))] = index
+        operand = op.operands[0] if op.operands else None
+        if operand is not None and (op.result in starts if op.name == "slice" else op.definition.alias):
+            root[op.result] = root.get(operand, operand)
+            if op.name == "slice" or operand in slice_of:
+                slice_of[op.result] = op.result if op.name == "slice" else slice_of[operand]
+        elif in_place_operands(op):
+            bases = {root.get(value, value) for value in op.operands if value not in slice_of}
+            copied.update(slice_of[value] for value in op.operands if value in slice_of and root[value] in bases - read_only)
+    last.update((slice_of.get(value, root.get(value, value)), len(graph.ops)) for value in graph.results)
+    copied.update(value for value in starts if root[value] not in read_only and last.get(value, -1) > last.get(root[value], -1))
+    return copied

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op, Value
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops import traits
 from adjit.ir.types import is_float
 from adjit.passes.simplify.rewrite import Number, Rewriter, RuleTable

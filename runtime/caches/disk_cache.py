@@ -34,12 +34,11 @@ from adjit.runtime import settings
 from adjit.runtime.caches import cache_size
 
 if TYPE_CHECKING:
-    from adjit.codegen.numba import compile_kernel, python_kernels
+    from adjit.codegen.numba import compile_kernel
     from adjit.codegen.numba.kernel_source import KernelSource
     from adjit.runtime.numba import kernel_step
 else:
     compile_kernel = LazyModule("adjit.codegen.numba.compile_kernel")
-    python_kernels = LazyModule("adjit.codegen.numba.python_kernels")
     kernel_step = LazyModule("adjit.runtime.numba.kernel_step")
 
 _MAGIC = b"adjit kernel 3\n"
@@ -276,7 +275,7 @@ def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
     With Numba's compiler switched off, the text itself runs, as Python.
     """
     if settings.DISABLE_JIT.get():
-        return kernel_step.Kernel(source, python_kernels.load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
+        return kernel_step.Kernel(source, compile_kernel.load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
     return kernel_step.Kernel(source, *obtain_code(kernel_key(source), lambda: compile_kernel.compile_source(source)))
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.capture import Capture, CapturedTensor
+from adjit.eager.capture import Capture, CapturedTensor, memory_key
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node, edge_of
-from adjit.eager.shared_memory import memory_key
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError

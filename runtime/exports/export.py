@@ -17,7 +17,8 @@ from adjit.codegen.llvm.elf_linker import link_image
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
-from adjit.codegen.native.program import ENTRY, lower_program
+from adjit.codegen.native.program import lower_program
+from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.graph import Graph

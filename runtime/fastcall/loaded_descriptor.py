@@ -7,13 +7,22 @@ from functools import partial
 
 import numpy as np
 
-from adjit.codegen.fastcall.descriptors import Node
+from adjit.codegen.fastcall.descriptor_layout import Node
 from adjit.codegen.native.artifact import Parameter
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import TreeDescription, record_type
-from adjit.runtime.fastcall.descriptor_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
-from adjit.runtime.fastcall.descriptors import Memory, ProgramDescriptor, UnsuitedError
+from adjit.runtime.fastcall.descriptors import (
+    Memory,
+    ProgramDescriptor,
+    UnsuitedError,
+    array_node,
+    code_fields,
+    constant_node,
+    container_node,
+    parameter_fields,
+    result_fields,
+)
 from adjit.runtime.native.executable import NativeExecutable
 
 

@@ -17,12 +17,23 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptors import DIGEST, GUARD, Guard, Node
+from adjit.codegen.fastcall.descriptor_layout import DIGEST, GUARD, Guard, Node
 from adjit.codegen.native.artifact import Parameter
 from adjit.ir.graph import WRITABLE_ROLES
 from adjit.runtime.capture.tensor_program import TensorProgram
-from adjit.runtime.fastcall.descriptor_fields import array_node, code_fields, constant_node, container_node, parameter_fields, result_fields
-from adjit.runtime.fastcall.descriptors import Memory, ProgramDescriptor, UnsuitedError, descriptor_words, table_words
+from adjit.runtime.fastcall.descriptors import (
+    Memory,
+    ProgramDescriptor,
+    UnsuitedError,
+    array_node,
+    code_fields,
+    constant_node,
+    container_node,
+    descriptor_words,
+    parameter_fields,
+    result_fields,
+    table_words,
+)
 from adjit.runtime.fastcall.tensor_descriptor import tensor_fields
 from adjit.runtime.native.digest import digest_code
 from adjit.runtime.native.executable import NativeExecutable

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.fastcall.descriptors import CONTENT, GRADIENT_READ, NUMBER, TENSOR_REF
+from adjit.codegen.fastcall.descriptor_layout import CONTENT, GRADIENT_READ, NUMBER, TENSOR_REF
 from adjit.eager.capture import Hyperparameter
 from adjit.runtime.capture.state_guard import StateGuard
 from adjit.runtime.capture.tensor_effects import TensorRef

@@ -18,7 +18,7 @@ from adjit.runtime.native.threads import TEAM_CODE
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
-    from adjit.codegen.native.overlapped_codegen import OverlappedCodegen
+    from adjit.codegen.native.compile_program import OverlappedCodegen
 else:
     native = LazyModule("adjit.codegen.native.compile_program")
 

@@ -21,11 +21,10 @@ from adjit.ir.ops.control_flow import bind_control_flow
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.runtime.arena import allocate, check_size, data_address, new_array, view_as
 from adjit.runtime.numba.batched_calls import batch_steps
-from adjit.runtime.numba.copy_step import CopyStep
 from adjit.runtime.numba.kernel_step import KernelStep
 from adjit.runtime.numba.kernels import Code
 from adjit.runtime.numba.matmul_step import MatmulKernel, MatmulStep
-from adjit.runtime.numba.steps import Registers, Step, bind_step
+from adjit.runtime.numba.steps import CopyStep, Registers, Step, bind_step
 
 Times = list[tuple[Op, int, int]]
 """The ops that ran, each with begin and end in nanoseconds of `time.perf_counter_ns`."""

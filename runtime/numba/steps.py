@@ -6,6 +6,7 @@ a rule of its own here runs its record's `evaluate`, whose result is copied into
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,9 +14,16 @@ import numpy as np
 
 from adjit.ir.definition import Kind
 from adjit.ir.errors import IndexingError
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.indexing import check_indices
+
+BYTES_PER_NS = 10
+"""Speed of a copy of memory, roughly."""
+
+_memmove = ctypes.CDLL(None).memmove
+_ADDRESS = ctypes.cast(_memmove, ctypes.c_void_p).value
+_memmove.argtypes, _memmove.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), ctypes.c_void_p
 
 Step = Callable[[], Any]
 Registers = list[Any]
@@ -263,3 +271,20 @@ _BINDERS: dict[str, Binder] = {
     "cumsum": _cumulative(np.add), "cumprod": _cumulative(np.multiply),
     "argmax": _arg_extremum(np.argmax), "argmin": _arg_extremum(np.argmin),
 }
+
+
+class CopyStep:
+    """Copies `size` bytes from where `source` points to where `target` points when it is called."""
+
+    def __init__(self, source: ctypes.c_void_p, target: ctypes.c_void_p, size: int):
+        self._arguments = (target, source, ctypes.c_int64(size))
+        self.work = size / BYTES_PER_NS
+
+    def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """The `serial_calls` of `chain.NativeStep`."""
+        assert _ADDRESS is not None
+        return [(_ADDRESS, self._arguments)]
+
+    def __call__(self) -> None:
+        target, source, size = self._arguments
+        _memmove(target, source, size.value)

@@ -8,8 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from adjit.ir.analysis.aliases import is_elided
-from adjit.ir.analysis.buffer_assignment import arena_bytes
-from adjit.ir.analysis.region_memory import stack_bytes
+from adjit.ir.analysis.buffer_assignment import arena_bytes, stack_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role

@@ -19,7 +19,7 @@ from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.llvm.object_code import emit_object
 from adjit.codegen.llvm.target import TARGETS, host_target
 from adjit.codegen.llvm.vectors import VectorBuilder
-from adjit.codegen.native.lower_step import lower_step
+from adjit.codegen.native.lower_op import lower_step
 from adjit.codegen.native.program import lower_program
 from adjit.ir.errors import UnsupportedError
 

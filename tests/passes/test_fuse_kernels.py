@@ -10,14 +10,13 @@ import pytest
 from support.fusion_cases import CASES
 from support.kernel_runs import as_python, compiled, run_fused, run_kernel
 
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op
-from adjit.ir.interpreter import interpret
+from adjit.ir.interpreter import evaluate, interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.fusion.fuse_kernels import MAX_LIVE_INPUTS, fuse_kernels
-from adjit.passes.memory.liveness import peak_bytes
+from adjit.passes.memory.plan_memory import peak_bytes
 from adjit.passes.options import Options
 
 

@@ -19,7 +19,7 @@ from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.graph import Graph, Op, Slot
 from adjit.ir.ops.traits import ALIASES
 from adjit.passes.autodiff.partition.choose_saved_values import saved_bytes, saved_values
-from adjit.passes.memory.liveness import peak_bytes
+from adjit.passes.memory.plan_memory import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
 from adjit.runtime.program import Program

@@ -33,7 +33,7 @@ from adjit.ir.printer import print_graph
 from adjit.ir.verifier import verify
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.autodiff.partition.choose_saved_values import saved_bytes
-from adjit.passes.memory.liveness import peak_bytes
+from adjit.passes.memory.plan_memory import peak_bytes
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
 from adjit.runtime.native.code import obtain_program

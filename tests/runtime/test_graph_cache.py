@@ -15,7 +15,7 @@ import pytest
 import adjit as aj
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.native import compile_program
-from adjit.codegen.native.overlapped_codegen import OverlappedCodegen
+from adjit.codegen.native.compile_program import OverlappedCodegen
 from adjit.ir.parser import parse
 from adjit.passes.options import Options
 from adjit.runtime import compile_graph

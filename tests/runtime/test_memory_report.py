@@ -13,8 +13,7 @@ from adjit.ir.errors import Role, UnsupportedError
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops import fused
 from adjit.ir.parser import parse
-from adjit.passes.memory.liveness import peak_bytes
-from adjit.passes.memory.plan_memory import plan_memory
+from adjit.passes.memory.plan_memory import peak_bytes, plan_memory
 from adjit.passes.options import Options
 from adjit.runtime.reports.memory_report import MemoryReport, format_bytes, memory_report
 

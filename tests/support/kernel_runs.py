@@ -15,8 +15,8 @@ from adjit.codegen.numba.compile_kernel import compile_source, python_kernel
 from adjit.codegen.numba.kernel_source import KernelSource, lower_fused
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.definition import Kind, OpDefinition, Sample
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.region import fused
 from adjit.ir.types import SHORT_NAMES
 from adjit.passes.fusion.fuse_kernels import group_of

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Slot, Value
+from adjit.ir.interpreter import evaluate
 from adjit.ir.types import TensorType
 
 POISON = 0xFF

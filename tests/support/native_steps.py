@@ -27,7 +27,7 @@ from support.object_code import undefined_symbols
 
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target, host_targets, machine
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.program_code import StepCode
 from adjit.ir.types import TensorType
 
 TARGET_CASES = [pytest.param(target, id=target.name) for target in host_targets()]

@@ -21,8 +21,8 @@ from adjit.ir.parser import parse
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE
-from adjit.passes.simplify.eliminate_dead_carries import eliminate_dead_carries
 from adjit.passes.simplify.hoist_loop_invariants import hoist_loop_invariants
+from adjit.passes.simplify.loops import eliminate_dead_carries
 
 FOLDER = Path(__file__).parent.parent / "passes" / "text"
 PARTS = (eliminate_dead_carries, hoist_loop_invariants)        # of a pass

@@ -18,8 +18,8 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import OpDefinition
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import AdjitError, Location
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Value
+from adjit.ir.interpreter import evaluate
 from adjit.ir.types import F64, TensorType
 
 SHAPES = ((), (1,), (4,), (3, 4), (3, 4), (4, 3), (2, 3, 4), (1, 4), (3, 1))

@@ -21,8 +21,8 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Rounding
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import AdjitError, Location, Role
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Value
+from adjit.ir.interpreter import evaluate
 from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, TensorType
 
 DTYPES = (F64, F64, F64, F64, F32, I64, I32, BOOL)

@@ -10,8 +10,8 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
-from adjit.ir.evaluator import ArrayValue
 from adjit.ir.graph import Value
+from adjit.ir.interpreter import ArrayValue
 from adjit.ir.types import BOOL, F64, is_float
 from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
 from adjit.tracer.dispatch import implements

@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from adjit.nn.functional.activations import (
         elu,
         gelu,
+        glu,
+        hardsigmoid,
+        hardswish,
         hardtanh,
         leaky_relu,
         log_softmax,
         logsigmoid,
+        mish,
+        prelu,
         relu,
         relu6,
         selu,
@@ -36,7 +41,6 @@ if TYPE_CHECKING:
         triplet_margin_loss,
     )
     from adjit.nn.functional.dropout_layers import dropout
-    from adjit.nn.functional.gated_activations import glu, hardsigmoid, hardswish, mish, prelu, rms_norm
     from adjit.nn.functional.interpolation import interpolate
     from adjit.nn.functional.linear_layers import embedding, linear, one_hot
     from adjit.nn.functional.losses import (
@@ -50,9 +54,8 @@ if TYPE_CHECKING:
         nll_loss,
         smooth_l1_loss,
     )
-    from adjit.nn.functional.normalization import batch_norm, batch_norm_with_statistics, group_norm, layer_norm, normalize
-    from adjit.nn.functional.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
-    from adjit.nn.functional.pooling_1d import avg_pool1d, max_pool1d
+    from adjit.nn.functional.normalization import batch_norm, batch_norm_with_statistics, group_norm, layer_norm, normalize, rms_norm
+    from adjit.nn.functional.pooling import adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
     from adjit.nn.functional.transposed_convolution import conv_transpose1d, conv_transpose2d
 
 __all__ = [
@@ -66,16 +69,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "activations": "elu gelu hardtanh leaky_relu log_softmax logsigmoid relu relu6 selu silu softmax softplus softsign tanh",
+    "activations": "elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_softmax logsigmoid mish prelu relu relu6 selu silu "
+                   "softmax softplus softsign tanh",
     "attention": "scaled_dot_product_attention",
     "convolution": "conv1d conv2d pad unfold",
     "distances": "cosine_similarity gaussian_nll_loss margin_ranking_loss pairwise_distance triplet_margin_loss",
-    "gated_activations": "glu hardsigmoid hardswish mish prelu rms_norm",
     "losses": "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss "
               "smooth_l1_loss",
-    "normalization": "batch_norm batch_norm_with_statistics group_norm layer_norm normalize",
-    "pooling": "adaptive_avg_pool2d avg_pool2d max_pool2d",
-    "pooling_1d": "avg_pool1d max_pool1d",
+    "normalization": "batch_norm batch_norm_with_statistics group_norm layer_norm normalize rms_norm",
+    "pooling": "adaptive_avg_pool2d avg_pool1d avg_pool2d max_pool1d max_pool2d",
     "dropout_layers": "dropout",
     "interpolation": "interpolate",
     "transposed_convolution": "conv_transpose1d conv_transpose2d",

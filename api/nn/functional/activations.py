@@ -1,4 +1,4 @@
-"""Activations: elementwise functions that layers end with, and the softmax family."""
+"""Activations: elementwise functions that layers end with, some with a gate or a learned slope, and the softmax family."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
-from adjit.nn.functional.arguments import Array, dimension, floating
-from adjit.tracer.array import wrap
+from adjit.nn.functional.arguments import Array, dimension, floating, refuse_shape
+from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.composites import erf, sigmoid
@@ -187,3 +187,66 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 def _clamped(x: Any, low: float, high: float) -> Any:
     """At a bound the bound itself is taken: the derivative there is 0, where a maximum would share it."""
     return np.where(x <= low, low, np.where(x >= high, high, x))
+
+
+@dispatched
+def glu(input: Array, dim: int = -1) -> Array:
+    """`a * sigmoid(b)` of the halves of `input` along `dim`. Raises `ShapeError` where it is odd.
+
+    >>> glu(np.array([2.0, 0.0]))
+    array([1.])
+    """
+    x = floating(input, "glu")
+    if not -x.ndim <= dim < x.ndim or x.shape[dim] % 2:
+        refuse_shape(f"glu: dimension {dim} of the shape {x.shape} does not divide into halves")
+    first, gate = np.split(x, 2, axis=dim)
+    return first * sigmoid(gate)
+
+
+@dispatched
+def mish(input: Array) -> Array:
+    """`input * tanh(log(1 + exp(input)))`, elementwise.
+
+    >>> mish(np.array([0.0, 1.0])).round(4)
+    array([0.    , 0.8651])
+    """
+    x = floating(input, "mish")
+    return x * np.tanh(softplus(x))
+
+
+@dispatched
+def hardsigmoid(input: Array) -> Array:
+    """`relu6(input + 3) / 6`, elementwise.
+
+    >>> hardsigmoid(np.array([-4.0, 0.0, 1.5]))
+    array([0.  , 0.5 , 0.75])
+    """
+    return relu6(floating(input, "hardsigmoid") + 3.0) / 6.0
+
+
+@dispatched
+def hardswish(input: Array) -> Array:
+    """`input * relu6(input + 3) / 6`, elementwise.
+
+    >>> hardswish(np.array([-4.0, 1.0, 5.0])).round(4)
+    array([-0.    ,  0.6667,  5.    ])
+    """
+    x = floating(input, "hardswish")
+    return x * hardsigmoid(x)
+
+
+@dispatched
+def prelu(input: Array, weight: Array) -> Array:
+    """`input` where it is positive, `weight * input` elsewhere; `weight` has one number, or one for each of the second dimension.
+
+    >>> prelu(np.array([-2.0, 3.0]), np.array([0.25]))
+    array([-0.5,  3. ])
+    """
+    x = floating(input, "prelu")
+    slope: Any = as_traced(weight)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if slope.shape not in ((), (1,), (channels,)):
+        refuse_shape(f"prelu: weight has one number, or {channels} for an input of the shape {x.shape}, got the shape {slope.shape}")
+    if slope.size > 1:
+        slope = np.reshape(slope, (channels, *(1,) * (x.ndim - 2)))
+    return np.where(x > 0, x, slope * x)

@@ -142,3 +142,23 @@ def _channels(x: Any, weight: Any | None, bias: Any | None, function: str) -> tu
 
 def _beside(x: Any, array: Any | None) -> Any:
     return None if array is None else np.reshape(array, (x.shape[1], *(1,) * (x.ndim - 2)))
+
+
+@dispatched
+def rms_norm(input: Array, normalized_shape: int | Sequence[int], weight: Array | None = None, eps: float | None = None) -> Array:
+    """`input / sqrt(mean(input**2) + eps) * weight`, the mean over the last dimensions, of the shape `normalized_shape`.
+
+    `eps` is by default the machine epsilon of the dtype. Source: Zhang and Sennrich, Root mean square layer normalization,
+    arXiv:1910.07467.
+
+    >>> rms_norm(np.array([3.0, 4.0]), 2).round(4)
+    array([0.8485, 1.1314])
+    """
+    x = floating(input, "rms_norm")
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or x.shape[-len(shape):] != shape:
+        refuse_shape(f"rms_norm: normalized_shape {shape} is not the end of the shape {x.shape}")
+    weight = parameter(weight, shape, "rms_norm", "weight")
+    square = np.mean(x * x, axis=tuple(range(x.ndim - len(shape), x.ndim)), keepdims=True)
+    normal = x / np.sqrt(square + (float(np.finfo(x.dtype).eps) if eps is None else eps))
+    return normal if weight is None else normal * weight

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, element_type, power_of_two_below, split_iterations
+from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, element_type, power_of_two_below, split_iterations
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 

@@ -1,17 +1,26 @@
-"""`iota` as a step: numbers that count along one dimension."""
+"""Steps that fill a whole array: with numbers that count along one dimension (`iota`), or with a copy of another array."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 
+from adjit.codegen.llvm.builder import Builder, Value
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, element_type, split_iterations
+from adjit.codegen.native.program_code import SIGNATURE, StepCode
+from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, element_type, split_iterations
 from adjit.ir.graph import Op
 
 LINE_BLOCK = 1 << 12
 """Numbers of a long line that one iteration of the outer loops writes."""
+
+MAX_TASK_BYTES = 256 << 10
+"""Bytes that one task copies, at most."""
+
+NS_PER_BYTE = 0.04
+"""Estimated nanoseconds for each byte that is copied."""
+
+MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
 def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -51,3 +60,18 @@ def _converted(text: StepBuilder, numbers: str, source: str, goal: str) -> str:
         return numbers
     whole = "zext" if "i64" in goal else "trunc"
     return text.let(f"{'sitofp' if 'float' in goal or 'double' in goal else whole} {source} {numbers} to {goal}")
+
+
+def lower_copy(nbytes: int) -> StepCode:
+    """Copies that many bytes from the first place to the second."""
+    tasks = max(-(-nbytes // MAX_TASK_BYTES), 1)
+    text = Builder()
+    source, to = text.load("ptr", "%places"), text.load("ptr", text.at("%places", "ptr", 1))
+    count: Value = nbytes
+    if tasks > 1:
+        begin, reach = text.mul("%low", MAX_TASK_BYTES), text.mul("%high", MAX_TASK_BYTES)
+        end = text.select(text.compare("ult", reach, nbytes), "i64", reach, nbytes)
+        count, source, to = text.sub(end, begin), text.at(source, 1, begin), text.at(to, 1, begin)
+    text.call("void", "@llvm.memcpy.p0.p0.i64", ("ptr", to), ("ptr", source), ("i64", count), ("i1", "false"))
+    text.ret("i64", 0)
+    return StepCode((text.end_function("step", SIGNATURE, "i64"),), tasks, nbytes * NS_PER_BYTE, text.declarations)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import element_bits, strides_of
+from adjit.codegen.native.arrays.strided_copy import Axis, Move, lower_moves
+from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.step_builder import element_bits, strides_of
 from adjit.ir.graph import Op
 from adjit.ir.ops.movement import inside
 from adjit.ir.types import Shape

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.arrays.moves import Axis, Move, lower_moves
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepBuilder, element_type, power_of_two_below, split_iterations
+from adjit.codegen.native.arrays.movement import Axis, Move, lower_moves
+from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.step_builder import StepBuilder, element_type, power_of_two_below, split_iterations
 from adjit.ir.graph import Op
 
 MAX_VECTORS_AT_ONCE = 4

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.combiner import Combiner
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, literal, power_of_two_below, split_iterations
+from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, literal, power_of_two_below, split_iterations
 from adjit.ir import ops
 from adjit.ir.graph import Op
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepBuilder, element_type, split_iterations
+from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.step_builder import StepBuilder, element_type, split_iterations
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op

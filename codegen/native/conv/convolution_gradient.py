@@ -26,8 +26,8 @@ from adjit.codegen.native.conv.input_tile import (
     emit_staging,
     geometry_of,
 )
-from adjit.codegen.native.conv.window_text import WindowBuilder, zeros
-from adjit.codegen.native.step_code import StepCode, check_stack
+from adjit.codegen.native.conv.window_builder import WindowBuilder, zeros
+from adjit.codegen.native.program_code import StepCode, check_stack
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 from adjit.ir.ops.convolution import partial_sums

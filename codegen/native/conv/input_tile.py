@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from adjit.codegen.native.conv.window_text import MAX_SHUFFLED_STRIDE, WindowBuilder
+from adjit.codegen.native.conv.window_builder import MAX_SHUFFLED_STRIDE, WindowBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Attributes
 from adjit.ir.ops.convolution import convolution_windows

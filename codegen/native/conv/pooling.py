@@ -10,9 +10,9 @@ from math import prod
 
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.conv.separable_pooling import SeparablePooling, choose_block
-from adjit.codegen.native.conv.window_text import MAX_SHUFFLED_STRIDE, WindowBuilder
+from adjit.codegen.native.conv.window_builder import MAX_SHUFFLED_STRIDE, WindowBuilder
 from adjit.codegen.native.conv.window_vectors import MAX_UNROLLED_ELEMENTS, Element, Number, WindowOffset, WindowWriter
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.program_code import StepCode
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 from adjit.ir.ops.window_geometry import ATTRIBUTES, WindowGeometry

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import prod
 
-from adjit.codegen.native.conv.window_text import MAX_SHUFFLED_STRIDE
+from adjit.codegen.native.conv.window_builder import MAX_SHUFFLED_STRIDE
 from adjit.codegen.native.conv.window_vectors import MAX_UNROLLED_ELEMENTS, Number, WindowOffset, WindowWriter
 from adjit.ir.dataclass import dataclass
 from adjit.ir.ops.window_geometry import WindowGeometry

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from adjit.codegen.native.conv.window_text import MAX_SHUFFLED_STRIDE, WindowBuilder
+from adjit.codegen.native.conv.window_builder import MAX_SHUFFLED_STRIDE, WindowBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.ops.window_geometry import WindowGeometry
 

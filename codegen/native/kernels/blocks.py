@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Mapping
 
 from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS
 from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.kernels.builder import Index
 from adjit.codegen.native.kernels.loops import Iteration, LoopWriter
 from adjit.codegen.native.kernels.plan import MAX_UNROLLED_INSTRUCTIONS, MAX_UNROLLED_VECTORS, LoopPlan, pattern_copies
-from adjit.codegen.native.kernels.text import Index
 from adjit.codegen.native.kernels.writer import Accumulators, Position
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.graph import Value

@@ -11,7 +11,7 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.block_combine import post_results
 from adjit.codegen.native.kernels.blocks import BlockWriter
 from adjit.codegen.native.kernels.writer import Position
-from adjit.codegen.native.step_code import SIGNATURE
+from adjit.codegen.native.program_code import SIGNATURE
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 
 MASKED_BYTES = {64: 1, 32: 4}

@@ -1,4 +1,4 @@
-"""A `fused` op as steps in explicit vectors: one for its blocks of rows, and one for what follows all of them."""
+"""Steps of a `fused` op, or of one elementwise op, in explicit vectors: one for the blocks of rows, one for what follows all blocks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from adjit.codegen.llvm.module import DISPATCH, Function
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.block_combine import BlockCombineWriter, post_results
 from adjit.codegen.native.kernels.blocks import BlockWriter
+from adjit.codegen.native.kernels.builder import KernelBuilder
 from adjit.codegen.native.kernels.elements import ElementsWriter, is_elementwise
 from adjit.codegen.native.kernels.plan import choose_lanes, flatten, shorten_lanes
-from adjit.codegen.native.kernels.text import KernelBuilder
 from adjit.codegen.native.kernels.writer import KernelWriter
-from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.native.program_code import SIGNATURE, StepCode
 from adjit.ir.analysis.kernel_schedule import has_row_work, schedule_kernel
-from adjit.ir.graph import Op
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.ops.region import fused
 
 
 def lower_fused(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -69,3 +70,14 @@ def _step(writers: list[KernelWriter], tasks: int, work: float) -> StepCode:
 def _function(text: KernelBuilder, name: str) -> Function:
     text.ret("i64", 0)
     return text.end_function(name, SIGNATURE, "i64")
+
+
+def lower_elementwise(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The steps of an elementwise op; none where there are no elements."""
+    if not op.result.type.size:
+        return ()
+    params = tuple(Value(value.type) for value in op.operands)
+    result = Value(op.result.type)
+    region = Graph(op.name, params, (Op(op.definition, params, (result,), op.attrs),), (result,))
+    attrs = {"rows": op.result.type.size, "columns": 1, "in_place": (), "scratch_bytes": 0}
+    return lower_fused(Op(fused, op.operands, op.results, attrs, (region,), op.loc, op.role), shared, target)

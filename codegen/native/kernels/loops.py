@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS, MAX_UNCOMPENSATED_BLOCKS, add_block, compensated_total
-from adjit.codegen.native.kernels.text import Index
+from adjit.codegen.native.kernels.builder import Index
 from adjit.codegen.native.kernels.writer import Accumulators, KernelWriter
 from adjit.ir.graph import Value
 from adjit.ir.types import is_float

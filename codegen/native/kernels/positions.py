@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjit.codegen.native.kernels.text import Index, KernelBuilder
+from adjit.codegen.native.kernels.builder import Index, KernelBuilder
 from adjit.ir.dataclass import dataclass
 
 Term = tuple[int, int, int]

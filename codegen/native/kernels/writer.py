@@ -10,10 +10,10 @@ import numpy as np
 
 from adjit.codegen.llvm.builder import Typed
 from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.kernels.builder import Index, KernelBuilder
 from adjit.codegen.native.kernels.plan import LoopPlan, Walk
 from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
 from adjit.codegen.native.kernels.scalar_templates import MIN_EXACT_QUOTIENT, QUOTIENTS_BY_NUMBER, template
-from adjit.codegen.native.kernels.text import Index, KernelBuilder
 from adjit.ir.analysis.iteration_space import split_at_rows, split_map
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.dataclass import dataclass

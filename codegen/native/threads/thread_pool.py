@@ -13,7 +13,9 @@ The launch ends when all that was claimed is done, and nobody waits for a thread
 finds nothing left, and what it read meanwhile counts only if the word has not changed. One launch runs at a time; others, and launches
 within a step, run on their own thread.
 
-A helper that lies down on the processor of who wakes it is woken on another one (`thread_affinity.py`).
+Thread affinity: a helper that went to sleep on the processor of the thread that wakes it is sent to another one first. The system may wake
+a thread on the processor of its waker, and leave it there for milliseconds, while others are idle (seen on virtual machines with
+Linux 6.18: steps after a pause took twice their time in half of all cases). So helpers note on which processor they go to sleep.
 
 A team is `TEAM_BYTES` of zeros, aligned to 64. It hires threads when a launch first needs them, with all signals blocked; where the
 system gives none, the work is done by those there are. Zeros again make a new team, which is all that a forked child has to do. Threads
@@ -25,12 +27,11 @@ done faster on two threads that were at work just before, work of 30 us on any (
 
 from __future__ import annotations
 
-from adjit.codegen.llvm.builder import Builder, Value
+from adjit.codegen.llvm.builder import Builder, Typed, Value
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.module import DISPATCH
 from adjit.codegen.llvm.object_code import emit_object
 from adjit.codegen.llvm.target import TARGETS
-from adjit.codegen.native.threads.thread_affinity import note_place, system_call, write_part
 from adjit.ir.memory_sizes import POOL_STACK_BYTES
 
 SYMBOL = "adjit_launch"
@@ -74,6 +75,15 @@ declare i32 @pthread_attr_setdetachstate(ptr, i32)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i64 @syscall(i64, ...)
 """
+
+_GETPID, _GETTID, _SETAFFINITY, _GETAFFINITY, _GETCPU = 39, 186, 203, 204, 309
+
+_CPU, _THREAD, _PROCESS = 16, 20, 24
+"""Places in the line of a helper's range: the processor where it lay down last, its number for the system, 0 before it is known, and the
+process it is of: a child that C code forked has this memory, but not the thread."""
+
+_MASK_BYTES = 128
+"""Of a set of processors, as the system takes it."""
 
 
 def pool_text() -> str:
@@ -314,6 +324,63 @@ def _sleep(text: Builder, word: str, seen: str, mask: Value) -> None:
 
 def _wake(text: Builder, word: str, most: int, mask: str) -> None:
     system_call(text, _FUTEX, ("ptr", word), ("i32", _WAKE), ("i32", most), ("ptr", "null"), ("ptr", "null"), ("i32", mask))
+
+
+def system_call(text: Builder, number: int, *arguments: Typed) -> str:
+    return text.call("i64 (i64, ...)", "@syscall", ("i64", number), *arguments)
+
+
+def note_place(text: Builder, line: str) -> None:
+    """Before a helper lies down: where it is, and who, into the line of its range."""
+    system_call(text, _GETCPU, ("ptr", text.at(line, 1, _CPU)), ("ptr", "null"), ("ptr", "null"))
+    thread, process = (text.convert("trunc", "i64", system_call(text, which), "i32") for which in (_GETTID, _GETPID))
+    text.atomic_store("i32", process, text.at(line, 1, _PROCESS), "monotonic")
+    text.atomic_store("i32", thread, text.at(line, 1, _THREAD), "release")
+
+
+def write_part(text: Builder, most: int) -> None:
+    """`void @part(ptr %claim, i64 %helpers)`: what whoever wakes helpers does before; at most so many of them have lines.
+
+    One that lay down on this thread's processor would be woken there, and wait until this thread has done all the work, while others are
+    idle. It is sent to those processors that this thread may use, but for its own.
+    """
+    with text.function("part", "ptr %claim", "i64 %helpers", attributes=DISPATCH):
+        allowed, own = text.alloca("i64", _MASK_BYTES // 8, 8), text.alloca("i32")
+        system_call(text, _GETCPU, ("ptr", own), ("ptr", "null"), ("ptr", "null"))
+        here = text.load("i32", own)
+        with text.for_range(1, text.add(text.smaller("%helpers", most), 1), empty=True) as index:
+            line = text.at("%claim", "[64 x i8]", index.counter)
+            thread = text.atomic_load("i32", text.at(line, 1, _THREAD), "acquire")
+            there = text.atomic_load("i32", text.at(line, 1, _CPU), "monotonic")
+            with text.if_(text.either(text.compare("eq", thread, 0, "i32"), text.compare("ne", there, here, "i32"))):
+                text.continue_()
+            process = text.atomic_load("i32", text.at(line, 1, _PROCESS), "monotonic")
+            this = text.convert("trunc", "i64", system_call(text, _GETPID), "i32")
+            with text.if_(text.compare("ne", process, this, "i32")):
+                text.continue_()
+            text.call("void", "@llvm.memset.p0.i64", ("ptr", allowed), ("i8", 0), ("i64", _MASK_BYTES), ("i1", "false"))
+            known = system_call(text, _GETAFFINITY, ("i64", 0), ("i64", _MASK_BYTES), ("ptr", allowed))
+            with text.if_(text.either(text.compare("sle", known, 0), text.compare("uge", here, 8 * _MASK_BYTES, "i32"))):
+                text.continue_()
+            _exclude(text, allowed, here)
+            with text.if_(_has_any(text, allowed)):
+                number = text.convert("zext", "i32", thread, "i64")
+                system_call(text, _SETAFFINITY, ("i64", number), ("i64", _MASK_BYTES), ("ptr", allowed))
+
+
+def _exclude(text: Builder, allowed: str, processor: str) -> None:
+    """Take a processor out of a set."""
+    index = text.convert("zext", "i32", text.let(f"lshr i32 {processor}, 3"), "i64")
+    byte = text.at(allowed, 1, index)
+    bit = text.let(f"shl i32 1, {text.let(f'and i32 {processor}, 7')}")
+    others = text.convert("trunc", "i32", text.let(f"xor i32 {bit}, 255"), "i8")
+    text.store("i8", text.let(f"and i8 {text.load('i8', byte)}, {others}"), byte)
+
+
+def _has_any(text: Builder, allowed: str) -> str:
+    words = _MASK_BYTES // 8
+    every = text.load(f"<{words} x i64>", allowed, align=8)
+    return text.compare("ne", text.call("i64", f"@llvm.vector.reduce.or.v{words}i64", (f"<{words} x i64>", every)), 0)
 
 
 def compile_pool(text: str) -> CompiledObject:

@@ -21,8 +21,8 @@ from adjit.ir import ops
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.errors import UnsupportedError
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.convolution import kernel_gradient
 from adjit.ir.ops.window_geometry import WindowGeometry
 from adjit.ir.types import F32, F64, TensorType

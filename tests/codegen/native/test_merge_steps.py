@@ -14,10 +14,9 @@ from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import host_target
 from adjit.codegen.native import program as programs
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
-from adjit.codegen.native.merge_steps import MAX_MERGED_LINES, is_small, merge_steps
+from adjit.codegen.native.merge_functions import MAX_MERGED_LINES, is_small, merge_steps
 from adjit.codegen.native.program import lower_program
-from adjit.codegen.native.program_code import Call, ProgramCode
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.program_code import Call, ProgramCode, StepCode
 from adjit.ir.graph import Graph, Slot
 from adjit.runtime.native.code import NativeCode, native_is_supported
 from adjit.runtime.native.executable import NativeExecutable

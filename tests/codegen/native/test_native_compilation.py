@@ -26,10 +26,16 @@ from adjit.codegen.llvm.link import CompiledObject, load
 from adjit.codegen.llvm.object_code import Emission, Module, emit_objects
 from adjit.codegen.llvm.partition_module import MIN_IDLE_PARTITION_LINES, MIN_PARTITION_LINES, ModuleText, cost_of
 from adjit.codegen.llvm.target import TARGETS, Target, host_target, machine
-from adjit.codegen.native.compile_program import compile_program_text, lower_program, make_artifact
-from adjit.codegen.native.gemm_objects import KERNEL_STORE, KernelStore
-from adjit.codegen.native.overlapped_codegen import STEP_MODULE_LINES, OverlappedCodegen
-from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.native.compile_program import (
+    KERNEL_STORE,
+    STEP_MODULE_LINES,
+    KernelStore,
+    OverlappedCodegen,
+    compile_program_text,
+    lower_program,
+    make_artifact,
+)
+from adjit.codegen.native.program_code import SIGNATURE, StepCode
 from adjit.codegen.process import fork_safety, switch_interval
 from adjit.codegen.process.fork_safety import no_fork, no_fork_for
 from adjit.codegen.process.switch_interval import short_switch_interval

@@ -15,7 +15,7 @@ from support.project import ROOT
 import adjit as aj
 from adjit.codegen.llvm.module import Function
 from adjit.codegen.llvm.target import TARGETS, host_targets
-from adjit.codegen.native.merge_similar import MIN_SIMILAR, find_similar
+from adjit.codegen.native.merge_functions import MIN_SIMILAR, find_similar
 from adjit.codegen.native.program import lower_program
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline

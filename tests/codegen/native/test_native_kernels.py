@@ -15,9 +15,8 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.fused import lower_fused
 from adjit.ir.analysis import kernel_schedule
 from adjit.ir.definition import OpDefinition, Sample
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Graph, Op
-from adjit.ir.interpreter import interpret
+from adjit.ir.interpreter import evaluate, interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.passes.fusion.fuse_kernels import fuse_kernels

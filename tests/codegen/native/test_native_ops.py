@@ -15,8 +15,8 @@ from support.op_cases import assert_identical, first_of_each_dtype, type_of
 from adjit.codegen.llvm.target import TARGETS, Target
 from adjit.codegen.native.lower_op import lower_op
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
-from adjit.ir.evaluator import evaluate
 from adjit.ir.graph import Op, Value
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.traits import TRANSFORMS
 from adjit.ir.types import SHORT_NAMES
 

@@ -17,7 +17,7 @@ from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.numba.compile_kernel import compile_source
 from adjit.codegen.numba.kernel_source import KernelSource
 from adjit.ir.definition import Kind, OpDefinition, Sample
-from adjit.ir.evaluator import evaluate
+from adjit.ir.interpreter import evaluate
 
 
 @cache

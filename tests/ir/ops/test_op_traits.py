@@ -20,7 +20,7 @@ from adjit.codegen.numpy.op_functions import EXPRESSIONS
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.definition import DEFINITIONS, Kind, OpCost, OpDefinition, Rounding, Sample
 from adjit.ir.errors import DTypeError
-from adjit.ir.evaluator import evaluate
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops import traits
 from adjit.ir.parser import parse
 from adjit.ir.types import SHORT_NAMES, TensorType

@@ -14,8 +14,8 @@ from adjit.ir.builder import GraphBuilder, trace_graph
 from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import AdjitError, DTypeError, Location, ShapeError, TraceError
-from adjit.ir.evaluator import ArrayValue, Evaluator
 from adjit.ir.graph import Value
+from adjit.ir.interpreter import ArrayValue, Evaluator
 from adjit.ir.types import F32, F64, SHORT_NAMES, TensorType
 
 

@@ -13,7 +13,7 @@ from support.op_cases import assert_identical, for_each_op, for_each_sample
 
 from adjit.ir import ops
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
-from adjit.ir.evaluator import evaluate
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.random import philox_4x32
 from adjit.ir.ops.sampling import edges
 from adjit.ir.types import F32, F64, I64, U32, U64

@@ -14,7 +14,7 @@ from adjit.ir import ops
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample, define
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, ShapeError
-from adjit.ir.evaluator import ArrayValue, Evaluator, evaluate
+from adjit.ir.interpreter import ArrayValue, Evaluator, evaluate
 from adjit.ir.ops.sampling import edge_pairs, edges
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph

@@ -18,9 +18,8 @@ from adjit.ir.graph import Graph, Op, Value, use_counts
 from adjit.ir.interpreter import interpret
 from adjit.ir.types import F32, F64, TensorType
 from adjit.ir.verifier import Stage, verify
-from adjit.passes.memory.liveness import peak_bytes
 from adjit.passes.memory.packing import Block, pack, peak
-from adjit.passes.memory.plan_memory import plan_memory
+from adjit.passes.memory.plan_memory import peak_bytes, plan_memory
 from adjit.passes.options import Options
 from adjit.passes.schedule import schedule
 

@@ -15,8 +15,7 @@ from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.memory.donation import match_donations
-from adjit.passes.memory.liveness import live_bytes, peak_bytes
-from adjit.passes.memory.plan_memory import plan_memory
+from adjit.passes.memory.plan_memory import live_bytes, peak_bytes, plan_memory
 from adjit.passes.options import Options
 from adjit.passes.schedule import schedule
 

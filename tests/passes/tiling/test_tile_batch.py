@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adjit.codegen.llvm.target import host_targets
-from adjit.ir.analysis.region_memory import stack_bytes
+from adjit.ir.analysis.buffer_assignment import stack_bytes
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret

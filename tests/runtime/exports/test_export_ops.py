@@ -12,7 +12,7 @@ from support.op_cases import type_of
 
 from adjit.codegen.llvm.target import LEVELS, NEON, Target, machine
 from adjit.codegen.native.lower_op import lower_op
-from adjit.codegen.native.step_code import StepCode
+from adjit.codegen.native.program_code import StepCode
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.traits import TRANSFORMS

@@ -16,7 +16,7 @@ from support.native_calls import V, X, hot, needs_entry, runs_natively, transpos
 
 import adjit
 from adjit.codegen.fastcall.block_pool import MIN_HUGE_PAGE_BYTES
-from adjit.runtime.fastcall.descriptor_fields import BLOCK_BYTES
+from adjit.runtime.fastcall.descriptors import BLOCK_BYTES
 
 pytestmark = needs_entry
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjit.codegen.llvm.builder import Term
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import StepBuilder
+from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.step_builder import StepBuilder
 
 MAX_SHUFFLED_STRIDE = 4
 """Strides up to which whole vectors are loaded and taken apart."""

@@ -16,7 +16,7 @@ from adjit.codegen.llvm.builder import Value
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import VectorBuilder
-from adjit.codegen.native.step_code import SIGNATURE, StepCode
+from adjit.codegen.native.program_code import SIGNATURE, StepCode
 from adjit.ir.dataclass import dataclass
 
 NS_PER_TASK = 1 << 12

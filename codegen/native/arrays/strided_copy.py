@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.step_code import StepCode
-from adjit.codegen.native.step_text import BYTES_PER_NS, StepBuilder, TaskSplit, power_of_two_below, split_iterations
+from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, TaskSplit, power_of_two_below, split_iterations
 from adjit.ir.dataclass import dataclass
 
 MIN_CUT_ROW_BYTES = 1 << 15
