@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from adjit.runtime.fastcall import program_descriptor
     from adjit.runtime.fastcall.descriptors import ProgramDescriptor
     from adjit.runtime.numba.kernels import Code
-    from adjit.runtime.reports import graph_dump, profile, reports
+    from adjit.runtime.reports import graph_dump, kernel_texts, profile
     from adjit.runtime.reports.profile import Profile
 else:
     graph_dump = LazyModule("adjit.runtime.reports.graph_dump")
-    reports = LazyModule("adjit.runtime.reports.reports")
+    kernel_texts = LazyModule("adjit.runtime.reports.kernel_texts")
     profile = LazyModule("adjit.runtime.reports.profile")
     program_descriptor = LazyModule("adjit.runtime.fastcall.program_descriptor")
 
@@ -207,7 +207,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     signature = signature.without_arguments()
     trace = replace(trace, signature=signature)
     if dump:
-        dump.kernels(reports.kernel_texts_of(compiled.executable), "ll" if compile_options.backend == "native" else "py")
+        dump.kernels(kernel_texts.kernel_texts_of(compiled.executable), "ll" if compile_options.backend == "native" else "py")
     took = (time.perf_counter() - traced) * 1e3
     known = {index: source.path for index, source, _ in trace.guards.captured}
     paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]

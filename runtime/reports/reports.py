@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 from adjit.ir.printer import print_graph
-from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.numba.kernels import kernel_uses
 from adjit.runtime.program import Program
+from adjit.runtime.reports.kernel_texts import kernel_texts_of
 from adjit.runtime.reports.memory_report import MemoryReport, both_halves, memory_report
-from adjit.runtime.reports.native_report import step_texts
 from adjit.tracer.user_location import find_user_location
-
-if TYPE_CHECKING:
-    from adjit.runtime.backends import AnyExecutable
-
 
 STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
 
@@ -63,10 +56,3 @@ def warn_of_traces(function: str, traces: int, reason: str) -> None:
         f"{function} was traced {traces} times{where}; the last time because: {reason}. "
         "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",
         RuntimeWarning, stacklevel=3)
-
-
-def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:
-    """The code of each kernel or step, by name, in the order of their first use; none where the graph is interpreted."""
-    if isinstance(executable, NativeExecutable):
-        return step_texts(executable)
-    return {use.name: use.kernel.source.text for use in kernel_uses(executable.assignment.graph, executable.kernels)}

@@ -1,0 +1,19 @@
+"""The generated code of a program, as text: kernels in Python, or the steps of a native program in LLVM's language."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.numba.kernels import kernel_uses
+from adjit.runtime.reports.native_report import step_texts
+
+if TYPE_CHECKING:
+    from adjit.runtime.backends import AnyExecutable
+
+
+def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:
+    """The code of each kernel or step, by name, in the order of their first use; none where the graph is interpreted."""
+    if isinstance(executable, NativeExecutable):
+        return step_texts(executable)
+    return {use.name: use.kernel.source.text for use in kernel_uses(executable.assignment.graph, executable.kernels)}
