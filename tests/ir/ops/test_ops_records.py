@@ -1,4 +1,4 @@
-"""Op records: complete, described in ARCHITECTURE.md, with samples that reach what matters; type rule, meaning and text agree."""
+"""Op records: complete, listed in docs/internals/ir.md, with samples that reach what matters; type rule, meaning and text agree."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def accepts(definition: OpDefinition, dtype: np.dtype) -> bool:
     return True
 
 
-def test_table_of_the_architecture_page_lists_every_op_but_elementwise_ones() -> None:
+def test_table_of_the_ir_page_lists_every_op_but_elementwise_ones() -> None:
     written = {}
-    for kind, text in re.findall(r"^\| ([A-Z]+) \| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE):
+    for kind, text in re.findall(r"^\| ([A-Z]+) \| (.*) \|$", (ROOT / "docs" / "internals" / "ir.md").read_text(), re.MULTILINE):
         for code in re.findall(r"`(\w[^`]*)`", text):
             written.update(dict.fromkeys(re.sub(r"\([^)]*\)|\{[^}]*\}", "", code).split(), kind))
     others = {name: definition for name, definition in DEFINITIONS.items() if definition.kind is not Kind.ELEMENTWISE}
