@@ -1,1 +1,1 @@
-"""Where every value lies: lifetimes, places in one block, sharing of memory."""
+"""Memory of every value: lifetimes, offsets in one arena, sharing of buffers."""

@@ -1,4 +1,4 @@
-"""Which result of a graph takes the buffer of which donated parameter, and what that asks of the order of ops."""
+"""Matches results of a graph with the donated parameters whose buffers they take, and the order of ops that this needs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from adjit.ir.verifier import in_place_operands
 
 @dataclass(frozen=True, slots=True)
 class Donations:
-    """Independent of the order of ops.
+    """Results that take buffers of parameters; independent of the order of ops.
 
-    matches   the result that takes the buffer of a donated parameter, by the parameter's number; parameters without one are absent
-    sources   for each value the donated parameters (as bits) from whose element i its element i is computed; others are absent
+    matches   by parameter index, the result that takes the buffer of this donated parameter; parameters without one are absent
+    sources   for each value a bit mask of the donated parameters from whose element i the value's element i is computed; others are absent
     """
 
     matches: dict[int, Value]
@@ -29,11 +29,11 @@ class Donations:
 def match_donations(graph: Graph) -> Donations:
     """Find a result for each donated parameter.
 
-    Updated parameters take the last results. What a donated one takes is a result of its type that is made by an op; preferably one
-    that is computed from that parameter element by element, since it can be written in place (`p - rate * g` takes the place of `p`).
-    Parameters with the fewest such results choose first, and the result that is computed from the fewest: Adam's moments do not take the
-    buffer of the weights, which follow from all of them, even where a penalty on the weights makes the moments follow from the weights.
-    What is left is matched in order.
+    Updated parameters take the last results. A donated parameter takes a result of its type that an op makes; preferably a result that is
+    computed from this parameter element by element, since such a result can be written in place (`p - rate * g` takes the buffer of `p`).
+    Parameters with the fewest such results choose first, and each chooses the result that is computed from the fewest parameters: Adam's
+    moments do not take the buffer of the weights, which depend on all of them, even if a penalty on the weights makes the moments depend on
+    the weights. The remaining results are matched in order.
     """
     params, outputs = set(graph.params), set(graph.results)
     writable = {index: value for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
@@ -60,7 +60,7 @@ def match_donations(graph: Graph) -> Donations:
 
 
 def _match_updates(graph: Graph, writable: dict[int, Value]) -> dict[int, Value]:
-    """The new content of each updated parameter, where it is made by an op, and is the new content of no other."""
+    """Result that is the new content of each updated parameter, if an op makes it and it is the new content of no other parameter."""
     params = set(graph.params)
     matches: dict[int, Value] = {}
     for index, position in updated_results(graph).items():
@@ -71,7 +71,7 @@ def _match_updates(graph: Graph, writable: dict[int, Value]) -> dict[int, Value]
 
 
 def results_in_params(region: Graph, positions: Mapping[int, int]) -> Donations:
-    """That results of a region (the values) lie in the memory of its parameters (the keys), by their numbers."""
+    """Donations that place results of a region (the values) in the memory of its parameters (the keys); both by index."""
     return Donations({param: region.results[result] for param, result in positions.items()},
                      _propagate_sources(region.ops, {region.params[param]: 1 << param for param in positions}))
 
@@ -90,10 +90,10 @@ def _propagate_sources(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value,
 
 
 def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[int]]:
-    """For each op the further ops that should come before it, so that no donated buffer is written while it is still needed.
+    """Further predecessors of each op, so that no donated buffer is written while its old content is still needed.
 
-    An op that makes the new content of a donated buffer follows all other readers of the old one, and what may fail (`may_fail`),
-    except where one of them needs its result (the memory plan then works on a copy). Readers of a reshaped parameter count.
+    An op that makes the new content of a donated buffer follows all other readers of the old content, and the ops that may fail
+    (`may_fail`), except those that need its result (the memory plan then works on a copy). Readers of a reshaped parameter count.
     """
     count = len(graph.ops)
     producer = positions(graph.ops)
@@ -121,11 +121,11 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
 
 
 def may_fail(graph: Graph) -> list[int]:
-    """The ops that may raise while the program runs, by number: those that are the first to check certain indices, and loops and branches
-    that check any.
+    """Indices of the ops that may raise while the program runs: ops that are the first to check some indices, and loops and branches with
+    such an op.
 
-    Nothing is written into a donated buffer before them: a program that fails leaves its arguments as they were. (What a loop carries is
-    the loop's own, and may be lost.)
+    Nothing is written into a donated buffer before these ops: a program that fails leaves its arguments as they were. (Buffers of carried
+    values belong to the loop, and may be lost.)
     """
     origin: dict[Value, Value] = {}
     checked: set[tuple[Value, int]] = set()

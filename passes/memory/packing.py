@@ -1,9 +1,9 @@
 """Places blocks of known size and lifetime in one arena, so that blocks alive at the same time do not overlap.
 
-Finding the smallest arena is NP-hard (dynamic storage allocation), but for blocks of one size: as they come, each in the lowest place that
-is free, they take what is in use at one time. Else two heuristics are tried, and the smaller arena kept: "greedy by size" of Pisarchyk and
-Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), also known from TensorFlow Lite, which places large blocks first,
-each in the tightest gap; and first fit in the order of time.
+Finding the smallest arena is NP-hard (dynamic storage allocation), unless all blocks have one size: then each block, in order of time,
+takes the lowest free slot, and the arena is as small as the peak of live blocks. Otherwise two heuristics are tried, and the smaller arena
+is taken. One is "greedy by size" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), also known from
+TensorFlow Lite: it places large blocks first, each in the tightest gap. The other is first fit in the order of time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`size` bytes that are in use from op `first` to op `last`, both included."""
+    """Memory block of `size` bytes that is in use from op `first` to op `last`, both included."""
 
     size: int
     first: int
@@ -26,7 +26,7 @@ class Block:
 
 
 def pack(blocks: Sequence[Block]) -> tuple[list[int], int]:
-    """The offset of each block, and the size of the arena.
+    """Offset of each block, and the size of the arena.
 
     >>> pack([Block(64, 0, 1), Block(128, 1, 2), Block(64, 2, 3)])
     ([128, 0, 128], 192)
@@ -50,7 +50,7 @@ def pack(blocks: Sequence[Block]) -> tuple[list[int], int]:
 
 
 def peak(blocks: Iterable[Block]) -> int:
-    """The most bytes in use at one time: no arena can be smaller."""
+    """Most bytes in use at one time: no arena can be smaller."""
     changes: dict[int, int] = {}
     for block in blocks:
         changes[block.first] = changes.get(block.first, 0) + block.size
@@ -65,7 +65,7 @@ def peak(blocks: Iterable[Block]) -> int:
 def _place_equal(blocks: Sequence[Block]) -> tuple[list[int], int]:
     """Place blocks of one size."""
     slots = [0] * len(blocks)
-    taken: list[tuple[int, int]] = []       # places, by the last op that uses them
+    taken: list[tuple[int, int]] = []       # slots in use, by the last op that uses them
     free: list[int] = []
     for number in sorted(range(len(blocks)), key=lambda i: blocks[i].first):
         while taken and taken[0][0] < blocks[number].first:
@@ -77,8 +77,8 @@ def _place_equal(blocks: Sequence[Block]) -> tuple[list[int], int]:
 
 
 def _place(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[list[int], int]:
-    """Place blocks in `order`, each in the tightest (else the lowest) gap between those placed that are in use at the same time;
-    above them where no gap is wide enough.
+    """Place blocks in `order`, each in the tightest (else the lowest) gap between the placed blocks that are in use at the same time. A
+    block for which no gap is wide enough goes above them.
     """
     offsets = [0] * len(blocks)
     lowest_first = np.zeros((4, len(blocks) + 1), np.int64)

@@ -1,7 +1,7 @@
-"""Memory plan: a slot for every value of a program, `free` after its last use, and the live bytes op by op.
+"""Memory plan: a slot for every value of a program, `free` after its last use, and the live bytes at each op.
 
-Live bytes count working memory as the plan uses it: what ops make, without parameters and results of the graph; reshapes and in-place
-results take nothing.
+Live bytes count the working memory of the plan: results of ops, without parameters and results of the graph; reshapes and in-place results
+take nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from adjit.passes.options import Options
 
 
 def plan_memory(graph: Graph, options: Options) -> Graph:
-    """Set the slots of every op and insert `free` after the last use of what lies in the arena.
+    """Set the slots of every op and insert `free` after the last use of each value in the arena.
 
-    Results of the graph are written where they are to end: in the buffer of a donated parameter, else in a fresh one
-    (`result+INDEX`). A result may take the memory of an operand that dies there, a reshape is an alias of its operand, and so is a
-    contiguous slice where that keeps nothing longer. All else lies in one arena. Regions of loops and branches are planned too, with an
-    arena of their own in the scratch memory of the op.
+    Results of the graph are written directly to their destination: the buffer of a donated parameter, else a fresh one (`result+INDEX`). A
+    result may take the memory of an operand that dies at its op. A reshape is an alias of its operand, and so is a contiguous slice that
+    prolongs no lifetime. All else lies in one arena. Regions of loops and branches are planned too, each with an arena in the scratch
+    memory of its op.
 
-    A donated buffer is written when nothing reads its old content any more; a result that is made earlier is made in the
-    arena and copied: a `reshape` whose slot differs from its operand's is a copy.
+    A donated buffer is written after the last read of its old content. A result that is made earlier is made in the arena and copied: a
+    `reshape` whose slot differs from its operand's is a copy.
 
     Before:
         graph @step(%w: f32[8] donated, %g: f32[8]) {
@@ -80,7 +80,7 @@ def _with_planned_regions(op: Op) -> Op:
 
 
 def _with_planned_tile(op: Op, slots: Mapping[Value, Slot]) -> Op:
-    """The op, its region planned: what lies in the memory of an operand outside does so inside."""
+    """Tiled op with a planned region: a region result whose slot outside is an operand's slot is written over the matching parameter."""
     (region,) = op.regions
     operand_at = {slots[value]: index for index, value in enumerate(op.operands)}
     offset_iterator = {operand_at[slot]: index for index, slot in enumerate(op.slots) if slot in operand_at}
@@ -89,10 +89,10 @@ def _with_planned_tile(op: Op, slots: Mapping[Value, Slot]) -> Op:
 
 
 def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:
-    """The working bytes in use during each op.
+    """Working bytes in use during each op.
 
-    Where a donated buffer makes a copy necessary, that copy is an op more (see `share_buffers`). `donations` are those of the graph in
-    any order of its ops, where they are known already.
+    A copy that a donated buffer makes necessary counts as one more op (see `share_buffers`). `donations` are the graph's own if they are
+    known already; they hold for any order of its ops.
     """
     sharing = share_buffers(graph, donations)
     changes = [0] * (len(sharing.graph.ops) + 1)
@@ -103,12 +103,12 @@ def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:
 
 
 def peak_bytes(graph: Graph) -> int:
-    """The most working bytes in use at one time: no arena for this order of ops can be smaller."""
+    """Most working bytes in use at one time: no arena for this order of ops can be smaller."""
     return max(live_bytes(graph), default=0)
 
 
 def working_blocks(sharing: BufferSharing) -> list[Block]:
-    """The buffers without a fixed place, then the scratch memory of ops, as blocks to be placed in the arena."""
+    """Blocks for the arena: the buffers without a fixed slot, then the scratch memory of ops."""
     blocks = [Block(buffer.size, buffer.first, buffer.last) for buffer in sharing.buffers if buffer.slot is None]
     scratch = ((index, op.attrs.get("scratch_bytes", 0)) for index, op in enumerate(sharing.graph.ops))
     return blocks + [Block(aligned(size), index, index) for index, size in scratch if size]

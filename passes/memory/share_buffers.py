@@ -1,8 +1,8 @@
-"""Which values of a graph lie in the same memory: aliases, in-place results, results in their final buffers.
+"""Values of a graph that share memory: aliases, in-place results, results in their final buffers.
 
-What one op writes, with every reshape of it and contiguous slices, is one `Allocation`. Contents that follow each other in the same
-memory, each written over the one before, are one `Buffer`. A buffer either has a fixed place (a parameter, a fresh result of the graph)
-or a place in the arena that the memory plan chooses.
+A value that one op writes, with all reshapes and contiguous slices of it, is one `Allocation`. Allocations that follow each other in the
+same memory, each written over the one before, are one `Buffer`. A buffer has a fixed slot (a parameter, a fresh result of the graph) or a
+slot in the arena that the memory plan chooses.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from adjit.passes.memory.donation import Donations, match_donations, may_fail
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """What one op writes, alive from op `first` (-1: a parameter) to op `last` (number of ops: it outlives the program). `slices` has the
-    values that are slices of it, and the bytes where they begin."""
+    """Content that one op writes, alive from op `first` (-1: a parameter) to op `last` (number of ops: it outlives the program). `slices`
+    maps the values that are slices of the content to their byte offsets."""
 
     values: list[Value]
     first: int
     last: int
-    destination: Slot | None = None             # the parameter or result buffer it should lie in
-    param: int | None = None             # set where it is what the caller passed in
-    overwrites: Allocation | None = None          # the content it is written over
-    is_overwritten: bool = False               # another content is written over it
+    destination: Slot | None = None             # the parameter or result buffer in which the content should lie
+    param: int | None = None             # index of the parameter, if the content is the caller's
+    overwrites: Allocation | None = None          # the content that this one is written over
+    is_overwritten: bool = False               # True if another content is written over this one
     slices: dict[Value, int] = field(default_factory=dict)
 
     @property
@@ -38,13 +38,13 @@ class Allocation:
         return aligned(self.values[0].type.nbytes)
 
     def offset_of(self, value: Value) -> int:
-        """Where a value begins, in bytes."""
+        """Byte offset of a value."""
         return self.slices.get(value, 0)
 
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """Contents that lie in the same memory one after the other; `slot` is None where the arena is to hold it."""
+    """Contents that lie in the same memory one after the other; `slot` is None if the buffer lies in the arena."""
 
     allocations: list[Allocation]
     slot: Slot | None
@@ -61,16 +61,16 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class BufferSharing:
-    """The graph, with copies where a donated buffer is still needed when its new content is made, and its buffers."""
+    """Buffers of a graph, and the graph with copies where a donated buffer is still needed when its new content is made."""
 
     graph: Graph
     buffers: tuple[Buffer, ...]
 
 
 def share_buffers(graph: Graph, donations: Donations | None = None) -> BufferSharing:
-    """Decide what shares memory. Parameters that are not donated are never written.
+    """Decide which values share memory. Parameters that are not donated are never written.
 
-    `donations` are those of the graph in any order of its ops, where they are known already.
+    `donations` are the graph's own if they are known already; they hold for any order of its ops.
     """
     donations = donations or match_donations(graph)
     matches, sources = dict(donations.matches), donations.sources
@@ -91,7 +91,7 @@ def share_buffers(graph: Graph, donations: Donations | None = None) -> BufferSha
 
 
 def _destinations(graph: Graph, matches: dict[int, Value]) -> dict[Value, Slot]:
-    """The final buffer of each result that an op makes; a value returned twice has the place of its first mention."""
+    """Final buffer of each result that an op makes; a value returned twice has the buffer of its first mention."""
     destinations = {value: Slot("param", index) for index, value in matches.items()}
     params = set(graph.params)
     for index, value in enumerate(graph.results):
@@ -101,7 +101,7 @@ def _destinations(graph: Graph, matches: dict[int, Value]) -> dict[Value, Slot]:
 
 
 def _allocations(graph: Graph, destinations: dict[Value, Slot], unaliased: set[Value]) -> tuple[list[Allocation], dict[Value, Allocation]]:
-    """All contents in the order in which they are made, and that of each value."""
+    """All allocations in the order in which they are made, and the allocation of each value."""
     allocations = [Allocation([value], -1, -1, Slot("param", index), index) for index, value in enumerate(graph.params)]
     allocation_of = {allocation.values[0]: allocation for allocation in allocations}
     copied = unaliased | slices_to_copy(graph)
@@ -127,8 +127,8 @@ def _allocations(graph: Graph, destinations: dict[Value, Slot], unaliased: set[V
 
 
 def _may_alias(allocation: Allocation, value: Value, destination: Slot | None, graph: Graph) -> bool:
-    """A result of the graph owns its memory: it is no alias of a parameter (but of the donated one it replaces) or of another result, and
-    no part of something."""
+    """True if a value with this `destination` may be an alias. A result of the graph owns its memory: it aliases no parameter (but the
+    donated one that it replaces), no other result, and no slice of a larger value."""
     if destination is None:
         return True
     if value.type.nbytes != allocation.values[0].type.nbytes:
@@ -139,8 +139,10 @@ def _may_alias(allocation: Allocation, value: Value, destination: Slot | None, g
 
 
 def _place_concatenations(graph: Graph, allocation_of: dict[Value, Allocation], unaliased: set[Value]) -> Graph:
-    """Have what is concatenated to a result of the graph made there, part by part. Parts that are needed elsewhere too are copied there:
-    gives the graph with these copies, which are entered in `unaliased`.
+    """Write operands of concatenations that are results of the graph directly into the result. Operands that are needed elsewhere too are
+    copied there.
+
+    Returns the graph with these copies, which are entered in `unaliased`.
     """
     sequence: list[Op] = []
     for index, op in enumerate(graph.ops):
@@ -166,14 +168,14 @@ def _place_concatenations(graph: Graph, allocation_of: dict[Value, Allocation], 
 
 
 def _dies_at(allocation: Allocation, value: Value, index: int) -> bool:
-    """Whether a value is all of its content, read for the last time by op `index`, and may lie anywhere."""
+    """True if a value is all of its allocation, is read for the last time by op `index`, and may lie anywhere."""
     return (allocation.param is None and allocation.destination is None and allocation.last == index
             and value not in allocation.slices and value.type.size > 0)
 
 
 def _write_in_place(graph: Graph, allocation_of: dict[Value, Allocation], sources: dict[Value, int]) -> None:
-    """Choose the operand that each op writes over. From the last op to the first, so that what leads to a buffer with a fixed
-    place goes there from the start.
+    """Choose the operand that each op writes over. Ops are visited from the last to the first, so that values that lead to a fixed buffer
+    lie there from the start.
     """
     for index in range(len(graph.ops) - 1, -1, -1):
         op = graph.ops[index]
@@ -199,15 +201,15 @@ def _write_in_place(graph: Graph, allocation_of: dict[Value, Allocation], source
 
 
 def _dying_operands(op: Op, index: int, allocation_of: dict[Value, Allocation]) -> dict[Allocation, int]:
-    """Contents that a result may be written over, with their bytes: read for the last time by this op, and only at the element that is
-    written.
+    """Allocations (with their bytes) that a result may be written over: this op is the last to read them, and reads only the element that
+    it writes.
     """
     allowed = in_place_operands(op)
     if not allowed:
         return {}
     elsewhere = {allocation_of[operand] for position, operand in enumerate(op.operands)
                  if position not in allowed or operand in allocation_of[operand].slices}
-    if op.name == "tiled":     # its parameters are memory of their own, but for those that results lie in
+    if op.name == "tiled":     # a tile's parameters are separate memory, except those that results are written to
         counts = Counter(allocation_of[operand] for operand in op.operands)
         elsewhere.update(allocation for allocation, count in counts.items() if count > 1)
     read = {allocation_of[op.operands[position]]: op.operands[position].type.nbytes for position in sorted(allowed)}
@@ -215,8 +217,8 @@ def _dying_operands(op: Op, index: int, allocation_of: dict[Value, Allocation]) 
 
 
 def _resolve_destinations(allocations: list[Allocation], count: int, failing: int) -> list[Allocation]:
-    """Give up the goals that would destroy what a donated buffer still has to give, or would have to keep as the program may still fail,
-    up to op `failing`; the final contents among them."""
+    """Give up destinations in donated buffers whose old content is still needed: by a later reader, or because the program may still fail
+    (up to op `failing`). Returns the allocations of final results among them."""
     params = {allocation.param: allocation for allocation in allocations if allocation.param is not None}
     deferred: list[Allocation] = []
     for allocation in allocations:
@@ -237,7 +239,7 @@ def _resolve_destinations(allocations: list[Allocation], count: int, failing: in
 
 
 def _stop_overwriting(allocation: Allocation) -> None:
-    """`allocation` goes to a fixed place, what it was to be written over stays in the arena."""
+    """Undo the choice of `allocation.overwrites`: `allocation` goes to its fixed slot, the other one stays in the arena."""
     if allocation.overwrites is not None:
         allocation.overwrites.is_overwritten = False
         allocation.overwrites = None
@@ -256,11 +258,11 @@ def _buffers(allocations: list[Allocation]) -> tuple[Buffer, ...]:
 
 def _insert_copies(graph: Graph, deferred: list[Allocation], allocation_of: dict[Value, Allocation], matches: dict[int, Value],
                      unaliased: set[Value], failing: int) -> Graph:
-    """Copy what was made too early for its donated buffer, as soon as that is free and nothing fails any more; what comes later uses
-    the copy.
+    """Copy results that are made too early for their donated buffer, as soon as the buffer is free and no later op may fail. Later readers
+    use the copy.
 
-    The copy is a `reshape` to the same shape. It is entered in `matches` in place of what it copies, and in `unaliased`, with a
-    result that was a copy already: nothing listed there is an alias.
+    The copy is a `reshape` to the same shape. It replaces the copied value in `matches`, and is entered in `unaliased`, as is a result that
+    was a copy already: no value there is an alias.
     """
     producers = {value: (index, op) for index, op in enumerate(graph.ops) for value in op.results}
     copies: dict[int, list[Op]] = {}
@@ -296,9 +298,9 @@ def slices_to_copy(graph: Graph) -> set[Value]:
     if not starts:
         return set()
     read_only = {value for value, role in zip(graph.params, graph.param_roles, strict=True) if role not in WRITABLE_ROLES}
-    root: dict[Value, Value] = {}       # of what lies in the memory of another value
-    slice_of: dict[Value, Value] = {}        # the slice that a value is, or is a reshape or part of
-    last: dict[Value, int] = {}         # the last op that reads a value or a reshape of it, but for slices
+    root: dict[Value, Value] = {}       # base of each value that lies in the memory of another value
+    slice_of: dict[Value, Value] = {}        # the slice of which a value is a reshape or a slice; the value itself if it is a slice
+    last: dict[Value, int] = {}         # the last op that reads a value or a reshape of it; slices do not count
     copied: set[Value] = set()
     for index, op in enumerate(graph.ops):
         for value in op.operands:
