@@ -1,7 +1,8 @@
-"""Joins to a product what follows it element by element, so that it is done while the elements are in the first cache.
+"""Fuses elementwise ops into the product that they follow (its epilogue), so that they run while the elements are in the L1 cache.
 
-A bias that is added, a relu or its derivative, a residual: what a kernel makes of a product that nothing else reads, and has to store, the
-product stores at once. The rest of the kernel, such as a sum over the batch, reads that.
+Examples are a bias that is added, a relu or its derivative, a residual. If a kernel is the only reader of a product, and must store a value
+that follows from the product element by element, the product stores this value directly. The rest of the kernel, such as a sum over the
+batch, reads the stored value.
 
 Before:
     graph @layer(%x: f32[64,32], %w: f32[32,48], %b: f32[48]) {
@@ -50,28 +51,28 @@ from adjit.passes.regions import in_regions
 
 MAX_EPILOGUE_OPS = 8
 MAX_EPILOGUE_MATRICES = 2
-"""Ops that follow a product, and matrices that they read: more are better read in the order in which they lie in memory."""
+"""Most ops in an epilogue, and most matrices that they read: more matrices are better read in the order in which they lie in memory."""
 
 MIN_ROWS, MIN_COLUMNS = 8, 16
-"""Of a product; smaller ones are computed in other ways."""
+"""Smallest product with an epilogue; smaller products are computed in other ways."""
 
 MIN_DOT_INNER_RATIO = 4
-"""How many times longer than the rows the inner dimension of a product by a transposed matrix is where it may be made of dot products."""
+"""Ratio of the inner dimension to the rows from which a product by a transposed matrix may be computed as dot products."""
 
 
 def fuse_epilogues(graph: Graph, options: Options) -> Graph:
-    """Make `matmul_epilogue` ops of matmuls and what follows; the same graph where `options.cache_bytes` is None, as other
-    backends have none."""
+    """Fuse matmuls with the ops that follow into `matmul_epilogue` ops. The graph stays the same if `options.cache_bytes` is None: other
+    backends have no epilogues."""
     return graph if options.cache_bytes is None else _fuse(graph, set())
 
 
 def _fuse_region(region: Graph) -> Graph:
-    """As `_fuse`; results of a tile may lie in the memory of its operands."""
+    """Region with epilogues. Results of a tile may lie in the memory of its operands, so all parameters count as written."""
     return _fuse(region, set(region.params))
 
 
 def _fuse(graph: Graph, written: set[Value]) -> Graph:
-    """The graph with products; results may be written over the parameters `written`, as over donated ones."""
+    """Graph with epilogues; results may be written over the parameters `written`, as over donated ones."""
     graph = in_regions(graph, _fuse_region)
     read_by = readers(graph.ops)
     given = set(graph.results)
@@ -91,7 +92,7 @@ def _fuse(graph: Graph, written: set[Value]) -> Graph:
 
 
 def describe_epilogues(before: Graph, after: Graph, options: Options) -> str:
-    """What products do at once."""
+    """Number of products with epilogues, and of the ops in them."""
     found = [op.regions[0] for op in after.ops if op.name == "matmul_epilogue"]
     count = sum(op.name not in FREE_IN_KERNELS for region in found for op in region.ops) - len(found)
     return f"{len(found)} product{'s' * (len(found) > 1)} with {count} ops that follow" if found else ""
@@ -107,7 +108,7 @@ def _takes_epilogue(op: Op) -> bool:
 
 
 def _fuse_epilogue(matmul: Op, kernel: Op, writable: set[Value]) -> list[Op] | None:
-    """The product with what follows it, and the rest of the kernel, where there is one; None where that is not to be."""
+    """Product with its epilogue, and the rest of the kernel, if any; None if the kernel has no suitable epilogue."""
     (region,) = kernel.regions
     inner = region.params[kernel.operands.index(matmul.result)]
     outer = dict(zip(region.params, kernel.operands, strict=True))
@@ -128,7 +129,7 @@ def _fuse_epilogue(matmul: Op, kernel: Op, writable: set[Value]) -> list[Op] | N
 
 
 def _remaining_kernel(kernel: Op, given: Value) -> Op:
-    """The kernel, which reads one of its results instead of making it."""
+    """Kernel that reads one of its results instead of computing it."""
     (region,) = kernel.regions
     extent = kernel.results.index(given)
     inner = region.results[extent]
@@ -148,7 +149,7 @@ def _remaining_kernel(kernel: Op, given: Value) -> Op:
 
 
 class _EpilogueSearch:
-    """The ops of a kernel that lead from a product to a result."""
+    """Search for an epilogue: ops of a kernel that lead from a product to a result."""
 
     def __init__(self, region: Graph, start: Value, matmul: Op, writable: set[Value]) -> None:
         self.region, self.start, self.writable = region, start, writable
@@ -157,7 +158,8 @@ class _EpilogueSearch:
         self.dtype = start.type.dtype
 
     def best(self) -> list[Op] | None:
-        """What leads to the one result that stands for the product in all others; None where there is none."""
+        """Ops that lead to a result from which all other results can be computed instead of from the product; None if there is no such
+        result."""
         for value in self.region.results:
             ops = self.leading_to(value)
             if ops:
@@ -168,7 +170,7 @@ class _EpilogueSearch:
         return None
 
     def leading_to(self, value: Value) -> list[Op] | None:
-        """The ops that make a result, where all are suitable; None where they are not, or do not need the product."""
+        """Ops that make a result, if all are suitable; None if one is not, or if they do not need the product."""
         if value.type.dtype != self.dtype or self.extent(value) != "full":
             return None
         ops = needed_ops(self.region.ops, [value])
@@ -178,7 +180,7 @@ class _EpilogueSearch:
             return None
         matrices = [param for param in params if self.extent(param) == "full"]
         if len(matrices) > 1 + MAX_EPILOGUE_MATRICES or not self.writable.isdisjoint(matrices):
-            return None     # a parameter that a kernel can write over, a product cannot
+            return None     # a kernel can write over a parameter, a product cannot
         suitable = all(op.name in FREE_IN_KERNELS or op.name in CHEAP for op in ops) and all(
             param.type.dtype == self.dtype and self.extent(param) != "other" for param in params) and all(
             op.result.type.dtype in (self.dtype, bool) and self.extent(op.result) != "other" for op in ops)

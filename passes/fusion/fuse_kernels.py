@@ -1,8 +1,8 @@
 """Gathers elementwise ops and reductions into `fused` ops, each of which becomes one kernel.
 
-Fusion decides the speed: what stays inside a kernel is never written to memory. Groups grow along the order of the ops: an op
-starts a group of its own, which then takes in the groups that compute its operands, as long as the result is legal
-(`fusion_groups`) and no path leads out of the group and back into it.
+Fusion decides the speed: values that stay inside a kernel are never written to memory. Groups grow along the order of the ops: an op starts
+a group, and the group then takes in the groups that compute its operands, as long as the result is legal (`fusion_groups`) and no path
+leads out of the group and back into it.
 
 Before:
     graph @softmax(%x: f32[8,4]) {
@@ -62,18 +62,18 @@ def fuse_kernels(graph: Graph, options: Options) -> Graph:
 
 
 MAX_LIVE_INPUTS = 10
-"""Values made by other ops that a kernel may read, those below `MIN_COUNTED_BYTES` not counted. The gradient of a weight that is used 64
-times is a sum of 64 matmuls: added up as they come they need one buffer, in one kernel 64."""
+"""Most values from other ops that a kernel may read; values below `MIN_COUNTED_BYTES` are not counted. The gradient of a weight that is
+used 64 times is a sum of 64 matmuls: added up one by one they need one buffer, in one kernel 64."""
 
 MIN_COUNTED_BYTES = 1 << 12
-"""Bytes of a value that weigh nothing."""
+"""Bytes below which a value does not count as an input."""
 
 _BACKWARD_PHASE = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDATE: 3}
-"""Parts of the backward half; the forward half is part 0."""
+"""Phases of the backward half; the forward half is phase 0."""
 
 
 class _Fusion:
-    """The program as units, a group or a single op each."""
+    """Program as units; a unit is a group or a single op."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -87,13 +87,13 @@ class _Fusion:
         self.order = TopologicalOrder([self.producer_indices(op.operands) for op in graph.ops])
 
     def producer_indices(self, values: Iterable[Value]) -> list[int]:
-        """The ops that make `values`."""
+        """Indices of the ops that make `values`."""
         return [self.index_of[value] for value in values if value in self.index_of]
 
     # -- growing
 
     def grow_within_phases(self) -> None:
-        """Groups along the order of the ops, each within one part, so that the choice of what to save holds."""
+        """Grow groups along the order of the ops, each within one phase, so that the choice of saved values holds."""
         for index, op in enumerate(self.graph.ops):
             group = group_of(op, self.producer) if is_fusible(op) else None
             self.order.add(index, self.producer_indices(op.operands if group is None else group.sources()))
@@ -102,25 +102,26 @@ class _Fusion:
                 self.fuse_producers(index, self.same_phase)
 
     def fuse_phases(self) -> None:
-        """What the forward half computes for the backward half need not be stored where both can run in one kernel."""
+        """Merge groups across phases: values that the forward half computes for the backward half need not be stored if one kernel can run
+        both."""
         for index in sorted(self.groups):
             if index in self.groups:
                 self.fuse_producers(index, self.delays_nothing)
 
     def fuse_producers(self, consumer: int, allowed: Callable[[int, int], bool]) -> None:
-        """Merge into a group those that compute what it reads, as long as one can be merged."""
+        """Merge producers of a group's operands into the group, as long as one can be merged."""
         while self.fuse_one_producer(consumer, allowed):
-            pass      # what was taken in brings producers of its own, and may have opened the way to others
+            pass      # a merged producer brings producers of its own, and may remove a path that kept others out
 
     def fuse_one_producer(self, consumer: int, allowed: Callable[[int, int], bool]) -> bool:
-        """Merge the latest producer that can be merged; False where none can."""
+        """Merge the latest producer that can be merged; False if there is none."""
         for producer in self.order.producers(consumer):
             if producer in self.groups and allowed(consumer, producer) and self.merge(consumer, producer):
                 return True
         return False
 
     def fuse_siblings(self) -> None:
-        """Groups over the same space that read the same values: one pass over memory instead of two."""
+        """Merge groups over the same space that read the same values: one pass over memory instead of two."""
         by_value: dict[Value, list[int]] = {}
         for number in sorted(self.groups):
             full = full_map(self.groups[number].size)
@@ -137,7 +138,7 @@ class _Fusion:
         return self.phases[consumer] == self.phases[producer]
 
     def merge(self, later: int, earlier: int) -> bool:
-        """Take a group into one that comes after it; False where that is not possible."""
+        """Merge a group into a later one; False if that is not possible."""
         if self.order.comes_before(later, earlier):
             return self.merge(earlier, later)
         stride = embedding_stride(self.groups[later], self.groups[earlier])
@@ -155,15 +156,15 @@ class _Fusion:
         return True
 
     def exceeds_live_inputs(self, group: FusionGroup) -> bool:
-        """Whether a kernel would read so many values that other ops make, all in memory until the last is there, that memory suffers."""
+        """True if a kernel would read too many values from other ops: all of them are in memory until the last one is computed."""
         if len(group.loads) <= MAX_LIVE_INPUTS:
             return False
         return sum(value in self.index_of and value.type.nbytes >= MIN_COUNTED_BYTES for value in set(group.sources())) > MAX_LIVE_INPUTS
 
     def delays_nothing(self, consumer: int, producer: int) -> bool:
-        """Whether the two may become one, and what reads the consumer's results can then follow at once.
+        """True if merging the two does not delay the readers of the consumer's results.
 
-        Where a reader needs more that depends on the producer, the results would wait in memory.
+        A reader that needs another value which depends on the producer would make the results wait in memory.
         """
         if embedding_stride(self.groups[consumer], self.groups[producer]) is None or self.order.dependents(producer, consumer) is None:
             return False
@@ -174,7 +175,7 @@ class _Fusion:
     # -- the new graph
 
     def rebuild(self, only_kernels: bool) -> Graph:
-        """The units in their order. Views that every reader copied into its kernel are gone."""
+        """Graph of units in their order. Views that every reader copied into its kernel are gone."""
         groups = {number: group for number, group in self.groups.items() if only_kernels or _is_worth_a_kernel(group)}
         if not groups:
             return self.graph
@@ -207,7 +208,7 @@ class _Fusion:
         return Op(fused, operands, tuple(outputs), attrs, (region,), last.loc, role)
 
     def memory_of(self, region: Graph, group: FusionGroup) -> tuple[tuple[int, ...], int]:
-        """Operands that results may be written over, and bytes of scratch memory; found once for kernels that mean the same."""
+        """Operands that results may be written over, and bytes of scratch memory; computed once for kernels with equal graphs."""
         key = graph_key(region), group.rows, group.columns
         if key not in self.memory_by_key:
             schedule = schedule_kernel(region, group.rows, group.columns)
@@ -227,7 +228,7 @@ def _readers(graph: Graph) -> dict[Value, list[int]]:
 
 
 def group_of(op: Op, producer: Mapping[Value, Op] | None = None) -> FusionGroup | None:
-    """The group of one op and its own copies of the views that lead to it; None where no kernel runs the op."""
+    """Group of one op and its own copies of the views that lead to it; None if no kernel can run the op."""
     operand = op.operands[0].type
     group = FusionGroup(operand.size)
     full = full_map(operand.size)
@@ -243,7 +244,7 @@ def group_of(op: Op, producer: Mapping[Value, Op] | None = None) -> FusionGroup 
 
 def _copy_views(value: Value, index_map: IndexMap, group: FusionGroup, copies: dict[tuple[Value, IndexMap], Value],
                 producer: Mapping[Value, Op]) -> Value:
-    """`value`, with its map, as the group reads it: views are copied into the group, all else is loaded."""
+    """Value that the group reads for `value` with this map: a view is copied into the group, any other value is loaded."""
     if (value, index_map) in copies:
         return copies[value, index_map]
     op = producer.get(value)
@@ -268,16 +269,16 @@ SLOW_IN_NUMPY = TRANSCENDENTAL | STRONG
 
 
 def _is_worth_a_kernel(group: FusionGroup) -> bool:
-    """A kernel costs time to compile: a single op that NumPy runs in one pass over memory is left to NumPy."""
+    """True unless the group is a single op that NumPy runs in one pass over memory: a kernel costs time to compile."""
     real = [op for op in group.ops if op.name not in FREE_IN_KERNELS]
     return len(real) > 1 or real[0].name in SLOW_IN_NUMPY or len(group.ops) > 1
 
 
 def _copies(ops: Iterable[Op], values: dict[Value, Value], demanded: Collection[Value]) -> list[Op]:
-    """Copies of `ops` that read what `values` says, and enter there what they make.
+    """Copies of `ops` with operands taken from `values`, where their results are entered.
 
-    Equal ones that no other kernel demands are one: each op brought views of its own, and what is computed again for the backward half
-    is at hand where both halves meet.
+    Equal ops whose results no other kernel demands become one: each op brought views of its own, and a value that is recomputed for the
+    backward half exists already in a kernel that holds both halves.
     """
     known: dict[Hashable, Value] = {}
     copies: list[Op] = []

@@ -1,9 +1,9 @@
-"""Which ops may share one kernel, and over which rows and columns it then runs.
+"""Rules for ops that share one kernel, and the choice of the kernel's rows and columns.
 
-A group is legal when
+A group is legal if
 - every reduction runs along the rows, down the columns, or over everything (`reduction_scope`), all with the same row length;
-- what its ops compute is full, one a row, or one in all; one a column only after a reduction down the columns;
-- nothing that is computed for each element or row needs a result that is complete only after all rows ("post").
+- every value that its ops compute is full, one a row, or one in all; one a column only after a reduction down the columns;
+- no op that is computed for each element or row needs a result that is complete only after all rows ("post").
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ from adjit.ir.graph import Op, Value
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 
 MAX_OPS = 200
-"""Ops a kernel may hold: beyond it registers spill and compile time grows faster than what is saved."""
+"""Most ops in a kernel: beyond it registers spill, and compile time grows faster than the saving."""
 
 MAX_SINGLE_ROW = 1 << 16
-"""Elements of a row program that has only one row; a longer one could not be split over threads."""
+"""Most elements of a row program with only one row; a longer one could not be split over threads."""
 
 MAX_COLUMN_SUMS = 1 << 14
-"""Columns of which a kernel keeps sums, one set for each block of rows."""
+"""Most columns of which a kernel computes sums; it has one set of sums for each block of rows."""
 
 
 @dataclass(slots=True)
 class FusionGroup:
-    """Ops that will be one kernel over `size` positions.
+    """Ops that become one kernel over `size` positions.
 
-    `maps` has the index map of every value that they compute, `loads` of those that they read. `choose_iteration_space` finds the rest:
-    `lengths` are the row lengths that reductions and smaller values ask for, `post` the values that are complete only after all rows.
+    `maps` has the index map of every value that the ops compute, `loads` of every value that they read. `choose_iteration_space` sets the
+    rest: `lengths` are the row lengths that reductions and smaller values ask for, `post` the values that are complete only after all
+    rows.
     """
 
     size: int
     ops: list[Op] = field(default_factory=list)
     maps: dict[Value, IndexMap] = field(default_factory=dict)
     loads: dict[Value, IndexMap] = field(default_factory=dict)
-    origin: dict[Value, Value] = field(default_factory=dict)    # stand-ins for values that are read at a second place too
+    origin: dict[Value, Value] = field(default_factory=dict)    # copies of values that are read with a second index map too
     rows: int = 0
     columns: int = 0
     lengths: set[int] | None = None
     post: set[Value] = field(default_factory=set)
 
     def sources(self) -> list[Value]:
-        """The values that are read."""
+        """Values that the group reads."""
         return [self.origin.get(value, value) for value in self.loads] if self.origin else list(self.loads)
 
     def map_of(self, value: Value) -> IndexMap:
@@ -56,15 +57,15 @@ class FusionGroup:
 
 
 def is_fusible(op: Op) -> bool:
-    """Whether an op can be computed in a kernel: elementwise ops and reductions, of something."""
+    """True if an op can be computed in a kernel: a non-empty elementwise op or reduction."""
     return (op.definition.kind in (Kind.ELEMENTWISE, Kind.REDUCTION)
             and op.operands[0].type.size > 0 and op.result.type.size > 0)
 
 
 def embedding_stride(consumer: FusionGroup, producer: FusionGroup) -> int | None:
-    """How many positions of the larger of two spaces one position of the smaller is, where the two can be one; else None.
+    """Positions of the larger of two iteration spaces that are one position of the smaller; None if the spaces cannot be merged.
 
-    The consumer reads something that the producer computes, or both read the same.
+    The consumer reads a value that the producer computes, or both read the same value.
     """
     if len(consumer.ops) + len(producer.ops) > MAX_OPS:
         return None
@@ -75,14 +76,14 @@ def embedding_stride(consumer: FusionGroup, producer: FusionGroup) -> int | None
     outer, inner = (group.maps.get(shared, group.loads.get(shared, ())) for group in (large, small))
     stride = _find_stride(inner, outer, small.size, large.size)
     if stride is None or (small is producer and small.size < large.size and small.size * stride != large.size):
-        return None       # a smaller producer has to be computed once a row, so that no work is done twice
+        return None       # a smaller producer is computed once a row, so that no work is done twice
     if small is producer and small.size == 1 < large.size:
-        return None       # one number for many kernels: computed once, on its own
+        return None       # one number for many kernels is computed once, by its own kernel
     return stride
 
 
 def _shared_value(consumer: FusionGroup, producer: FusionGroup) -> Value | None:
-    """Something that the consumer reads and the producer computes, else something that both read at each position."""
+    """Value that the consumer reads and the producer computes, else a value that both read at each position."""
     for value in consumer.loads:
         if value in producer.maps:
             return value
@@ -94,7 +95,7 @@ def _shared_value(consumer: FusionGroup, producer: FusionGroup) -> Value | None:
 
 
 def merge_groups(consumer: FusionGroup, producer: FusionGroup, stride: int) -> FusionGroup | None:
-    """Both as one group, where that is legal; `stride` is that of `embedding_stride`."""
+    """Merged group, or None if it is not legal; `stride` comes from `embedding_stride`."""
     if consumer.origin and not producer.maps.keys().isdisjoint(consumer.origin.values()):
         return None
     large, small = (producer, consumer) if producer.size >= consumer.size else (consumer, producer)
@@ -113,13 +114,14 @@ def merge_groups(consumer: FusionGroup, producer: FusionGroup, stride: int) -> F
 
 
 def _scaled(group: FusionGroup, stride: int, size: int) -> FusionGroup:
-    """`group` in a space of `size` positions, of which every `stride` consecutive ones are one position of its own."""
+    """Copy of `group` in a space of `size` positions, where every `stride` consecutive positions are one position of the group's own
+    space."""
     maps, loads = ({value: scale_map(index_map, stride) for value, index_map in old.items()} for old in (group.maps, group.loads))
     return FusionGroup(size, group.ops, maps, loads, group.origin)
 
 
 def _find_stride(inner: IndexMap, outer: IndexMap, inner_size: int, outer_size: int) -> int | None:
-    """The stride at which a space of `inner_size` positions lies in one of `outer_size`, when a value has these maps in the two."""
+    """Stride at which a space of `inner_size` positions lies in one of `outer_size`, if a value has these maps in the two; else None."""
     stride = 1
     if inner_size not in (1, outer_size):
         stride = outer[0][1] // inner[0][1] if inner and outer else 0
@@ -128,9 +130,9 @@ def _find_stride(inner: IndexMap, outer: IndexMap, inner_size: int, outer_size: 
 
 
 def choose_iteration_space(group: FusionGroup, groups: Sequence[FusionGroup] = ()) -> bool:
-    """Set what is left to find of a group made of `groups`, in this order; False where no choice makes it legal.
+    """Set rows, columns, lengths and post values of a group merged from `groups`, in this order; False if no choice makes it legal.
 
-    What is known of the parts is not found again, so that a growing kernel is not looked at as often as it grows.
+    Results that are known of the members are reused, so that a growing kernel is not analysed anew at each merge.
     """
     lengths: set[int] = set()
     for member in groups or (group,):
@@ -155,7 +157,7 @@ def choose_iteration_space(group: FusionGroup, groups: Sequence[FusionGroup] = (
 
 
 def _row_lengths(ops: Iterable[Op], group: FusionGroup) -> set[int] | None:
-    """The row lengths that reductions and smaller values among `ops` of a group ask for; None where one kernel cannot be."""
+    """Row lengths that reductions and smaller values among `ops` of a group ask for; None if no kernel can hold them."""
     full = full_map(group.size)
     lengths: set[int] = set()
     for op in ops:
@@ -178,7 +180,7 @@ def _row_lengths(ops: Iterable[Op], group: FusionGroup) -> set[int] | None:
 
 
 def _best_columns(group: FusionGroup) -> int:
-    """The row length of a group that leaves it open: 1 (flat) where all is full, else the longest with the fewest divisions."""
+    """Row length of a group that leaves the length open: 1 (flat) if all values are full, else the longest with the fewest divisions."""
     full = full_map(group.size)
     others = [index_map for index_map in group.loads.values() if index_map and index_map != full]
     if not others:
@@ -189,14 +191,14 @@ def _best_columns(group: FusionGroup) -> int:
 
 
 def _divides(index_map: IndexMap, columns: int) -> bool:
-    """Whether reading with this map takes a division at each element."""
+    """True if a read with this map needs a division at each element."""
     groups = split_at_rows(index_map, columns)
     inner = None if groups is None else [member for member in groups if member[1] % columns]
     return columns == 1 or inner is None or inner not in ([], [(columns, 1)])
 
 
 def _post_values(group: FusionGroup, groups: Iterable[FusionGroup], rows: int, columns: int) -> set[Value] | None:
-    """What is complete only after all rows; None where the group is not legal with these rows and columns."""
+    """Values that are complete only after all rows; None if the group is not legal with these rows and columns."""
     post: set[Value] = set()
     for member in groups:
         if (member.rows, member.columns) == (rows, columns) and post.isdisjoint(member.loads):
@@ -207,7 +209,7 @@ def _post_values(group: FusionGroup, groups: Iterable[FusionGroup], rows: int, c
 
 
 def _is_legal(ops: Iterable[Op], group: FusionGroup, rows: int, columns: int, post: set[Value]) -> bool:
-    """Whether `ops` of a group can follow those that made `post`, which takes in theirs."""
+    """True if `ops` of a group may follow the ops that made `post`. Post values among the results of `ops` are added to `post`."""
     for op in ops:
         is_post = not post.isdisjoint(op.operands)
         if op.name in FREE_IN_KERNELS:

@@ -1,12 +1,12 @@
-"""The units of a program (groups of ops that are to be one kernel, and single ops), in an order that stays right as units are merged.
+"""Topological order of units (groups of ops that become one kernel, and single ops) that stays valid as units are merged.
 
-Two units may become one where no path leads out of the first, through others, into the second. A program of thousands of ops asks this
-thousands of times, often about a value of the forward half that the backward half reads, with nearly everything in between. So an
-answer looks only at what depends on the first unit, and ends with the first unit from which the deepest operands show a path: a hidden
-state leads to its own derivative through all later steps.
+Two units may be merged if no path leads out of the first, through others, into the second. A program of thousands of ops asks this
+thousands of times, often about a value of the forward half that the backward half reads, with nearly everything in between. So a query
+visits only units that depend on the first unit, and stops at the first visited unit from which the tree of deepest operands proves a path:
+a hidden state leads to its own derivative through all later steps.
 
-The order is repaired where a merge asks for it, as in Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic
-graphs" (2007).
+The order is repaired when a merge violates it, as in Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs"
+(2007).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 MAX_VISITS = 1000
-"""Units that one answer looks at. Beyond it a path is assumed, which keeps the time linear in the length of the program."""
+"""Most units that one query visits. Beyond it a path is assumed, which makes the total time linear in the length of the program."""
 
 MAX_LABEL_LENGTH = 32
 
 
 class TopologicalOrder:
-    """A unit has the number of one of its ops. Units are added one by one; what is added later comes later.
+    """Order of units. A unit has the number of one of its ops. Units are added one by one; a later unit comes later in the order.
 
     operands   for each op of the program the ops that make its operands, all with smaller numbers
     owner      for each op the unit that it belongs to
@@ -33,8 +33,8 @@ class TopologicalOrder:
         self.owner = {op: op for op in range(len(operands))}
         self.members: dict[int, list[int]] = {}
         self.reads: dict[int, list[int]] = {}
-        self._readers: dict[int, list[int]] = {}          # units when they were entered; `owner` says what they are now
-        self._labels: dict[int, tuple[int, ...]] = {}     # the order; what is put behind a unit gets a label that begins with the unit's
+        self._readers: dict[int, list[int]] = {}          # units as they were when added; `owner` gives their current units
+        self._labels: dict[int, tuple[int, ...]] = {}     # sort keys; a unit that moves behind another one gets that unit's label as prefix
         self._moves = 0
         self._deepest = _DeepestOperandTree(operands)
 
@@ -42,7 +42,7 @@ class TopologicalOrder:
         return iter(sorted(self._labels, key=self._labels.__getitem__))
 
     def add(self, node: int, reads: Sequence[int]) -> None:
-        """A unit of one op, at the end."""
+        """Add a unit of one op at the end."""
         self.members[node] = [node]
         self.reads[node] = list(reads)
         self._readers[node] = []
@@ -51,7 +51,7 @@ class TopologicalOrder:
             self._readers[source].append(node)
 
     def producers(self, node: int) -> list[int]:
-        """The units whose results a unit reads, latest first."""
+        """Units whose results a unit reads, latest first."""
         nodes = {self.owner[index] for index in self.reads[node]}
         return sorted(nodes, key=self._labels.__getitem__, reverse=True) if len(nodes) > 1 else list(nodes)
 
@@ -59,12 +59,12 @@ class TopologicalOrder:
         return self._labels[first] < self._labels[second]
 
     def dependents(self, first: int, second: int, excluding: int | None = None) -> set[int] | None:
-        """The units between `first` and `second` that need `first`; None where `second` needs one of them.
+        """Units between `first` and `second` that need `first`; None if `second` needs one of them.
 
-        Ways that lead through the unit `excluding` do not count.
+        Paths through the unit `excluding` do not count.
         """
         owner = self.owner
-        if all(owner[reader] in (second, excluding) for reader in self._readers[first]):     # of many readers, one of the first is another
+        if all(owner[reader] in (second, excluding) for reader in self._readers[first]):     # of many readers, an early one is another unit
             return set()
         tree = self._deepest
         sources = tree.positions([source for source in self.reads[second] if owner[source] != first])
@@ -110,7 +110,7 @@ class TopologicalOrder:
             self._labels = {other: (position,) for position, other in enumerate(self)}
 
     def _has_path_avoiding(self, first: int, second: int, excluding: int) -> bool:
-        """Whether deepest operands show that `second` needs a unit, other than `excluding`, that needs `first`."""
+        """True if the tree of deepest operands proves that `second` needs a unit, other than `excluding`, that needs `first`."""
         is_ancestor, owner = self._deepest.is_ancestor, self.owner
         known = first, second, excluding
         return any(is_ancestor(first, source) and owner[source] not in known
@@ -119,7 +119,8 @@ class TopologicalOrder:
 
 
 class _DeepestOperandTree:
-    """The tree in which each op hangs on that operand to which the longest way leads. A way in it is one way among others."""
+    """Spanning tree of the dataflow graph: an op's parent is its deepest operand. An ancestor in the tree proves a dependency; absence
+    proves nothing."""
 
     def __init__(self, operands: Sequence[Sequence[int]]):
         count = len(operands)
@@ -131,7 +132,7 @@ class _DeepestOperandTree:
         for op in reversed(range(count)):
             if parent[op] >= 0:
                 self._size[parent[op]] += self._size[op]
-        self._begin = [0] * count          # what hangs on an op, directly or not, are the places from its own on
+        self._begin = [0] * count          # preorder number; an op's descendants have the numbers that follow it
         free = [0] * count
         roots = 0
         for op in range(count):
@@ -144,16 +145,16 @@ class _DeepestOperandTree:
             free[op] = self._begin[op] + 1
 
     def is_ancestor(self, first: int, second: int) -> bool:
-        """Whether the tree's way to `second` leads through `first`, or they are the same."""
+        """True if `first` is an ancestor of `second`, or the same op."""
         begin = self._begin[first]
         return begin <= self._begin[second] < begin + self._size[first]
 
     def positions(self, ops: Sequence[int]) -> list[int]:
-        """Where the ops are in the tree, for `is_ancestor_of_any`."""
+        """Sorted preorder numbers of the ops, for `is_ancestor_of_any`."""
         return sorted(map(self._begin.__getitem__, ops))
 
     def is_ancestor_of_any(self, first: int, positions: list[int]) -> bool:
-        """Whether the tree's way to one of some ops leads through `first`, or `first` is one of them."""
+        """True if `first` is an ancestor of one of the ops at `positions`, or one of them."""
         begin = self._begin[first]
         index = bisect_left(positions, begin)
         return index < len(positions) and positions[index] < begin + self._size[first]
