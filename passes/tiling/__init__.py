@@ -1,1 +1,1 @@
-"""Tiling of chains of matmuls along the batch: slice rules, groups, cost model, and the graph of one tile."""
+"""Tiling along the batch: slice rules, groups, cost model, and the graph of one tile."""

@@ -1,7 +1,7 @@
-"""Which axis of each value belongs to the batch: the axis along which a program could be cut into tiles.
+"""Batch axis of each value: the axis along which a program can be cut into tiles.
 
-Most programs have the batch first, everywhere. Where a chain has it elsewhere, it is followed, from an axis of a product, through all ops
-that have the same axis in operands and results; from what a loop carries, through the loop as well.
+Most programs have the batch first, everywhere. Where the batch is another axis, it is followed from an axis of a product through all ops
+that have the same axis in operands and results; from values that a loop carries, through the loop as well.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from adjit.passes.tiling.slice_rules import OperandAxes, infer_operand_axes, rep
 
 
 class Axes(dict[Value, int]):
-    """The axis of each value that has one.
+    """Batch axis of each value that has one.
 
-    Where `batch`, the length of the batch, is not 0, an axis may be several batches one after the other (the rows of all runs of a loop),
-    of each of which a tile has its part. `loops` are those that are cut.
+    If `batch` (the length of the batch) is not 0, an axis may hold several batches one after the other (the rows of all iterations of a
+    loop), and a tile has a block of each. `loops` holds the loops that are tiled.
     """
 
     def __init__(self, axes: Mapping[Value, int], batch: int = 0) -> None:
@@ -30,9 +30,9 @@ class Axes(dict[Value, int]):
 
 @dataclass(frozen=True, slots=True)
 class LoopSlicing:
-    """The axes of the operands and results of a loop, None for those that all tiles share, and those of its body.
+    """Axes of the operands and results of a tiled loop (None for those that all tiles share), and of the values of its body.
 
-    `sums` are carries that begin with zero, and to which each run adds a sum over the batch: results of tiles add up to them.
+    `sums` are the carries that begin with zero and to which each iteration adds a sum over the batch: the results of tiles are added up.
     """
 
     operand_axes: OperandAxes
@@ -42,15 +42,15 @@ class LoopSlicing:
 
 
 NEVER_TILED = (Kind.INDEXING, Kind.REGION)
-"""Kinds of ops that may fail, or run programs of their own: tiles have no way to say so."""
+"""Kinds of ops that may fail, or that run programs of their own: a tile cannot report an error."""
 
 MAX_AXES = 3
-"""How many axes of a graph are followed."""
+"""Most axes of a graph that are tried."""
 
 
 def batch_axes(graph: Graph, min_rank: int) -> Iterator[Axes]:
-    """Ways to cut a graph with products of at least this rank: along the first axis of everything; and, but for tiles of tiles, along
-    the longest axes of batches of products, where something that lies in memory has one of these first, so that its tiles can be read in
+    """Ways to tile a graph with products of at least this rank: along the first axis of everything, and, for rank 2 (not for tiles of
+    tiles), along the longest batch axis of a batched product, if some parameter has this axis first, so that its tiles can be read in
     place."""
     values = [*graph.params, *(value for op in graph.ops for value in op.results)]
     yield Axes({value: 0 for value in values if value.type.rank})
@@ -65,7 +65,7 @@ def batch_axes(graph: Graph, min_rank: int) -> Iterator[Axes]:
 
 
 def loop_axes(graph: Graph, min_length: int) -> Iterator[Axes]:
-    """Ways to cut the loops of a graph: along axes, at least as long as `min_length`, of which the runs do not mix the elements."""
+    """Ways to tile the loops of a graph: along axes, at least `min_length` long, whose elements the iterations do not mix."""
     found: list[Axes] = []
     for op in graph.ops:
         for param in op.regions[0].params[:op.attrs["carries"]] if op.name == "scan" else ():
@@ -86,7 +86,7 @@ def loop_axes(graph: Graph, min_length: int) -> Iterator[Axes]:
 
 
 def _followed(graph: Graph, start: Mapping[Value, int], batch: int = 0, ties: Iterable[tuple[Value, Value]] = ()) -> Axes:
-    """The axes that are the same as those of `start`. Each of two values of `ties` has that of the other."""
+    """Axes that correspond to those of `start`. The two values of a pair in `ties` have the same axis."""
     producer = producers(graph)
     followed = readers(op for op in graph.ops if op.definition.kind is not Kind.REGION or (batch and op.name == "scan"))
     tied: dict[Value, list[Value]] = {}
@@ -131,7 +131,7 @@ def _followed(graph: Graph, start: Mapping[Value, int], batch: int = 0, ties: It
 
 
 def _loop_cut(op: Op, start: Mapping[Value, int], batch: int) -> LoopSlicing | None:
-    """How a loop is cut where values of its body have the axes of `start`; None where a run mixes tiles."""
+    """Slicing of a loop in which values of the body have the axes of `start`; None if an iteration mixes tiles."""
     (body,), carries, slices = op.regions, op.attrs["carries"], op.attrs["slices"]
     first = len(body.results) - carries
     carried = list(zip(body.params[:carries], body.results[first:], strict=True))
@@ -151,7 +151,7 @@ def _loop_cut(op: Op, start: Mapping[Value, int], batch: int) -> LoopSlicing | N
 
 
 def _sums(body: Graph, carries: int, axes: Axes) -> dict[int, Op]:
-    """The carries to which each run adds a sum over the batch, and the ops that make it."""
+    """Carries to which each iteration adds a sum over the batch, and the op that makes each sum."""
     producer, uses, first = producers(body), use_counts(body), len(body.results) - carries
     found: dict[int, Op] = {}
     for index in range(carries):
@@ -169,7 +169,8 @@ def _sums(body: Graph, carries: int, axes: Axes) -> dict[int, Op]:
 
 
 def _is_cut(body: Graph, axes: Axes, sums: Collection[Op]) -> bool:
-    """Whether every op of a body, but for `sums`, has tiles of what it needs tiles of, and nothing that is a tile as a whole."""
+    """True if every op of a body, but for `sums`, can run on a tile: it has tiles of the operands that must be tiles, and needs no such
+    operand as a whole."""
     producer = producers(body)
     for op in body.ops:
         cut = [value in axes for value in op.results]
@@ -195,7 +196,7 @@ def _is_cut(body: Graph, axes: Axes, sums: Collection[Op]) -> bool:
 
 
 def _inside(op: Op, axes: Mapping[Value, int]) -> dict[Value, int]:
-    """The axes of values of a loop's body, from those of its operands and results."""
+    """Axes of values in a loop's body, from the axes of the loop's operands and results."""
     (body,), carries, slices = op.regions, op.attrs["carries"], op.attrs["slices"]
     first = len(body.results) - carries
     found: dict[Value, int] = {}
@@ -208,13 +209,13 @@ def _inside(op: Op, axes: Mapping[Value, int]) -> dict[Value, int]:
 
 
 def _outside(op: Op, cut: LoopSlicing) -> dict[Value, int]:
-    """The axes of the operands and results of a loop."""
+    """Axes of the operands and results of a loop."""
     pairs = (*zip(op.results, cut.results, strict=True), *zip(op.operands, cut.operand_axes, strict=True))
     return {value: axis for value, axis in pairs if axis is not None}
 
 
 def _is_read_as_cut(graph: Graph, op: Op, cut: LoopSlicing, axes: Axes) -> bool:
-    """Whether all results of a loop have the axes that its body gives them; what all tiles share must not be read, but for sums."""
+    """True if all results of a loop have the axes that its body gives them, and no result that all tiles share is read, except sums."""
     read, producer = use_counts(graph), producers(graph)
     first = len(op.results) - op.attrs["carries"]
     for index, (value, axis) in enumerate(zip(op.results, cut.results, strict=True)):

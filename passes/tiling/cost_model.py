@@ -1,4 +1,4 @@
-"""What a group of ops gains by running in tiles: a cost model of the bytes that do not go through memory any more."""
+"""Cost model of tiling: bytes that no longer go through memory if a group of ops runs in tiles."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from adjit.passes.tiling.groups import DefUses, TileGroup, TileGroups
 from adjit.passes.tiling.slice_rules import batches_before
 
 SYNC_COST_BYTES = 1 << 15
-"""What a core moves while it would wait for the others between two runs of a loop."""
+"""Bytes that a core could move in the time that it waits for the other cores between two iterations of a loop."""
 
 
 def may_save_traffic(uses: DefUses, cache_bytes: int) -> bool:
-    """Whether any group of any tiles of the graph could gain something: small programs have nothing to look for."""
+    """True if any group of any tiles of the graph could gain something; false for small programs, which are not searched."""
     made = sum(value.type.nbytes for value in uses.stored if value in uses.producer)
     iterations = sum(int(op.attrs["length"]) for op in uses.graph.ops if op.name == "scan")
     return 2.0 * made + SYNC_COST_BYTES * iterations >= cache_bytes
 
 
 def traffic_saved(groups: TileGroups, group: TileGroup, cache_bytes: int) -> float:
-    """Bytes that do not go through memory any more, less those of whole operands that tiles read again; 0 where tiles do not fit."""
+    """Bytes that no longer go through memory, less the bytes of whole operands that tiles read again; 0 if the tiles do not fit the
+    cache."""
     loops = [op for op in group.ops if op in groups.axes.loops]
     carried = sum(op.results[index - op.attrs["carries"]].type.nbytes for op in loops for index in groups.axes.loops[op].sums)
     if carried > cache_bytes / 4:
-        return 0.0      # every run of every tile would read and write it all
+        return 0.0      # every iteration of every tile would read and write all of it
     saved = 2.0 * sum(value.type.nbytes for value in _stored(groups, group) if not groups.is_used_outside(value, group))
     saved -= 2.0 * groups.count * sum(op.result.type.nbytes for op in group.sums if op.definition.kind is Kind.CONTRACTION)
     saved += float(SYNC_COST_BYTES) * sum(int(op.attrs["length"]) for op in loops)
@@ -38,12 +39,12 @@ def traffic_saved(groups: TileGroups, group: TileGroup, cache_bytes: int) -> flo
     if peak > 2 * cache_bytes:
         peak = peak_bytes(groups, group, _shapes_of_heads(groups, group))
     if saved < cache_bytes or peak + _bytes_in_loops(groups, group) > 2 * cache_bytes:
-        return 0.0      # so little stays in the cache anyway; so much does not
-    return saved * min(1.0, cache_bytes / 2 / max(peak, 1))      # what does not fit beside the whole operands comes back
+        return 0.0      # too little saved: it stays in the cache anyway; or too much: it does not fit
+    return saved * min(1.0, cache_bytes / 2 / max(peak, 1))      # bytes that do not fit with the whole operands are read again
 
 
 def peak_bytes(groups: TileGroups, group: TileGroup, by_heads: Container[tuple[int, ...]] = ()) -> int:
-    """The most bytes of a tile that are alive at once, where those of values of the shapes `by_heads` are alive one head at a time."""
+    """Most bytes of a tile that are live at once; values of the shapes `by_heads` are live one head at a time."""
     stored = _stored(groups, group)
     last = {value: index for index, op in enumerate(group.ops) for value in op.operands}
     alive = peak = 0
@@ -62,18 +63,18 @@ def peak_bytes(groups: TileGroups, group: TileGroup, by_heads: Container[tuple[i
 
 
 def _shapes_of_heads(groups: TileGroups, group: TileGroup) -> set[tuple[int, ...]]:
-    """The shapes of products with a second batch axis, along which tiles of single examples are split again: the heads of attentions."""
+    """Shapes of products with a second batch axis, along which tiles of single examples are tiled again: the heads of attentions."""
     products = (op.result.type.shape for op in group.ops if op.name == "matmul" and not groups.axes.batch)
     return {shape for shape in products if len(shape) > 3 and shape[0] == groups.count}
 
 
 def _stored(groups: TileGroups, group: TileGroup) -> set[Value]:
-    """The values of the group that lie in memory, rather than inside a kernel."""
+    """Values of the group that lie in memory, rather than inside a kernel."""
     return {value for op in group.ops for value in op.results if value in groups.uses.stored}
 
 
 def _whole_operands(groups: TileGroups, group: TileGroup) -> dict[Value, int]:
-    """What each tile reads as a whole, and how often."""
+    """Operands that each tile reads as a whole, and how often."""
     whole: dict[Value, int] = {}
     for op in group.ops:
         for value, cut in zip(op.operands, group.operand_axes[op], strict=True):
@@ -83,7 +84,7 @@ def _whole_operands(groups: TileGroups, group: TileGroup) -> dict[Value, int]:
 
 
 def _relayouted(groups: TileGroups, group: TileGroup) -> set[Value]:
-    """What is brought into another order outside, as tiles of it do not lie in one piece."""
+    """Values that are brought into another layout outside, as a tile of them is not contiguous."""
     axes = groups.axes
     if not axes.batch:
         return set()
@@ -94,7 +95,7 @@ def _relayouted(groups: TileGroups, group: TileGroup) -> set[Value]:
 
 
 def _bytes_in_loops(groups: TileGroups, group: TileGroup) -> int:
-    """No more bytes than the bodies of loops take for one tile."""
+    """Upper bound for the bytes that the bodies of loops need for one tile."""
     loops = groups.axes.loops
     return sum(value.type.nbytes // (groups.count if value in loops[op].body else 1)
                for op in group.ops if op in loops

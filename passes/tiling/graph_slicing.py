@@ -1,4 +1,4 @@
-"""How each op of a graph is cut along given axes, found once for all numbers of tiles that are tried."""
+"""Slice rules of all ops of a graph along given axes, computed once for all tile counts that are tried."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from adjit.passes.tiling.slice_rules import OperandAxes, infer_operand_axes, rep
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SliceRule:
-    """What tiles of an op's result take.
+    """Operands that a tile of an op's result needs.
 
-    operand_axes  for each operand the axis along which a tile of it is enough; None where tiles are no use
+    operand_axes  for each operand the axis along which a tile of it is enough; None if the op has no tiles
     producers     the op that makes each operand; None for parameters
-    divisor       the numbers of tiles are those that divide it
-    excluded_count  a number of tiles that is none
-    replicable_divisor  tiles whose number divides it make a copy of the result of their own
+    divisor       tile counts must divide this number
+    excluded_count  tile count that is not allowed although it divides `divisor`
+    replicable_divisor  each tile may recompute the result if the tile count divides this number
     """
 
     op: Op
@@ -30,16 +30,16 @@ class SliceRule:
     replicable_divisor: int
 
     def axes_for(self, count: int) -> OperandAxes | None:
-        """What one of `count` tiles takes; None where there are none."""
+        """Axes of the operands for one of `count` tiles; None if the op cannot be cut into so many."""
         return self.operand_axes if self.divisor % count == 0 and self.excluded_count != count else None
 
     def is_replicable(self, count: int) -> bool:
-        """Whether each of `count` tiles makes a copy of the result of its own."""
+        """True if each of `count` tiles may recompute the result."""
         return self.replicable_divisor % count == 0
 
 
 class GraphSlicing:
-    """The cuts of all ops of a graph along `axes`."""
+    """Slice rules of all ops of a graph along `axes`."""
 
     def __init__(self, graph: Graph, axes: Axes, producer: Mapping[Value, Op]) -> None:
         self.axes = axes
@@ -53,7 +53,7 @@ class GraphSlicing:
 
 
 def slice_rule(op: Op, axis: int | None, producers: tuple[Op | None, ...], batch: int = 0) -> SliceRule:
-    """The cut of an op along an axis of its result, which may be several times a `batch`."""
+    """Slice rule of an op along an axis of its result, whose length may be a multiple of `batch`."""
     operand_axes = None if axis is None else infer_operand_axes(op, axis, batch)
     if axis is not None and operand_axes is not None and batch:
         return SliceRule(op, operand_axes, producers, batch, batch, replication_divisor(op, axis))

@@ -1,4 +1,4 @@
-"""Which ops run in the tiles of one axis: in groups, each as much as can run before tiles have to wait for one another."""
+"""Groups of ops that run in the tiles of one axis; each group is as large as possible before tiles have to wait for one another."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from adjit.passes.tiling.graph_slicing import GraphSlicing, SliceRule
 from adjit.passes.tiling.slice_rules import OperandAxes, is_divisible, is_dropped, is_replicable, summed_axes
 
 MAX_ROUNDS = 8
-"""Most times that ops are left outside one after the other before an axis is given up."""
+"""Most times that ops are excluded and the groups computed again before an axis is given up."""
 
 MIN_TILE_ROWS = 16
-"""Rows of a product in a tile, below which its tiles wait for their operands."""
+"""Fewest rows of a product in a tile; with fewer rows the product waits for its operands."""
 
 MIN_REDUCTION_RATIO = 4
-"""How many times smaller than the operands the parts of a product over the batch have to be, all together."""
+"""Ratio of the bytes of a product's operands to the bytes of all its partial sums over the batch from which the product is split."""
 
 
 def has_products(op: Op) -> bool:
-    """Whether an op is a product, or a loop with products."""
+    """True if an op is a product, or a loop with products."""
     return op.definition.kind is Kind.CONTRACTION or (op.name == "scan" and any(map(has_products, op.regions[0].ops)))
 
 
 @dataclass(slots=True)
 class TileGroup:
-    """Ops that run in the tiles of one `tiled` op, in order; `number` counts the groups that have to be done before."""
+    """Ops that run in the tiles of one `tiled` op, in order; `number` is the number of groups that must be done before."""
 
     number: int
     ops: list[Op] = field(default_factory=list)
     operand_axes: dict[Op, OperandAxes] = field(default_factory=dict)
-    sums: list[Op] = field(default_factory=list)        # reductions and products over the axis, of which tiles leave parts
+    sums: list[Op] = field(default_factory=list)        # reductions and products over the axis, of which tiles leave partial sums
 
 
 class DefUses:
-    """Who makes and reads the values of a graph, however it is cut.
+    """Producers and readers of the values of a graph, independent of the tiling.
 
-    `stored` are the values that lie in memory as a whole, rather than inside a kernel: what other ops than those of kernels make or read.
+    `stored` are the values that lie in memory as a whole, rather than inside a kernel: operands and results of ops that are not fused into
+    kernels.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -56,14 +57,14 @@ class DefUses:
 
 
 class TileGroups:
-    """The groups for one axis and one number of tiles; `found` are those that have products."""
+    """Groups for one axis and one tile count; `found` are the groups with products."""
 
     def __init__(self, uses: DefUses, slicing: GraphSlicing, count: int) -> None:
         self.uses, self.slicing, self.count = uses, slicing, count
         self.graph, self.axes, self.producer, self.readers = uses.graph, slicing.axes, uses.producer, uses.readers
-        self.outside: set[Op] = set()           # ops that cannot be in a group, as tiles of theirs would have to lie in memory
+        self.outside: set[Op] = set()           # ops excluded from groups, as their tiles would be strided in memory
         self.operand_axes: dict[Op, OperandAxes] = {}        # of all ops that are in a group
-        self.number: dict[Op, int] = {}         # of its group, or, for an op outside, of the first group that may read it
+        self.number: dict[Op, int] = {}         # of the op's group; for an op outside, of the first group that may read it
         self.found = self._assign()
         for _ in range(MAX_ROUNDS):
             if not self._exclude_strided_access(self.found):
@@ -73,12 +74,12 @@ class TileGroups:
             self.found = []
 
     def is_used_outside(self, value: Value, group: TileGroup) -> bool:
-        """Whether anything outside of the group reads the value."""
+        """True if an op outside the group reads the value."""
         return value in self.uses.results or any(
             op not in group.operand_axes and op not in group.sums for op in self.readers.get(value, ()))
 
     def is_replicated(self, value: Value, axis: int) -> bool:
-        """Whether each tile can make its part of the value for itself."""
+        """True if each tile can recompute its slice of the value."""
         return value in self.producer and is_replicable(self.producer[value], axis, self.count)
 
     def _assign(self) -> list[TileGroup]:
@@ -96,7 +97,7 @@ class TileGroups:
             if operand_axes is not None:
                 self.operand_axes[op] = operand_axes
         for op in reversed(self.graph.ops):
-            if op.role is not Role.PRIMAL and op in self.operand_axes:     # where it is read: before, it would have to be kept until then
+            if op.role is not Role.PRIMAL and op in self.operand_axes:     # into its readers' group: an earlier one would store it
                 readers = ((reader, value) for value in op.results for reader in self.readers.get(value, ()))
                 latest = min((self._latest_group(reader, value) for reader, value in readers), default=0)
                 self.number[op] = max(self.number[op], latest)
@@ -115,8 +116,8 @@ class TileGroups:
         return found
 
     def _operand_axes(self, cut: SliceRule) -> OperandAxes | None:
-        """What a tile of the op's result takes, where all of that is there: tiles of values outside lie in memory only along the first
-        axis."""
+        """Axes of the operands for a tile of the op's result, if all these tiles exist; else None. Tiles of values outside lie in memory
+        only along the first axis."""
         operand_axes = cut.axes_for(self.count)
         if operand_axes is None or cut.is_replicable(self.count) or cut.op in self.outside:
             return None
@@ -131,8 +132,8 @@ class TileGroups:
         return axis == 0 or bool(self.axes.batch) or self.is_replicated(value, axis)
 
     def _exclude_strided_access(self, groups: Iterable[TileGroup]) -> bool:
-        """Whether tiles along another axis than the first would have to be read or written outside; then what reads or makes them has to
-        stay there. (What loops read and give there is copied.)"""
+        """Exclude ops whose tiles along another axis than the first would be read or written outside; True if there are new ones. (Operands
+        and results of tiled loops are copied instead.)"""
         if self.axes.batch:
             return False
         before = len(self.outside)
@@ -145,7 +146,7 @@ class TileGroups:
         return len(self.outside) > before
 
     def _drop_unconnected(self, group: TileGroup) -> None:
-        """Leave out what has no connection with a product of the group: updates of parameters that happen to be as long."""
+        """Remove ops that are not connected with a product of the group: updates of parameters that happen to have the same length."""
         touching: dict[Value, list[Op]] = {}
         worklist: list[Value] = []
         if self.axes.batch:
@@ -171,19 +172,20 @@ class TileGroups:
                       if all(self.producer.get(v) in group.operand_axes or v not in self.producer for v in op.operands)]
 
     def _tiles_of(self, op: Op, group: TileGroup) -> list[Value]:
-        """Of which values, made in the group, an op makes or reads tiles."""
+        """Values made in the group of which an op makes or reads tiles."""
         return [*op.results, *(value for value, cut in zip(op.operands, group.operand_axes[op], strict=True)
                                if cut is not None and self.producer.get(value) in group.operand_axes)]
 
     def _latest_group(self, reader: Op, value: Value) -> int:
-        """The last group that can make `value` for `reader`."""
+        """Last group that can make `value` for `reader`."""
         operand_axes = self.operand_axes.get(reader)
         cut = operand_axes is not None and all(
             axis is not None for v, axis in zip(reader.operands, operand_axes, strict=True) if v is value)
         return self.number[reader] - (not cut)
 
     def _partial_sum_group(self, op: Op) -> int | None:
-        """The number of the group that leaves parts of a sum, where that is best: what it adds up is made in tiles."""
+        """Number of the group that computes partial sums of `op`, if the operands are made in its tiles and partial sums are worth it; else
+        None."""
         if op in self.operand_axes:
             return None
         if op.definition.kind is Kind.REDUCTION:
@@ -211,7 +213,7 @@ class TileGroups:
             not self.axes.batch or any(op in self.axes.loops for op in products))
 
     def _rows(self, op: Op) -> int:
-        """Rows of a product in a tile, or columns where these are divided."""
+        """Rows of a product in a tile, or its columns if these are divided."""
         if self.axes.batch:
             return self.axes.batch // self.count
         axis, shape = self.axes[op.result], op.result.type.shape

@@ -21,10 +21,10 @@ from adjit.passes.tiling.slice_rules import (
 
 
 class TileRegion:
-    """The graph of one tile, under construction: what it takes, and its ops.
+    """Graph of one tile, under construction: its parameters and ops.
 
-    `operand_axes` has the ops, in order, `producer` what makes each value outside. `relayouts` are copies of operands of which tiles do
-    not lie in one piece.
+    `operand_axes` has the ops, in order; `producer` the op that makes each value outside. `relayouts` are ops that copy operands whose
+    tiles are not contiguous.
     """
 
     def __init__(self, axes: Axes, count: int, producer: Mapping[Value, Op], operand_axes: Mapping[Op, OperandAxes]) -> None:
@@ -34,9 +34,9 @@ class TileRegion:
         self.sliced: list[bool] = []
         self.ops: list[Op] = []
         self.relayouts: list[Op] = []
-        self.sums: dict[Value, Value] = {}                      # what is carried by loops of which tiles leave parts
-        self.mapping: dict[tuple[Value, int], Value] = {}       # what is known as a tile along an axis
-        self.whole: dict[Value, Value] = {}                     # and as a whole
+        self.sums: dict[Value, Value] = {}                      # partial sums in the carries of loops
+        self.mapping: dict[tuple[Value, int], Value] = {}       # tiles in this region, by the value and the axis
+        self.whole: dict[Value, Value] = {}                     # whole values in this region
         for op, cuts in operand_axes.items():
             if op in axes.loops:
                 self.add_loop(op, axes.loops[op])
@@ -71,7 +71,7 @@ class TileRegion:
         return self.mapping[value, self.axes[value]]
 
     def tile(self, value: Value, axis: int) -> Value:
-        """A tile of `value`: made here, or an operand that is sliced."""
+        """Tile of `value`: made in the region, or a sliced operand."""
         if (value, axis) in self.mapping:
             return self.mapping[value, axis]
         producer = self.producer.get(value)
@@ -87,7 +87,7 @@ class TileRegion:
         return self.mapping[value, axis]
 
     def joined(self, value: Value) -> tuple[Value, list[Op]]:
-        """What `tiled` has to give for a value that is made here, and the ops that turn it into the value."""
+        """Value that `tiled` returns for a value made in the region, and the ops that turn the former into the latter."""
         axis = self.axes[value]
         batches = batches_before(value.type, axis, self.axes.batch) if self.axes.batch else 1
         if batches == 1:
@@ -107,7 +107,7 @@ class TileRegion:
         return inner
 
     def partial_sum(self, op: Op) -> Value:
-        """What one tile adds to a sum over the axis."""
+        """Summand of one tile in a sum over the axis."""
         cuts = summed_axes(op)
         if cuts is not None:
             result = Value(op.result.type)
@@ -126,7 +126,7 @@ class TileRegion:
 
 
 def _swapped_blocks(value: Value, parts: tuple[int, int], result: Value) -> list[Op]:
-    """Ops that swap the order of the parts of a value."""
+    """Ops that swap the two leading block axes (lengths `parts`) of a value."""
     type, (first, second) = value.type, parts
     flat = Value(type.with_shape((first, second, type.size // (first * second))))
     swapped = Value(type.with_shape((second, first, flat.type.shape[2])))
@@ -135,7 +135,7 @@ def _swapped_blocks(value: Value, parts: tuple[int, int], result: Value) -> list
 
 
 def _body(body: Graph, axes: Axes, count: int) -> Graph:
-    """The body of a loop for one tile."""
+    """Body of a loop for one tile."""
     region, params = TileRegion(axes, count, producers(body), {}), []
     for param in body.params:
         if param in axes:
@@ -153,7 +153,7 @@ def _body(body: Graph, axes: Axes, count: int) -> Graph:
             results = tuple(Value(value.type, value.name) for value in op.results)
             region.ops.append(op.with_operands(region.inner_operands(op, (None,) * len(op.operands)), results))
             region.whole.update(zip(op.results, results, strict=True))
-        elif axis is not None and operand_axes is not None:         # what has no needs is a constant, made where it is read
+        elif axis is not None and operand_axes is not None:         # an op without operand axes is a constant, made where it is read
             region.add(op, axis, operand_axes)
     results = tuple(region.tile(value, axes[value]) if value in axes else region.whole_value(value) for value in body.results)
     return Graph(body.name, tuple(params), tuple(region.ops), results, body.param_roles)

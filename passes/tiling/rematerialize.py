@@ -1,7 +1,7 @@
-"""Which results of tiles are not written, but made again outside: those that one kernel makes of parameters and of little else.
+"""Results of tiles that are rematerialized outside instead of written: one kernel computes them from parameters and small values.
 
-A normalised input of a layer is as large as the input, which is there anyway. Where the backward half needs it, after all tiles are
-done, mean and deviation of each row are enough to keep.
+A normalised input of a layer is as large as the input, which lies in memory anyway. If the backward half needs the normalised input after
+all tiles are done, it is enough to save the mean and deviation of each row.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.traits import FREE_IN_TILES
 
 MIN_SIZE_RATIO = 8
-"""How many times smaller than a result a value has to be to be kept in its place."""
+"""Ratio of the bytes of a result to the bytes of a value that is saved instead, at least."""
 
 MAX_REMAT_OPS = 16
-"""How many ops may run again for one result."""
+"""Most ops that run again for one result."""
 
 MIN_REMAT_BYTES = 1 << 18
-"""Smaller results are kept: they do not make the difference."""
+"""Smallest result that is rematerialized; smaller ones are written, as they cost little."""
 
 
 @dataclass(slots=True)
 class Rematerialized:
-    """The results that are made again, by `ops`, and the `kept` values that are kept for that."""
+    """Results that `ops` rematerialize, and the values (`kept`) that are saved for these ops."""
 
     values: set[Value] = field(default_factory=set)
     kept: list[Value] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Rematerialized:
 
 
 def rematerialize(graph: Graph, results: Iterable[Value], producer: Mapping[Value, Op], group: Collection[Op]) -> Rematerialized:
-    """What to do for the `results` of the ops of a group."""
+    """Choose which `results` of the ops of a group are rematerialized."""
     rematerialized = Rematerialized()
     for result in results:
         if result.type.nbytes >= MIN_REMAT_BYTES and result not in graph.results:
@@ -48,7 +48,7 @@ def rematerialize(graph: Graph, results: Iterable[Value], producer: Mapping[Valu
 
 
 class _Recomputation:
-    """The elementwise ops that make a result of parameters and small values."""
+    """Elementwise ops that compute a result from parameters and small values."""
 
     def __init__(self, graph: Graph, producer: Mapping[Value, Op], group: Collection[Op], result: Value) -> None:
         self.params, self.producer, self.group, self.result = set(graph.params), producer, group, result
@@ -57,7 +57,7 @@ class _Recomputation:
         self.visited = 0
 
     def reach(self, value: Value) -> bool:
-        """Whether the value can be made; adds the ops for it."""
+        """True if the value can be recomputed; adds the ops for it."""
         if value in self.params or value in self.found or value in self.kept:
             return True
         op = self.producer[value]
@@ -73,7 +73,7 @@ class _Recomputation:
         return True
 
     def copies(self) -> list[Op]:
-        """The ops once more, the last one with the result itself."""
+        """Copies of the ops; the last one has the result itself."""
         mapping = {value: value if value is self.result else Value(value.type, value.name) for value in self.found}
         return [op.with_operands([mapping.get(value, value) for value in op.operands], (mapping[value],), Role.RECOMPUTE)
                 for value, op in self.found.items()]

@@ -1,8 +1,8 @@
-"""What it takes to compute a slice of an op's result along an axis: which operands as slices, along which of their axes, which as a
-whole, and what becomes of the op's attributes.
+"""Slice rules: the operands that an op needs to compute a slice of its result along an axis (as slices along which axes, or as a whole),
+and the attributes of the op that computes it.
 
-A slice is a tile: one of `count` equal parts along the axis. An op has a rule where a tile of its result depends on the same tile of
-some operands, and on nothing else of them.
+A slice is a tile: one of `count` equal blocks along the axis. An op has a rule if a tile of its result depends, in some operands, only on
+the same tile, and on any of the other operands as a whole.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from adjit.ir.graph import Op
 from adjit.ir.types import Shape, TensorType
 
 OperandAxes = tuple[int | None, ...]
-"""For each operand, the axis along which a tile of it is enough; None where all of it is needed."""
+"""Axis of each operand along which a tile of it is enough; None for an operand that is needed as a whole."""
 
 
 def is_divisible(type: TensorType, axis: int, count: int) -> bool:
-    """Whether a value of this type can be cut into `count` tiles along the axis."""
+    """True if a value of this type can be cut into `count` tiles along the axis."""
     return type.rank > axis and type.shape[axis] % count == 0 and type.size > 0
 
 
 def tile_type(type: TensorType, axis: int, count: int) -> TensorType:
-    """The type of one of `count` tiles; without the axis where that has one element a tile.
+    """Type of one of `count` tiles. The axis is dropped if each tile has one element along it.
 
     >>> import numpy as np
     >>> [str(tile_type(TensorType(np.dtype("f4"), (length, 3)), 0, 4)) for length in (8, 4)]
@@ -35,7 +35,7 @@ def tile_type(type: TensorType, axis: int, count: int) -> TensorType:
 
 
 def is_dropped(type: TensorType, axis: int | None, count: int) -> bool:
-    """Whether a tile of the value has one axis less."""
+    """True if a tile of the value has one axis less."""
     return axis is not None and type.shape[axis] == count
 
 
@@ -45,10 +45,10 @@ def _tile_shape(shape: Shape, axis: int, count: int) -> Shape:
 
 
 def infer_operand_axes(op: Op, axis: int, batch: int = 0) -> OperandAxes | None:
-    """Along which axes the operands have to be cut for a tile along `axis` of the op's result; None where more is needed than tiles and
-    whole operands. The number of tiles has to divide all of these axes.
+    """Axes along which the operands are cut for a tile along `axis` of the op's result; None if tiles and whole operands are not enough.
+    The tile count must divide the lengths of all these axes.
 
-    Where a length of the `batch` is given, an axis may be several batches, one after the other, of each of which a tile has its part.
+    If the length of the `batch` is given, an axis may hold several batches, one after the other; a tile then has a block of each.
     """
     if len(op.results) != 1 or op.result.type.rank <= axis:
         return None
@@ -61,7 +61,7 @@ def infer_operand_axes(op: Op, axis: int, batch: int = 0) -> OperandAxes | None:
 
 
 def batches_before(type: TensorType, axis: int, batch: int) -> int:
-    """How many batches, along this axis and those before it, a value has next to each other; 0 where the axis is no number of batches.
+    """Number of batches that a value holds along this axis and those before it; 0 if the axis is no multiple of the batch.
 
     >>> import numpy as np
     >>> [batches_before(TensorType(np.dtype("f4"), shape), 0, 4) for shape in ((4, 3), (12, 3), (3, 4))]
@@ -85,8 +85,8 @@ def _axes_of_batches(op: Op, axis: int, batch: int) -> OperandAxes | None:
 
 
 def replication_divisor(op: Op, axis: int) -> int:
-    """The length that a number of tiles along the axis has to divide for each of them to make a copy of the op's result of its own: that
-    is for numbers, and whole values that repeat along the axis. (1 for other ops: no number of tiles does; 0 where all do.)"""
+    """Each tile may recompute the op if the tile count divides this number: 0 (any count) for constants, the axis length for broadcasts
+    along it, 1 (never) for all other ops."""
     type = op.results[0].type
     if op.name == "broadcast" and axis not in op.attrs["axes"] and type.rank > axis and type.size:
         return type.shape[axis]
@@ -94,12 +94,12 @@ def replication_divisor(op: Op, axis: int) -> int:
 
 
 def is_replicable(op: Op, axis: int, count: int) -> bool:
-    """Whether each of `count` tiles makes a copy of the op's result of its own."""
+    """True if each of `count` tiles may recompute the op's result."""
     return replication_divisor(op, axis) % count == 0
 
 
 def tile_attributes(op: Op, axis: int, operand_axes: OperandAxes, count: int) -> dict[str, Any]:
-    """The attributes of the op that computes one tile."""
+    """Attributes of the op that computes one tile."""
     attrs = dict(op.attrs)
     if "shape" in attrs:
         attrs["shape"] = _tile_shape(attrs["shape"], axis, count)
@@ -121,8 +121,7 @@ def tile_attributes(op: Op, axis: int, operand_axes: OperandAxes, count: int) ->
 
 
 def summed_axes(op: Op) -> tuple[int, int] | None:
-    """The axes of the operands along which they may be cut for the results of the tiles to add up to the op's result; None where there
-    are none."""
+    """Axes along which the operands can be cut so that the results of the tiles add up to the op's result; None if there are none."""
     if op.name != "matmul":
         return None
     inner = op.operands[0].type.rank - 1
@@ -130,10 +129,10 @@ def summed_axes(op: Op) -> tuple[int, int] | None:
 
 
 _PER_AXIS = frozenset({"start", "stop", "step", "low", "high", "interior"})
-"""Attributes that have one number an axis."""
+"""Attributes with one number for each axis."""
 
 _AXES = frozenset({"axes", "permutation"})
-"""Attributes that are numbers of axes."""
+"""Attributes that are axis numbers."""
 
 
 def _broadcast(op: Op, axis: int) -> OperandAxes | None:
@@ -142,7 +141,7 @@ def _broadcast(op: Op, axis: int) -> OperandAxes | None:
 
 
 def _reshape(op: Op, axis: int) -> OperandAxes | None:
-    """The axis of the operand before which there are as many elements."""
+    """Axis of the operand with as many elements before it as before the result's axis."""
     before, after = op.operands[0].type.shape, op.result.type.shape
     for operand_axis, size in enumerate(before):
         if size != 1 and prod(before[:operand_axis]) == prod(after[:axis]):

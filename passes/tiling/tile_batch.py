@@ -1,12 +1,12 @@
-"""Runs chains of matrix products and what lies between them tile by tile, so that what lives inside a tile stays in the cache.
+"""Tiles matrix products and the ops between them along the batch, so that values inside a tile stay in the cache.
 
-A product whose rows belong to different examples, an activation, a softmax, an attention: for a slice of the batch they take nothing but
-that slice, and whole parameters. Such ops become one op, `tiled`: each tile runs through all of them, in one thread, without waiting for
-the others. The values between them are as large as one tile. Sums over the batch are split: each tile leaves its part. Where one tile
-is still too large for the cache, it is split again (the heads of an attention).
+A product whose rows belong to different examples, an activation, a softmax, an attention: for a slice of the batch, each needs only this
+slice and whole parameters. Such ops become one op, `tiled`: each tile runs through all of them, in one thread, without waiting for other
+tiles. The values between the ops are as large as one tile. Sums over the batch are split: each tile computes a partial sum. If one tile is
+still too large for the cache, it is tiled again (by the heads of an attention).
 
-Which axis, and how many tiles, follows from a small cost model (`gain.py`): bytes that do not go through memory any more, against
-whole operands that every tile reads again.
+The axis and the tile count follow from a small cost model (`cost_model.py`): bytes that no longer go through memory, against whole operands
+that every tile reads again.
 
 Before:
     graph @net(%x: f32[512,64], %w: f32[64,2048], %u: f32[2048,64]) {
@@ -57,18 +57,18 @@ MIN_TILES = 2
 
 
 def tile_batch(graph: Graph, options: Options) -> Graph:
-    """Gather ops into `tiled`; the same graph where that gains nothing, or where `options.cache_bytes` is None."""
+    """Gather ops into `tiled`; the same graph if tiling gains nothing, or if `options.cache_bytes` is None."""
     return graph if options.cache_bytes is None else _tile_regions(_tile_loops(graph, options.cache_bytes), options.cache_bytes)
 
 
 def _tile_regions(graph: Graph, cache_bytes: int) -> Graph:
-    """The graph, and the loops and branches that are not in tiles, split."""
+    """Tiled graph, with tiled regions of the loops and branches that are not in tiles themselves."""
     graph = in_regions(graph, lambda region: _tile_regions(region, cache_bytes), CONTROL_FLOW)
     return _tile(graph, cache_bytes, 2)
 
 
 def _tile_loops(graph: Graph, cache_bytes: int) -> Graph:
-    """The graph with loops that run tile by tile, with all of their runs, where these do not mix the examples of a batch."""
+    """Graph with loops that run tile by tile, each tile through all iterations, if the iterations do not mix the examples of a batch."""
     best: _Tiling | None = None
     if not any(op.name == "scan" and has_products(op) for op in graph.ops):
         return graph
@@ -87,7 +87,7 @@ def _tile_loops(graph: Graph, cache_bytes: int) -> Graph:
 
 
 def _tile(graph: Graph, cache_bytes: int, min_rank: int) -> Graph:
-    """The graph split along an axis of its products of at least this rank, where that gains something."""
+    """Graph tiled along an axis of its products of at least this rank, if that gains something."""
     best: _Tiling | None = None
     if not any(op.definition.kind is Kind.CONTRACTION for op in graph.ops):
         return graph
@@ -111,7 +111,7 @@ def _tile(graph: Graph, cache_bytes: int, min_rank: int) -> Graph:
 
 
 def describe_tiles(before: Graph, after: Graph, options: Options) -> str:
-    """What was gathered, and what it saves by the cost model."""
+    """Number and size of the tiles, and the bytes that stay in the cache by the cost model."""
     found = [op for op in after.ops if op.name == "tiled"]
     if not found:
         return ""
@@ -122,7 +122,7 @@ def describe_tiles(before: Graph, after: Graph, options: Options) -> str:
 
 
 def _lengths(graph: Graph, axes: Axes, min_rank: int) -> dict[int, int]:
-    """The lengths of the axes of products, and the most tiles of each that leave one of them enough rows."""
+    """Lengths of the tiled axes of products, each with the largest tile count that leaves some product enough rows."""
     longest: dict[int, int] = {}
     for op in graph.ops:
         rank = op.results[0].type.rank if op.definition.kind is Kind.CONTRACTION else 0
@@ -134,7 +134,7 @@ def _lengths(graph: Graph, axes: Axes, min_rank: int) -> dict[int, int]:
 
 
 class _Tiling:
-    """The groups for one axis and one number of tiles that gain something; `fits`: whether all could, and their tiles the cache."""
+    """Groups for one axis and one tile count that gain something. `fits` is True if all groups gain, and their tiles fit the cache."""
 
     def __init__(self, uses: DefUses, cuts: GraphSlicing, count: int, cache_bytes: int) -> None:
         self.graph, self.producer, self.axes, self.count, self.cache_bytes = uses.graph, uses.producer, cuts.axes, count, cache_bytes
@@ -148,7 +148,7 @@ class _Tiling:
         return peak_bytes(self.assigned, group) > self.cache_bytes / 2
 
     def rebuild(self) -> Graph:
-        """The graph with a `tiled` op for each group."""
+        """Graph with a `tiled` op for each group."""
         grouped = {op for group in self.groups for op in (*group.ops, *group.sums)}
         rest: dict[int, list[Op]] = {}
         for op in self.graph.ops:
@@ -163,7 +163,7 @@ class _Tiling:
         return self.graph.with_ops(_without_dead_views(new, self.graph.results))
 
     def _tiled_op(self, group: TileGroup) -> list[Op]:
-        """The op that runs the group, and those that add up the parts it leaves."""
+        """Op that runs the group, and the ops that add up its partial sums."""
         region = TileRegion(self.axes, self.count, self.producer, {op: group.operand_axes[op] for op in group.ops})
         results = [value for op in group.ops for value in op.results if value in self.axes and self.assigned.is_used_outside(value, group)]
         rematerialized = rematerialize(self.graph, results, self.producer, group.operand_axes)
@@ -178,7 +178,7 @@ class _Tiling:
             inner.append(partial_sum)
         graph = Graph("tile", tuple(region.params), tuple(region.ops), tuple(inner))
         if self._is_too_large(group) and not self.axes.batch:
-            graph = _tile(graph, self.cache_bytes, 3)     # by the heads of an attention: rows alone would not make it much smaller
+            graph = _tile(graph, self.cache_bytes, 3)     # by the heads of an attention: fewer rows would not make it much smaller
         last = group.ops[-1]
         outer = (*(value for value, _ in given), *parts)
         attrs = {"count": self.count, "sliced": tuple(region.sliced), "shapes": tuple(value.type.shape for value in outer)}
@@ -192,6 +192,6 @@ class _Tiling:
 
 
 def _without_dead_views(new: Sequence[Op], results: Iterable[Value]) -> list[Op]:
-    """The ops without views that nobody reads any more, as tiles made their own."""
+    """Ops without views that no op reads any more: tiles made their own."""
     others = (value for op in new if op.name not in FREE_IN_TILES for value in op.results)
     return needed_ops(new, (*results, *others))

@@ -1,8 +1,8 @@
-"""Computes the gradient of a weight and the update that it is for together, some rows at a time, so that it never lies in memory.
+"""Tiles the gradient of a weight and its update by rows, in one op, so that the gradient never lies in memory.
 
-The gradient of a weight is a product over the batch, `A^T G`. For some of its rows it takes the same columns of A and all of G, and what
-follows element by element (an optimiser's update) takes the same rows of what else it reads. So the product and what follows become one
-op, `tiled`: the rows of a gradient are still in the cache when the update reads them, on the core that made them.
+The gradient of a weight is a product over the batch, `A^T G`. A block of its rows needs the same columns of A and all of G; the elementwise
+ops that follow (an optimiser's update) need the same rows of their other operands. So the product and these ops become one op, `tiled`: the
+rows of a gradient are still in the cache when the update reads them, on the core that computed them.
 
 Before:
     graph @step(%x: f32[64,512], %g: f32[64,1024], %p: f32[512,1024]) {
@@ -38,16 +38,16 @@ from adjit.passes.options import Options
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 
 MIN_TILES = 8
-"""So that threads can share them evenly."""
+"""Fewest tiles, so that threads can share them evenly."""
 
 MIN_TILE_ROWS = 16
 
 MATMUL_TILE_ROWS = 8
-"""Rows that products compute together: tiles are multiples of it where that can be."""
+"""Rows that products compute at a time; tile heights are multiples of it if possible."""
 
 
 def tile_weight_updates(graph: Graph, options: Options) -> Graph:
-    """Gather gradients of weights and their updates into `tiled`; the same graph where `options.cache_bytes` is None."""
+    """Gather gradients of weights and their updates into `tiled`; the same graph if `options.cache_bytes` is None."""
     if options.cache_bytes is None:
         return graph
     uses = None
@@ -60,11 +60,11 @@ def tile_weight_updates(graph: Graph, options: Options) -> Graph:
                 if update is not None:
                     graph = _rebuild(uses, update, count)
                     uses = None
-    return eliminate_dead_code(graph, options)      # views that tiles have made their own
+    return eliminate_dead_code(graph, options)      # without the views that tiles have made their own
 
 
 def describe_updates(before: Graph, after: Graph, options: Options) -> str:
-    """What is updated by rows, and what does not lie in memory for that."""
+    """Number, size and tiles of the gradients that never lie in memory."""
     kept = set(before.ops)
     found = [op for op in after.ops if op.name == "tiled" and op not in kept]
     nbytes = sum(op.attrs["count"] * inner.result.type.nbytes for op in found for inner in op.regions[0].ops if inner.name == "matmul")
@@ -73,9 +73,10 @@ def describe_updates(before: Graph, after: Graph, options: Options) -> str:
 
 
 def _count(matmul: Op, cache_bytes: int) -> int:
-    """Into how many tiles the product is cut; 0 where that gains nothing, or too few rows are left to a tile.
+    """Tile count of a product; 0 if tiles gain nothing or would have too few rows.
 
-    Rows take a part of the cache, beside what else an update reads. The whole operand, which every tile reads, has to stay there too.
+    The rows of a tile take a fraction of the cache, as an update reads other operands too. The whole operand, which every tile reads, has
+    to stay in the cache as well.
     """
     (rows, _), nbytes = matmul.result.type.shape, matmul.result.type.nbytes
     if matmul.result.type.dtype.kind != "f" or matmul.operands[1].type.nbytes > cache_bytes / 2 or nbytes < cache_bytes / 8:
@@ -86,7 +87,7 @@ def _count(matmul: Op, cache_bytes: int) -> int:
 
 
 class _DefUses:
-    """A graph, and who makes and reads its values."""
+    """Graph with the producers and readers of its values."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -96,18 +97,18 @@ class _DefUses:
         self.readers = readers(graph.ops)
 
     def is_from_contraction(self, value: Value) -> bool:
-        """Whether a product, or what runs a graph of its own, makes the value."""
+        """True if a product, or an op with a region, makes the value."""
         return value in self.producer and self.producer[value].definition.kind in (Kind.CONTRACTION, Kind.REGION)
 
     def is_used_outside(self, value: Value, members: set[Op]) -> bool:
-        """Whether anything else than `members` reads the value."""
+        """True if an op outside `members` reads the value."""
         return value in self.results or any(op not in members for op in self.readers.get(value, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """A product, and what follows it element by element, with what only that reads; `later`: what needs one of these in another way, and so
-    comes after all of them."""
+    """Product with the elementwise ops that follow it, and ops that only these read. `later` holds ops that depend on a member without
+    being one; they come after all members."""
 
     matmul: Op
     members: set[Op]
@@ -115,8 +116,8 @@ class _Update:
 
 
 def _find(matmul: Op, uses: _DefUses) -> _Update | None:
-    """What follows a product up to results of the graph; None where it is needed as a whole, or where other products would have to wait for
-    it in memory."""
+    """Elementwise ops from a product to results of the graph; None if the product is needed as a whole, or if other products would have to
+    wait for this one in memory."""
     shape, graph = matmul.result.type.shape, uses.graph
 
     def has_same_shape(op: Op) -> bool:
@@ -151,7 +152,7 @@ def _find(matmul: Op, uses: _DefUses) -> _Update | None:
 
 
 def _rebuild(uses: _DefUses, update: _Update, count: int) -> Graph:
-    """The graph with one op for all members."""
+    """Graph with one op for all members."""
     ops, members = uses.graph.ops, update.members
     last = max(uses.position[op] for op in members)
     before = [op for op in ops[:last] if op not in members and op not in update.later]
@@ -172,13 +173,13 @@ def _tiled_op(uses: _DefUses, update: _Update, count: int) -> Op:
 
 
 class _TileBody:
-    """The graph of some rows, under construction."""
+    """Graph of one tile of rows, under construction."""
 
     def __init__(self, uses: _DefUses, matmul: Op, count: int) -> None:
         self.uses, self.matmul = uses, matmul
         length, columns = matmul.result.type.shape
         self.shape = (length // count, columns)
-        self.params: dict[tuple[Value, Shape], Value] = {}      # by what they stand for, and the shape of their part of it
+        self.params: dict[tuple[Value, Shape], Value] = {}      # by the outer value, and the shape of its block
         self.sliced: list[bool] = []
         self.inner: dict[Value, Value] = {}
         self.ops: list[Op] = []
@@ -191,7 +192,7 @@ class _TileBody:
             self.append(op, tuple(self.rows_of(value) for value in op.operands), op.attrs)
 
     def rows_of(self, value: Value) -> Value:
-        """The rows of `value`: made here, a view of their own, or an operand that is sliced."""
+        """Rows of `value`: made in the region, a view of a whole operand, or a sliced operand."""
         producer = self.uses.producer.get(value)
         if value not in self.inner and producer is not None and (
                 producer.definition.uniform or (producer.name == "broadcast" and 0 not in producer.attrs["axes"])):
