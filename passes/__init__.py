@@ -1,1 +1,1 @@
-"""Graph to graph: differentiation, simplification, fusion, memory. Every pass is pure, and named by what it does."""
+"""Graph-to-graph passes: differentiation, simplification, fusion, memory. Every pass is pure, and its name is what it does."""

@@ -1,9 +1,9 @@
-"""Orders the axes of whole chains of elementwise ops so that fewer elements are transposed.
+"""Chooses the order of axes of connected elementwise ops so that fewer elements are transposed.
 
-An elementwise op does not care in which order the axes of its operands lie, as long as it is the same for all. So the values that such
-ops connect, a *chain*, may be turned together. Constants, iota and broadcasts are then made turned; a reduction of a turned value gives
-a smaller value to transpose, and a broadcast takes one. Transposes at the border of the chain that do the same become nothing. A chain is
-turned where that moves fewer bytes; then the chains around it are looked at again.
+An elementwise op works in any order of axes, as long as the order is the same for all operands. So the values that such ops connect, a
+*component*, can be permuted by one permutation. Constants, iota and broadcasts are then created in the permuted order; a reduction of a
+permuted value leaves a smaller value to transpose, and so does a broadcast to a permuted value. Transposes at the border of the component
+with the same permutation disappear. A component is permuted if that moves fewer bytes; then its neighbours are looked at again.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from adjit.ir.graph import Graph, Op, Value, live_ops, producers
 from adjit.passes.options import Options
 
 MAX_ROUNDS = 8
-"""Most rounds of turning: each brings transposes one chain further."""
+"""Most iterations of the pass: each moves transposes one component further."""
 
 Permutation = tuple[int, ...]
 
 
 def choose_layouts(graph: Graph, options: Options) -> Graph:
-    """Turn chains of elementwise ops where that makes transposes go.
+    """Permute components of elementwise ops where that removes transposes.
 
     Before:
         graph @f(%x: f32[8,32], %s: f32[32]) {
@@ -57,7 +57,7 @@ def choose_layouts(graph: Graph, options: Options) -> Graph:
 
 
 def _compose(first: Permutation, second: Permutation) -> Permutation:
-    """The permutation that does what `first` does, and then `second`."""
+    """Permutation equal to `first` followed by `second`."""
     return tuple(first[axis] for axis in second)
 
 
@@ -71,20 +71,21 @@ def _is_identity(permutation: Permutation) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Component:
-    """Values whose axes have to lie in one order, and the ops at the border: transposes into and out of it, reductions and broadcasts."""
+    """Values whose axes must lie in one order, and the ops at their border: transposes into and out of the component, reductions and
+    broadcasts."""
 
     values: list[Value]
-    neighbours: set[int]            # numbers of chains that a transpose, a reduction or a broadcast connects with this one
+    neighbours: set[int]            # components (by id) that a transpose, a reduction or a broadcast connects with this one
     producers: list[Op]
     readers: list[Op]
 
 
 class _Components:
-    """The chains of a graph, and how they should be turned."""
+    """Components of a graph, and the permutations that they should get."""
 
     def __init__(self, graph: Graph) -> None:
         self.producer = producers(graph)
-        self.pinned = set(graph.results)        # read as it is
+        self.pinned = set(graph.results)        # values that must lie in their original order
         self.joined: dict[Value, Value] = {}
         for op in graph.ops:
             if _is_elementwise(op):
@@ -127,7 +128,7 @@ class _Components:
             after.neighbours.add(id(before))
 
     def permutations(self) -> dict[Value, Permutation]:
-        """For the values of chains that should be turned, how; of chains next to each other only one."""
+        """Permutation of each value in a component that should be permuted; of two neighbouring components, only one is chosen."""
         best: list[tuple[int, _Component, Permutation]] = []
         for component in self.components.values():
             wanted = [_inverse(op.attrs["permutation"]) for op in component.producers if op.name == "transpose"]
@@ -145,7 +146,7 @@ class _Components:
         return permutations
 
     def _saved_bytes(self, component: _Component, permutation: Permutation) -> int:
-        """Bytes that are no longer moved where the chain is turned: a transpose reads and writes each of its own."""
+        """Bytes that are no longer moved if the component is permuted. A transpose reads and writes all its bytes."""
         saved = 0
         for value in component.values:
             producer = self.producer.get(value)
@@ -162,7 +163,7 @@ class _Components:
             if op.definition.kind is Kind.REDUCTION:
                 last = len(permutation) - 1
                 if last in op.attrs["axes"] and permutation[last] not in op.attrs["axes"]:
-                    saved -= op.operands[0].type.nbytes      # along the last axis it would be a part of the kernel that makes its operand
+                    saved -= op.operands[0].type.nbytes      # no longer fused into the kernel of the operand
                 if not _is_identity(_order_of_reduction(op, permutation)):
                     saved -= 2 * op.result.type.nbytes
         return saved
@@ -173,26 +174,27 @@ def _is_elementwise(op: Op) -> bool:
 
 
 def _is_flexible(op: Op) -> bool:
-    """Whether the op makes its result in any order of axes."""
+    """True if the op can create its result in any order of axes."""
     return op.definition.kind is Kind.CREATION or op.name == "broadcast"
 
 
 def _order_of_broadcast(op: Op, permutation: Permutation) -> Permutation:
-    """How the operand has to be transposed for the result to be turned."""
+    """Permutation of the operand that makes the broadcast's result permuted."""
     positions = [permutation.index(axis) for axis in op.attrs["axes"]]
     return tuple(sorted(range(len(positions)), key=positions.__getitem__))
 
 
 def _order_of_reduction(op: Op, permutation: Permutation) -> Permutation:
-    """How the reduction of the turned operand has to be transposed to be the result."""
+    """Permutation that turns the reduction of the permuted operand into the original result."""
     left = [axis for axis in permutation if axis not in op.attrs["axes"]]
     return tuple(left.index(axis) for axis in sorted(left))
 
 
 class _Permuted:
-    """The graph under reconstruction, with the values in `permutations` turned.
+    """Graph under reconstruction, with the values in `permutations` permuted.
 
-    `plain` has values as they were, `permuted` as they are now; each is made of the other where something asks for it.
+    `plain` maps a value of the old graph to its equal in the new one, `permuted` to its permuted form. Each form is made from the other on
+    demand.
     """
 
     def __init__(self, graph: Graph, permutations: dict[Value, Permutation]) -> None:
@@ -230,7 +232,8 @@ class _Permuted:
             self.plain.update((value, value) for value in op.results)
 
     def _keep(self, value: Value, found: Value, order: Permutation | None, op: Op) -> None:
-        """Remember `found`, transposed by `order`, as what `value` was; or turned, where that is what will be asked for."""
+        """Record `found`, transposed by `order`, as the equal of the old `value`: in permuted form if `value` is in `permutations`, else
+        plain."""
         order = tuple(range(value.type.rank)) if order is None else order
         permutation = self.permutations.get(value)
         if permutation is None:
@@ -249,7 +252,7 @@ class _Permuted:
         return self._emit(op, operands, attrs)
 
     def _view(self, value: Value, permutation: Permutation, op: Op) -> Value:
-        """`value`, as it was, transposed."""
+        """Equal of the old `value`, transposed by `permutation`."""
         if value in self.plain:
             return self._transposed(self.plain[value], permutation, op)
         back = _inverse(self.permutations[value])
@@ -267,7 +270,7 @@ class _Permuted:
         return self.made[known]
 
     def _emit(self, op: Op, operands: Iterable[Value], attrs: Any, definition: OpDefinition | None = None) -> Value:
-        """The result of an op where `op` stood: the same op, or another."""
+        """Result of an op that takes the place of `op`: the same kind, or `definition`."""
         inputs, kind = tuple(operands), definition or op.definition
         (type,) = kind.result_types([value.type for value in inputs], attrs)
         result = Value(type, op.result.name if definition is None else None)

@@ -1,4 +1,4 @@
-"""What a user may ask of the compiler."""
+"""Compiler options that a user may set."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The choices that passes and code generation read; equal options give equal programs.
+    """Choices that passes and code generation read; equal options give equal programs.
 
-    memory_budget  how much the forward half may keep for the backward half: bytes (an int), or a fraction of what keeping
-                   everything would take (a float). None keeps what is not cheap to compute again.
-    only_kernels   whether all that a kernel can run is to be a kernel, single ops too: for backends that have no better code for them.
-    cache_bytes    bytes of the caches that a core has for itself, for backends that run programs in tiles; None for those that do not.
-    flush_subnormals  whether native programs take subnormal numbers for zeros. What passes compute themselves does not depend on it.
+    memory_budget  bytes that the forward half may save for the backward half (an int), or a fraction of the bytes of saving
+                   everything (a float). None saves the values that are not cheap to recompute.
+    only_kernels   True if every op that a kernel can run becomes a kernel, single ops too: for backends without better code for them.
+    cache_bytes    bytes of the private caches of a core, for backends that run programs in tiles; None for other backends.
+    flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 
     memory_budget: int | float | None = None

@@ -1,4 +1,4 @@
-"""The order of all passes, in one tuple, and the runner that checks, times and counts them."""
+"""Order of all passes, in one tuple, and the runner that checks, times and counts them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from adjit.passes.tiling.tile_batch import describe_tiles, tile_batch
 from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weight_updates
 
 STACK_RETRY_FACTOR = 4
-"""How many times less cache tiles are made for, where they take too much of the stack."""
+"""Factor by which the cache size is divided when tiles need too much stack and the passes run again."""
 
 Transform = Callable[[Graph, Options], Graph]
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A step of the pipeline.
+    """One pass of the pipeline.
 
-    `run` is pure and gives the same object where it changes nothing; its docstring shows it on text (`Before:`, `After:`). The graph it
-    gives obeys the rules of the stage `ensures`. `describe(before, after, options)` says what a reader of the records should know. A pass
-    that is `local` knows nothing of regions, and is run on those of loops and branches first.
+    `run` is pure and returns the same object if it changes nothing; its docstring shows the pass on text (`Before:`, `After:`). The
+    resulting graph obeys the rules of the stage `ensures`. `describe(before, after, options)` returns a remark for the record. A `local`
+    pass knows nothing of regions; it runs on the regions of loops and branches first.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """What one run of a pass did: milliseconds of its own and of the verification, number of ops before and after, a remark."""
+    """Record of one pass: its milliseconds, the milliseconds of verification, the number of ops before and after, a remark."""
 
     name: str
     milliseconds: float
@@ -75,7 +75,7 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """The graph as it was at each stage, by name ("traced", "adjoint", "optimized", "fused", "planned"), and a record a pass."""
+    """Graph at each stage, by name ("traced", "adjoint", "optimized", "fused", "planned"), and a record for each pass."""
 
     graphs: dict[str, Graph]
     records: tuple[PassRecord, ...]
@@ -111,23 +111,23 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
     *LOWER,
 )
-"""From a traced graph to a planned one."""
+"""Passes from a traced graph to a planned one."""
 
 JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
                                 if step not in LOWER and step.name != "remove_stop_gradients")
-"""For a joint graph that is to be split: what is a constant to derivatives stays marked, as the halves can be differentiated again."""
+"""Passes for a joint graph that will be split. Stop-gradient marks stay, as the halves can be differentiated again."""
 
 HALF: tuple[Pass, ...] = (Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED), *SIMPLIFY, *LOWER)
-"""For one half of a joint graph."""
+"""Passes for one half of a joint graph."""
 
 
 def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None = None,
                  passes: Sequence[Pass] = PIPELINE, stage: Stage = Stage.TRACED) -> PipelineResult:
-    """Run `passes` in order over a graph that has come as far as `stage`.
+    """Run `passes` in order on a graph that has reached `stage`.
 
-    `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass);
-    `on_pass(name, graph)` is called with the graph that was given ("traced") and after each pass. Where tiles turn out to take more of the
-    stack than there is, all passes run again for a smaller cache, and at last without tiles.
+    `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass); `on_pass(name,
+    graph)` is called with the input graph ("traced") and after each pass. If tiles need more stack than there is, all passes run again for
+    a smaller cache, and at last without tiles.
     """
     result = _run(graph, options, verify, on_pass, passes, stage)
     for smaller in (options.cache_bytes // STACK_RETRY_FACTOR, None) if options.cache_bytes is not None else ():

@@ -11,8 +11,8 @@ from adjit.ir.ops.traits import NESTED_PROGRAMS
 
 
 def in_regions(graph: Graph, run: Callable[[Graph], Graph], names: Collection[str] = NESTED_PROGRAMS) -> Graph:
-    """`graph` with `run` applied to the regions of its ops of these `names`: loops, branches and tiles; the same object where that
-    changes nothing."""
+    """Graph in which `run` was applied to the regions of the ops with these `names` (loops, branches and tiles by default); the same object
+    if nothing changes."""
     if {op.name for op in graph.ops}.isdisjoint(names):
         return graph
     ops = [_in_op(op, run) if op.name in names else op for op in graph.ops]

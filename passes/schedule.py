@@ -13,11 +13,11 @@ from adjit.passes.options import Options
 
 
 def schedule(graph: Graph, options: Options) -> Graph:
-    """Reorder ops for a lower peak of live bytes; the given order stays where no better one is found.
+    """Reorder ops for a lower peak of live bytes; the given order stays if no better one is found.
 
-    Three orders are compared with the given one: the given one in which ops that free at least as much as they allocate run as
-    soon as they can (so an optimiser's update runs, and its gradient dies, before the next gradient is made); one that always takes
-    the op that adds least to the live bytes (so the largest gradient comes last); and a depth-first one.
+    Three orders are compared with the given one. The first is the given one, but ops that free at least as much as they allocate run as
+    soon as they can (so an optimiser's update runs, and its gradient dies, before the next gradient is made). The second always takes the
+    op that adds least to the live bytes (so the largest gradient comes last). The third is a depth-first order.
 
     Before:
         graph @step(%x: f32[64], %w1: f32[64] donated, %w2: f32[64] donated) {
@@ -53,13 +53,13 @@ def schedule(graph: Graph, options: Options) -> Graph:
 
 
 def _cost(graph: Graph, donations: Donations) -> tuple[int, int]:
-    """The peak; for equal peaks, the bytes held over all ops."""
+    """Peak of live bytes, then (to break ties) the sum of live bytes over all ops."""
     live = live_bytes(graph, donations)
     return max(live, default=0), sum(live)
 
 
 def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
-    """For each op those that come before it: its operands' makers, and readers of a donated buffer that it writes."""
+    """Predecessors of each op: the producers of its operands, and readers of a donated buffer that the op writes."""
     producer = positions(graph.ops)
     extra = reads_before_writes(graph, donations.matches)
     return [list(dict.fromkeys([*(producer[value] for value in op.operands if value in producer), *extra[index]]))
@@ -67,10 +67,10 @@ def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
 
 
 def _list_schedule(graph: Graph, before: list[list[int]], eager: bool) -> list[int]:
-    """List scheduling: among the ops that can run, one that does not raise the live bytes, else the first of the given order,
-    or, where `eager`, the one that raises them least.
+    """Order from list scheduling: the next op is a ready one that does not raise the live bytes, else the first ready one of the given
+    order, or, if `eager`, the ready one that raises them least.
 
-    Ops that wait for nothing (constants) run when they are asked for.
+    Ops without operands (constants) run just before their first reader.
     """
     memory = _Memory(graph)
     count = len(graph.ops)
@@ -114,7 +114,7 @@ def _list_schedule(graph: Graph, before: list[list[int]], eager: bool) -> list[i
 
 
 class _Memory:
-    """Who still reads what, as ops are run one by one."""
+    """Remaining readers of each buffer, as ops run one by one."""
 
     def __init__(self, graph: Graph):
         self.ops = graph.ops
@@ -135,7 +135,7 @@ class _Memory:
             self.size[value] = 0
 
     def growth(self, index: int) -> int:
-        """Bytes that op `index` adds to the live ones, less those it frees."""
+        """Bytes that op `index` allocates, less those it frees."""
         op = self.ops[index]
         growth = 0
         for value in op.results:
@@ -146,7 +146,7 @@ class _Memory:
         return growth
 
     def run(self, index: int) -> list[int]:
-        """Op `index` is done; the ops that are now the last to read something."""
+        """Mark op `index` as done; returns the ops that are now the only remaining reader of some buffer."""
         last: list[int] = []
         for value in {self.root[value] for value in self.ops[index].operands}:
             readers = self.readers[value]
@@ -157,7 +157,7 @@ class _Memory:
 
 
 def _depth_first(before: list[list[int]]) -> list[int]:
-    """Each op as late as what needs it allows: what an op needs, in order, then the op."""
+    """Depth-first order: the predecessors of an op, in order, then the op."""
     needed = {other for others in before for other in others}
     order: list[int] = []
     visited = [False] * len(before)
