@@ -1,1 +1,1 @@
-"""Rewrites that make graphs smaller, and passes that take work out of loops."""
+"""Rewrites that make graphs smaller, and passes that move work out of loops."""

@@ -4,7 +4,7 @@ So `x + 0` stays where x may be -0.0 (`-0.0 + 0.0` is 0.0), and `x * 0` stays wh
 
 - a small whole power becomes multiplications: less than 2 units in the last place from the exact power (for 1 and 2: the nearest);
 - a cotangent times a number that is finite, and not 0, is an ordinary product: the sign of a zero gradient may differ;
-- a cotangent divided by what many elements share is multiplied by its reciprocal: one rounding more.
+- a cotangent divided by a value that many elements share is multiplied by its reciprocal, which rounds once more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALGEBRA = RuleTable()
 
 
 def is_exactly(value: Number | None, number: float) -> bool:
-    """Whether a constant is `number`, sign of zero included."""
+    """True if a constant is `number`, sign of zero included."""
     return value is not None and value == number and math.copysign(1.0, value) == math.copysign(1.0, number)
 
 
@@ -244,7 +244,7 @@ def select_twice(op: Op, graph: Rewriter) -> Value | None:
 
 @ALGEBRA.rule("strong_multiply", "strong_divide", any_operand=("constant",))
 def strong_with_known_cotangent(op: Op, graph: Rewriter) -> Value | None:
-    """A cotangent of 0 gives 0; one that is another number makes an ordinary product."""
+    """A cotangent of 0 gives 0; with any other known cotangent the op is an ordinary product."""
     number = graph.number(op.operands[0])
     if number is None:
         return None
@@ -255,7 +255,7 @@ def strong_with_known_cotangent(op: Op, graph: Rewriter) -> Value | None:
 
 @ALGEBRA.rule("strong_multiply", "strong_divide", any_operand=("constant", "convert"))
 def strong_with_finite_factor(op: Op, graph: Rewriter) -> Value | None:
-    """Zero times something finite is zero by itself: strong_multiply(ct, c) -> ct * c."""
+    """strong_multiply(ct, c) -> ct * c for finite c: zero times a finite number is zero anyway."""
     cotangent, factor = op.operands
     number = graph.number(factor)
     if op.name == "strong_divide":
@@ -266,7 +266,7 @@ def strong_with_finite_factor(op: Op, graph: Rewriter) -> Value | None:
 
 @ALGEBRA.rule("strong_divide", any_operand=("broadcast",))
 def strong_divide_by_shared(op: Op, graph: Rewriter) -> Value | None:
-    """strong_divide(ct, broadcast(x)) -> strong_multiply(ct, broadcast(1 / x)): a division for each x, in place of one for each element."""
+    """strong_divide(ct, broadcast(x)) -> strong_multiply(ct, broadcast(1 / x)): one division for each x instead of one for each element."""
     cotangent, divisor = op.operands
     repeated = graph.producer(divisor, "broadcast")
     if repeated is None or repeated.operands[0].type.size >= op.result.type.size or not _has_reciprocal(repeated.operands[0], graph):
@@ -276,8 +276,8 @@ def strong_divide_by_shared(op: Op, graph: Rewriter) -> Value | None:
 
 
 def _has_reciprocal(value: Value, graph: Rewriter) -> bool:
-    """Whether the value is known to be no subnormal number, whose reciprocals overflow: a square root is none, nor is what is larger
-    than some number."""
+    """True if the value is known not to be subnormal (reciprocals of subnormal numbers overflow): it is a square root, or larger than some
+    normal number."""
     producer = graph.producer(value, "sqrt", "add", "maximum", *SAME_ELEMENTS)
     if producer is None or producer.name == "sqrt":
         return producer is not None
@@ -291,7 +291,7 @@ def _has_reciprocal(value: Value, graph: Rewriter) -> bool:
 
 @ALGEBRA.rule("strong_product", any_operand=("constant", "convert"))
 def strong_product_with_finite(op: Op, graph: Rewriter) -> Value | None:
-    """strong_product(x, 0) -> 0; with another finite number an ordinary product, with something finite strong in that alone."""
+    """strong_product(x, 0) -> 0; x * c for another finite number c; strong_multiply(f, x) for another finite f (a converted integer)."""
     for factor, other in (op.operands, op.operands[::-1]):
         number = graph.number(factor)
         if number == 0:
@@ -310,7 +310,7 @@ def _is_finite(value: Value, number: Number | None, graph: Rewriter) -> bool:
 
 @ALGEBRA.rule("convert")
 def convert_once(op: Op, graph: Rewriter) -> Value | None:
-    """A conversion to the same dtype goes; one that loses nothing is skipped: f32 -> f64 -> f32 is nothing."""
+    """A conversion to the same dtype is dropped; a lossless one is skipped: f32 -> f64 -> f32 becomes nothing."""
     operand = op.operands[0]
     target = op.result.type.dtype
     if operand.type.dtype == target:
@@ -327,7 +327,7 @@ def convert_once(op: Op, graph: Rewriter) -> Value | None:
 
 
 def keeps_every_number(source: np.dtype, target: np.dtype) -> bool:
-    """Whether every number of `source` is one of `target` too.
+    """True if `target` represents every number of `source`.
 
     >>> keeps_every_number(np.dtype('int32'), np.dtype('float64')), keeps_every_number(np.dtype('int64'), np.dtype('float64'))
     (True, False)

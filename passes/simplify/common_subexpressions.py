@@ -1,4 +1,4 @@
-"""Computes equal things once."""
+"""Common subexpression elimination: computes equal values once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from adjit.passes.options import Options
 
 
 def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
-    """Use the first of several ops that do the same to the same values; its location and role stay.
+    """Use the first of several equal ops on equal operands; its location and role stay.
 
-    An op that runs a forward op again (role recompute) is there to be run again: it merges only with its like.
+    An op that rematerializes a forward op (role recompute) merges only with other such ops.
 
     Before:
         graph @f(%x: f32[3], %y: f32[3]) {
@@ -54,6 +54,6 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
 
 
 def _key(op: Op, operands: list[int]) -> Hashable:
-    """What an op does, and to which values."""
+    """Key of an op: equal for ops with the same definition, attributes and regions on the same operands."""
     operand_numbers = tuple(sorted(operands) if op.name in COMMUTATIVE else operands)
     return op.name, operand_numbers, attributes_key(op.attrs), op.regions, op.role is Role.RECOMPUTE

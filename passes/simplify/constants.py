@@ -1,4 +1,4 @@
-"""Computes at once what depends on no data: ops whose operands are filled with one number, and give one number."""
+"""Constant folding: ops whose operands and results are each filled with one number."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ ELEMENTWISE = tuple(name for name in traits.ELEMENTWISE if name not in traits.TR
 
 
 def fill_like(type_of: Value, number: Number) -> Value:
-    """A constant of the type of a value."""
+    """Constant with the type of a value."""
     return ops.constant(value=number, dtype=type_of.type.dtype, shape=type_of.type.shape)
 
 
 @CONSTANTS.rule("constant")
 def number_of_the_dtype(op: Op, graph: Rewriter) -> Value | None:
-    """The number of a constant is written in one way, so that equal constants are equal text."""
+    """Write the number of a constant in one way, so that equal constants are equal text."""
     value, number = op.attrs["value"], shortest_number(op.attrs["value"], op.result.type.dtype)
     return None if type(value) is type(number) and repr(value) == repr(number) else fill_like(op.result, number)
 
 
 def shortest_number(number: Number, dtype: np.dtype) -> Number:
-    """The shortest Python number that `dtype` rounds to the same as `number`.
+    """Shortest Python number that `dtype` rounds to the same value as `number`.
 
     >>> shortest_number(np.float32(0.1).item(), np.dtype('float32')), shortest_number(3, np.dtype('float64'))
     (0.1, 3.0)
@@ -48,7 +48,7 @@ def shortest_number(number: Number, dtype: np.dtype) -> Number:
 
 @CONSTANTS.rule(*ELEMENTWISE, all_operands=("constant",))
 def evaluate_elementwise(op: Op, graph: Rewriter) -> Value | None:
-    """An elementwise op of constants is the constant that NumPy gives for one element."""
+    """An elementwise op of constants becomes the constant that NumPy computes for one element."""
     numbers = [graph.number(value) for value in op.operands]
     if any(number is None for number in numbers):
         return None
@@ -84,7 +84,7 @@ def _same_constant(op: Op, numbers: list[Number | None]) -> Value | None:
 
 @CONSTANTS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or", any_operand=("constant",))
 def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
-    """The largest, or smallest, of equal numbers is that number."""
+    """The largest, or smallest, of equal numbers is the number itself."""
     number = graph.number(op.operands[0])
     if number is None or op.operands[0].type.size == 0 or op.operands[0].type.dtype != op.result.type.dtype:
         return None
@@ -93,7 +93,8 @@ def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
 
 @CONSTANTS.rule("reduce_sum", any_operand=("constant",))
 def sum_constant(op: Op, graph: Rewriter) -> Value | None:
-    """n times c, where every partial sum is exact in whatever order: c is some units, and n times as many fit the mantissa."""
+    """reduce_sum of a constant c over n elements -> n * c, if every partial sum is exact in any order: n times the odd part of c fits the
+    mantissa."""
     number = graph.number(op.operands[0])
     if number is None or op.operands[0].type.dtype != op.result.type.dtype:
         return None
@@ -116,7 +117,7 @@ def sum_constant(op: Op, graph: Rewriter) -> Value | None:
 
 @CONSTANTS.rule("broadcast", any_operand=("iota",))
 def broadcast_iota(op: Op, graph: Rewriter) -> Value | None:
-    """broadcast(iota) -> iota: a kernel has one place for each value, and rows beside columns take two."""
+    """broadcast(iota) -> iota: a kernel has one index map for each value; an iota over rows and over columns would need two."""
     iota = graph.producer(op.operands[0], "iota")
     if iota is None or iota.result.type.shape[iota.attrs["axis"]] == 1:
         return None
@@ -125,5 +126,5 @@ def broadcast_iota(op: Op, graph: Rewriter) -> Value | None:
 
 @CONSTANTS.rule("iota")
 def iota_of_one(op: Op, graph: Rewriter) -> Value | None:
-    """Counting along an axis of size 1 gives zeros."""
+    """An iota along an axis of size 1 is zeros."""
     return fill_like(op.result, 0) if op.result.type.shape[op.attrs["axis"]] == 1 else None

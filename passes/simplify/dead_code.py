@@ -1,4 +1,4 @@
-"""Drops ops whose results nothing uses."""
+"""Dead code elimination."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from adjit.passes.options import Options
 
 
 def eliminate_dead_code(graph: Graph, options: Options) -> Graph:
-    """Drop every op none of whose results is needed: no op has side effects.
+    """Drop every op whose results are not needed: no op has side effects.
 
     Before:
         graph @f(%x: f32[3]) {

@@ -1,4 +1,4 @@
-"""Moves work out of loops: what is the same in every run is computed once, and products of all runs become one product."""
+"""Moves work out of loops: loop-invariant values are computed once, and products of all iterations become one product."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from adjit.passes.autodiff.reverse_ad import append_copy
 from adjit.passes.options import Options
 
 CHEAP_TO_REPEAT = (Kind.CREATION, Kind.MOVEMENT)
-NEVER_HOISTED = (Kind.INDEXING, Kind.REGION)      # they may fail, or run long, where the loop does not run at all
+NEVER_HOISTED = (Kind.INDEXING, Kind.REGION)      # they may fail, or run long, even if the loop has no iteration
 
 
 def hoist_loop_invariants(graph: Graph, options: Options) -> Graph:
-    """Of a loop's body, move to before it: what depends on nothing that changes, and the product of a slice with such a matrix, which
-    becomes one product for all slices. To behind it: the sum over all runs of products `transpose(a) @ b`, which becomes one product of
-    the stacked factors where that moves less memory than the sum; the sum of rows of such a factor; and rows that are products of another
-    row. A matrix that every run transposes is transposed once. The other way, constants move into the body.
+    """Move ops out of the bodies of loops.
+
+    To before the loop: ops that depend on no carried or sliced value; and the product of a slice with such a loop-invariant matrix, which
+    becomes one product for all slices. To behind the loop: the sum over all iterations of products `transpose(a) @ b`, which becomes one
+    product of the stacked factors if that moves less memory than the sum; the sum of rows of such a factor; and rows that are products of
+    another row. A matrix that every iteration transposes is transposed once, before the loop. Constants move the other way, into the
+    body.
 
     Before:
         graph @f(%x: f32[9,8,4], %w: f32[4,4], %h: f32[8,4]) {
@@ -74,7 +77,7 @@ def hoist_loop_invariants(graph: Graph, options: Options) -> Graph:
 
 @dataclass(slots=True)
 class _Region:
-    """A region under change."""
+    """Region under change."""
 
     graph: Graph
     ops: list[Op]
@@ -83,7 +86,7 @@ class _Region:
 
 @dataclass(slots=True)
 class _Body:
-    """A loop or a branch, and what is moved out of it, which goes to `builder`."""
+    """Loop or branch, and the ops moved out of it, which go to `builder`."""
 
     builder: GraphBuilder
     op: Op
@@ -93,7 +96,7 @@ class _Body:
     regions: list[_Region] = field(default_factory=list)
 
     def run(self) -> tuple[Value, ...]:
-        """Append the op; its results."""
+        """Append the op; returns its results."""
         self._sink_constants()
         if self.op.name != "cond":
             self._hoist_invariants()
@@ -106,7 +109,7 @@ class _Body:
     # -- constants into the body
 
     def _sink_constants(self) -> None:
-        """Constants are made where they are used."""
+        """Create constants in the body that uses them."""
         op = self.op
         offset = 1 if op.name == "cond" else 0
         first = offset + op.attrs.get("carries", 0) + op.attrs.get("slices", 0)
@@ -123,10 +126,10 @@ class _Body:
                     self.changed = True
         self.op = replace(op, regions=tuple(regions))
 
-    # -- what does not change
+    # -- loop-invariant values
 
     def _hoist_invariants(self) -> None:
-        """Compute once, before the loop, what depends on nothing that is carried or sliced."""
+        """Compute values that depend on no carried or sliced value once, before the loop."""
         op = self.op
         fixed = op.attrs["carries"] + op.attrs.get("slices", 0)
         regions = list(op.regions)
@@ -161,7 +164,7 @@ class _Body:
         self.op = replace(op, regions=tuple(regions), operands=self.operands)
 
     def _hoist(self, value: Value, outer: dict[Value, Value], producer: dict[Value, Op]) -> Value:
-        """A value of the body that depends on nothing that changes, computed before the loop."""
+        """Value of the body that is loop-invariant, computed before the loop."""
         stack = [value]
         while stack:
             op = producer.get(stack[-1])
@@ -181,7 +184,7 @@ class _Body:
     # -- products of slices
 
     def _batch_matmuls_of_slices(self) -> None:
-        """`x[t] @ w` for all t is one product."""
+        """`x[t] @ w` for all t becomes one product."""
         op = self.op
         (body,), carries, slices, length = op.regions, op.attrs["carries"], op.attrs["slices"], op.attrs["length"]
         outer = dict(zip(body.params, self.operands, strict=True))
@@ -208,7 +211,7 @@ class _Body:
         self.op = replace(op, operands=self.operands, regions=(region,), attrs={**op.attrs, "slices": slices + len(products)})
 
     def _hoist_transposes(self) -> None:
-        """A matrix that stays the same is transposed once, not by the product of every run."""
+        """Transpose a loop-invariant matrix once, not in the product of every iteration."""
         op = self.op
         (body,), first = op.regions, op.attrs["carries"] + op.attrs["slices"]
         outer = dict(zip(body.params[first:], self.operands[first:], strict=True))
@@ -228,10 +231,10 @@ class _Body:
                        (*body.param_roles, *("input" for _ in transposed)))
         self.op = replace(op, operands=self.operands, regions=(region,))
 
-    # -- sums over all runs
+    # -- sums over all iterations
 
     def _sink_sums(self) -> tuple[Value, ...]:
-        """Sums that a loop carries, and rows, computed behind it."""
+        """Compute sums that a loop carries, and rows, behind the loop."""
         op = self.op
         (body,), carries, slices, length = op.regions, op.attrs["carries"], op.attrs["slices"], op.attrs["length"]
         first = len(body.results) - carries
@@ -239,7 +242,7 @@ class _Body:
         sliced = dict(zip(body.params[carries:carries + slices], self.operands[carries:carries + slices], strict=True))
         fixed = dict(zip(body.params[carries + slices:], self.operands[carries + slices:], strict=True))
         rows = list(body.results[:first])
-        after_loop: dict[int, Callable[[Callable[[Value], Value]], Value]] = {}     # by the number of the result
+        after_loop: dict[int, Callable[[Callable[[Value], Value]], Value]] = {}     # by the index of the result
 
         def is_stacked(value: Value) -> bool:
             return value in sliced or value in rows
@@ -311,12 +314,12 @@ class _Body:
         return tuple(results)
 
     def _after_start(self, carry: int, total: Value) -> Value:
-        """A sum that begins with what is carried first; derivatives begin with zeros, which are left out."""
+        """Sum that begins with the initial carry. Derivatives begin with zeros, which are left out."""
         return total if number_of(self.producer[carry]) == 0 else ops.add(self.operands[carry], total)
 
 
 def accumulated_value(body: Graph, carry: int, first: int, producer: dict[Value, Op], uses: dict[Value, int]) -> Value | None:
-    """What is added to a carried value in each run, where that is all that happens to it."""
+    """Value that each iteration adds to a carry, if the carry has no other use; else None."""
     param, result = body.params[carry], body.results[first + carry]
     op = producer.get(result)
     if op is None or op.name != "add" or uses.get(param) != 1 or uses[result] != 1 or param not in op.operands:
@@ -325,20 +328,20 @@ def accumulated_value(body: Graph, carry: int, first: int, producer: dict[Value,
 
 
 def _product_of_all(a: Value, b: Value) -> Value:
-    """The sum over all rows of `transpose(a) @ b`."""
+    """Sum over all rows of `transpose(a) @ b`."""
     length, rows, _ = a.type.shape
     flat = [ops.reshape(value, shape=(length * rows, value.type.shape[2])) for value in (a, b)]
     return ops.matmul(*flat, transpose_a=True, transpose_b=False)
 
 
 def _product_of_rows(rows: Value, matrix: Value, made: Op) -> Value:
-    """The product of each of the stacked rows with the same matrix."""
+    """Product of each of the stacked rows with the same matrix."""
     length, count, inside = rows.type.shape
     product = ops.matmul(ops.reshape(rows, shape=(length * count, inside)), matrix, **made.attrs)
     return ops.reshape(product, shape=(length, *made.result.type.shape))
 
 
 def _substituted(region: Graph, new: dict[Value, Value], before: Sequence[Op]) -> Graph:
-    """The region with other values for some of its own, made by the ops `before`."""
+    """Region in which the keys of `new` are replaced by its values, made by the ops `before`."""
     inner = [op.with_operands([new.get(value, value) for value in op.operands]) for op in region.ops]
     return region.with_ops((*before, *inner), [new.get(value, value) for value in region.results])

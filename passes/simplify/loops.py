@@ -1,6 +1,6 @@
 """Simplification of loops and branches: unused results, carries and operands are dropped, and loop-invariant work moves out of loops.
 
-The rules on invariants are in `hoist_loop_invariants.py`, imported for programs with loops alone.
+The rules for invariants are in `hoist_loop_invariants.py`, imported for programs with loops alone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def simplify_loops(graph: Graph, options: Options) -> Graph:
 
 
 def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
-    """Drop the results of loops and branches that nothing uses, and all ops none of whose results is needed.
+    """Drop the results of loops and branches that nothing uses, and all ops whose results are not needed.
 
     Before:
         graph @f(%x: f32[5], %h: f32[]) {
@@ -108,20 +108,20 @@ def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
 
 
 def prune(op: Op, needed: Collection[Value], options: Options) -> Op:
-    """A loop or a branch that gives those of its results that are in `needed`; the same object where these are all."""
+    """Loop or branch with only those of its results that are in `needed`; the same object if these are all."""
     op = {"scan": _prune_scan, "while_loop": _prune_while, "cond": _prune_cond}[op.name](op, needed)
     regions = tuple(eliminate_dead_carries(region, options) for region in op.regions)
     return op if all(new is old for new, old in zip(regions, op.regions, strict=True)) else replace(op, regions=regions)
 
 
 def used_params(graph: Graph, results: Sequence[Value]) -> set[int]:
-    """The numbers of the parameters that these results depend on."""
+    """Indices of the parameters that these results depend on."""
     used = {value for op in live_ops(graph.with_ops(graph.ops, results)) for value in op.operands}.union(results)
     return {index for index, value in enumerate(graph.params) if value in used}
 
 
 def _restrict(graph: Graph, params: Sequence[int], results: Sequence[Value]) -> Graph:
-    """The graph with these parameters and results alone."""
+    """Graph with these parameters and results alone."""
     ops = live_ops(graph.with_ops(graph.ops, results))
     return Graph(graph.name, tuple(graph.params[i] for i in params), tuple(ops), tuple(results),
                  tuple(graph.param_roles[i] for i in params))

@@ -1,4 +1,4 @@
-"""Moves elements less: chains of movement ops become one, and arithmetic is done before elements are repeated, not after."""
+"""Moves fewer elements: consecutive movement ops become one, and arithmetic is done before elements are repeated, not after."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MOVEMENT = RuleTable()
 
 
 def non_unit_axes(shape: Shape) -> list[int]:
-    """The axes whose size is not 1."""
+    """Axes whose size is not 1."""
     return [axis for axis, size in enumerate(shape) if size != 1]
 
 
 def same_without_unit_axes(a: Shape, b: Shape) -> bool:
-    """Whether two shapes differ only by axes of size 1."""
+    """True if two shapes differ only by axes of size 1."""
     return [size for size in a if size != 1] == [size for size in b if size != 1]
 
 
@@ -27,7 +27,7 @@ def same_without_unit_axes(a: Shape, b: Shape) -> bool:
 
 @MOVEMENT.rule("reshape")
 def reshape_once(op: Op, graph: Rewriter) -> Value | None:
-    """A reshape to the same shape goes; of two in a row the last counts."""
+    """A reshape to the same shape is dropped; of two in a row the last counts."""
     operand = op.operands[0]
     if operand.type == op.result.type:
         return operand
@@ -37,7 +37,7 @@ def reshape_once(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("reshape", any_operand=("broadcast",))
 def reshape_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
-    """Axes of size 1 that come or go after a broadcast come or go within it."""
+    """Axes of size 1 that a reshape inserts or drops after a broadcast are inserted or dropped by the broadcast itself."""
     inner = graph.producer(op.operands[0], "broadcast")
     before, after = op.operands[0].type.shape, op.result.type.shape
     if inner is None or not same_without_unit_axes(before, after):
@@ -51,7 +51,7 @@ def reshape_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("reshape", any_operand=("transpose",))
 def squeeze_before_transpose(op: Op, graph: Rewriter) -> Value | None:
-    """Axes of size 1 that are dropped after a transpose are dropped before it: a matmul may then take it in."""
+    """Axes of size 1 that are dropped after a transpose are dropped before it: a matmul can then absorb the transpose."""
     inner = graph.producer(op.operands[0], "transpose")
     after = op.result.type.shape
     if inner is None or 1 in after or not same_without_unit_axes(op.operands[0].type.shape, after):
@@ -66,7 +66,7 @@ def squeeze_before_transpose(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("transpose")
 def transpose_once(op: Op, graph: Rewriter) -> Value | None:
-    """A transpose that keeps the order of the axes that are not 1 is a reshape; two in a row are one."""
+    """A transpose that keeps the order of the axes whose size is not 1 is a reshape; two in a row are one."""
     operand, permutation = op.operands[0], op.attrs["permutation"]
     moved = [axis for axis in permutation if operand.type.shape[axis] != 1]
     if moved == sorted(moved) or operand.type.size == 0:
@@ -105,7 +105,7 @@ def transpose_before_unsqueeze(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("transpose", any_operand=("matmul",))
 def transpose_of_matmul(op: Op, graph: Rewriter) -> Value | None:
-    """(a b)' -> b' a', where nothing else uses the product."""
+    """(a b)' -> b' a', if nothing else uses the product."""
     product = graph.producer(op.operands[0], "matmul")
     if product is None or not graph.used_once(op.operands[0]) or not swaps_matrices(op):
         return None
@@ -114,14 +114,14 @@ def transpose_of_matmul(op: Op, graph: Rewriter) -> Value | None:
 
 
 def swaps_matrices(transpose: Op) -> bool:
-    """Whether a transpose swaps the last two axes and no others."""
+    """True if a transpose swaps the last two axes and no others."""
     rank = transpose.result.type.rank
     return bool(transpose.attrs["permutation"] == (*range(rank - 2), rank - 1, rank - 2))
 
 
 @MOVEMENT.rule("matmul", any_operand=("transpose",))
 def transpose_inside_matmul(op: Op, graph: Rewriter) -> Value | None:
-    """A matmul reads its operands transposed for nothing."""
+    """A matmul absorbs transposes of its operands: it reads them transposed at no cost."""
     operands, attrs = list(op.operands), dict(op.attrs)
     for position, flag in enumerate(("transpose_a", "transpose_b")):
         transposed = graph.producer(operands[position], "transpose")
@@ -159,7 +159,7 @@ def broadcast_once(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule(*ELEMENTWISE, any_operand=("broadcast",), all_operands=("broadcast", "constant"))
 def compute_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
-    """f(broadcast(x), broadcast(y), c) -> broadcast(f(x, y, c)), where both are repeated in the same way."""
+    """f(broadcast(x), broadcast(y), c) -> broadcast(f(x, y, c)), if both are broadcast in the same way."""
     moved = _same_movement(op, graph, "broadcast")
     if moved is None:
         return None
@@ -169,7 +169,8 @@ def compute_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule(*ELEMENTWISE, any_operand=("reshape",), all_operands=("reshape", "constant"))
 def compute_before_reshape(op: Op, graph: Rewriter) -> Value | None:
-    """The same for axes of size 1 that come or go: then a reduction that keeps its axes is as good as one that does not."""
+    """f(reshape(x), c) -> reshape(f(x, c)), if the reshapes insert or drop axes of size 1: then a reduction that keeps its axes is as good
+    as one that drops them."""
     moved = _same_movement(op, graph, "reshape")
     if moved is None or not same_without_unit_axes(moved[1][0].type.shape, op.result.type.shape):
         return None
@@ -178,7 +179,8 @@ def compute_before_reshape(op: Op, graph: Rewriter) -> Value | None:
 
 
 def _same_movement(op: Op, graph: Rewriter, name: str) -> tuple[Attributes, list[Value]] | None:
-    """How the operands were moved, and what they were before, where all but constants were moved in the same way by ops called `name`."""
+    """Attributes of the ops called `name` that made all operands but constants, and the operands before these ops; None if the ops
+    differ."""
     producers = [graph.producer(value, name, "constant") for value in op.operands]
     moves = [producer for producer in producers if producer is not None and producer.name == name]
     if not moves or None in producers:
@@ -200,7 +202,7 @@ def _same_movement(op: Op, graph: Rewriter, name: str) -> tuple[Attributes, list
 
 @MOVEMENT.rule("slice")
 def slice_once(op: Op, graph: Rewriter) -> Value | None:
-    """A slice of everything goes; a slice of a slice is one."""
+    """A slice of everything is dropped; a slice of a slice is one slice."""
     operand = op.operands[0]
     if operand.type == op.result.type and all(step == 1 for step in op.attrs["step"]):
         return operand
@@ -216,7 +218,7 @@ def slice_once(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("slice", any_operand=("concatenate",))
 def slice_of_one_piece(op: Op, graph: Rewriter) -> Value | None:
-    """A slice that stays inside one piece of a concatenate is a slice of that piece."""
+    """A slice that stays inside one operand of a concatenate is a slice of this operand."""
     joined = graph.producer(op.operands[0], "concatenate")
     if joined is None:
         return None
@@ -234,7 +236,7 @@ def slice_of_one_piece(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("slice", any_operand=("pad",))
 def slice_of_padded(op: Op, graph: Rewriter) -> Value | None:
-    """A slice that stays inside what was padded is a slice of that."""
+    """A slice that stays inside the padded value is a slice of this value."""
     padded = graph.producer(op.operands[0], "pad")
     if padded is None or any(padded.attrs["interior"]):
         return None
@@ -259,7 +261,8 @@ def slice_before_transpose(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("transpose", any_operand=("concatenate",))
 def transpose_before_concatenate(op: Op, graph: Rewriter) -> Value | None:
-    """transpose(concatenate(x, y)) -> concatenate(transpose(x), transpose(y)), where the pieces were moved before: that becomes one."""
+    """transpose(concatenate(x, y)) -> concatenate(transpose(x), transpose(y)), if movement ops made x and y: the transposes merge with
+    these ops."""
     joined = graph.producer(op.operands[0], "concatenate")
     if joined is None or not all(graph.producer(piece, "reshape", "transpose", "broadcast") for piece in joined.operands):
         return None
@@ -269,7 +272,7 @@ def transpose_before_concatenate(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("concatenate")
 def concatenate_less(op: Op, graph: Rewriter) -> Value | None:
-    """Empty pieces go, neighbouring slices of one value become one slice, and one piece is the whole."""
+    """Empty operands are dropped, neighbouring slices of one value become one slice, and a concatenate of one operand is the operand."""
     axis = op.attrs["axis"]
     pieces: list[Value] = []
     for piece in op.operands:
@@ -288,7 +291,7 @@ def concatenate_less(op: Op, graph: Rewriter) -> Value | None:
 
 
 def _neighbours(left: Op | None, right: Op | None, axis: int) -> Value | None:
-    """One slice for two that follow each other along `axis` and agree along the others."""
+    """One slice for two slices that follow each other along `axis` and agree along the other axes; None for any others."""
     if left is None or right is None or left.operands != right.operands:
         return None
     if left.attrs["step"] != right.attrs["step"] or left.attrs["step"][axis] != 1:
@@ -303,7 +306,7 @@ def _neighbours(left: Op | None, right: Op | None, axis: int) -> Value | None:
 
 @MOVEMENT.rule("pad")
 def pad_nothing(op: Op, graph: Rewriter) -> Value | None:
-    """Padding that adds nothing goes."""
+    """Padding that adds nothing is dropped."""
     operand = op.operands[0]
     return operand if operand.type == op.result.type and not any((*op.attrs["low"], *op.attrs["high"])) else None
 
@@ -319,7 +322,7 @@ def update_everything(op: Op, graph: Rewriter) -> Value | None:
 
 @MOVEMENT.rule("slice", any_operand=("update_slice",))
 def slice_of_update(op: Op, graph: Rewriter) -> Value | None:
-    """Reading exactly what was written gives what was written."""
+    """A slice of exactly the region that an update_slice wrote is the update."""
     shortest_number = graph.producer(op.operands[0], "update_slice")
     if shortest_number is None or shortest_number.operands[1].type != op.result.type or op.result.type.size == 0:
         return None

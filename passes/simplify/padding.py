@@ -1,7 +1,7 @@
-"""Sums of padded pieces: what the gradient of a value that was cut into pieces looks like.
+"""Sums of padded pieces, as they occur in the gradient of a value that was cut into slices.
 
-Every slice of a value gives it a cotangent as large as the value, zero but for the slice. Where such pieces lie side by side along one
-axis, their sum is a concatenation: each element is written once. Exception to "every bit": a piece keeps its -0.0, the sum had 0.0.
+Every slice of a value gives the value a cotangent of the same size, zero outside the slice. If such pieces lie side by side along one axis,
+their sum is a concatenation: each element is written once. Exception to "every bit": a piece keeps its -0.0, the sum had 0.0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ PADDING = RuleTable()
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """A value that consists of pieces along `axis`, each under its start; where none lies it is 0. `full` if there is no such place."""
+    """Value that consists of pieces along `axis`, by their start offsets, and zeros elsewhere. `full` is True if there are no such
+    zeros."""
 
     axis: int
     pieces: dict[int, Value]
@@ -25,7 +26,7 @@ class _Pieces:
 
 @PADDING.rule("add", all_operands=("pad", "concatenate"))
 def join_padded(op: Op, graph: Rewriter) -> Value | None:
-    """pad(x, high=n) + pad(y, low=m) -> concatenate(x, y), with zeros where they leave a gap; pieces at the same place are added."""
+    """pad(x, high=n) + pad(y, low=m) -> concatenate(x, y), with zeros in a gap between the pieces; pieces at the same offset are added."""
     left, right = (_pieces(operand, graph) for operand in op.operands)
     if left is None or right is None or left.axis != right.axis or (left.full and right.full):
         return None
@@ -55,7 +56,7 @@ def _zeros(like: Value, axis: int, size: int) -> Value:
 
 
 def _pieces(value: Value, graph: Rewriter) -> _Pieces | None:
-    """The pieces of a value that was padded with zeros along one axis, or joined; None for any other."""
+    """Pieces of a value that was padded with zeros along one axis, or concatenated; None for any other value."""
     producer = graph.producer(value, "pad", "concatenate")
     if producer is None:
         return None

@@ -1,8 +1,8 @@
-"""Reductions of less.
+"""Simplification of reductions.
 
-The order in which a sum adds is not part of its meaning, so a sum may be taken over fewer, or other, elements as long as it stays the
-sum. Exceptions to "every bit": the sum of n equal numbers becomes one product, which is the nearest number to the exact sum; what all
-parts of a sum of gradients share is multiplied once, with the sum; and a sum of gradients may be -0.0.
+The order in which a sum adds is not part of its meaning, so a sum may be taken over fewer, or other, elements as long as its value is the
+same. Exceptions to "every bit": the sum of n equal numbers becomes one product, which is the nearest number to the exact sum; a common
+factor of all summands of a gradient's sum is multiplied once, with the sum; and a sum of gradients may be -0.0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REDUCTIONS = RuleTable()
 
 @REDUCTIONS.rule(*traits.REDUCTIONS)
 def reduce_nothing(op: Op, graph: Rewriter) -> Value | None:
-    """A reduction over axes of size 1 is a reshape; a sum begins with 0.0, so that of -0.0 is 0.0."""
+    """A reduction over axes of size 1 is a reshape. A sum begins with 0.0, so the sum of -0.0 is 0.0."""
     operand = op.operands[0]
     if operand.type.dtype != op.result.type.dtype or any(operand.type.shape[axis] != 1 for axis in op.attrs["axes"]):
         return None
@@ -32,7 +32,7 @@ def reduce_nothing(op: Op, graph: Rewriter) -> Value | None:
 
 
 def _started_at_zero(total: Value, op: Op) -> Value:
-    """What stands for a sum that the user wrote: 0.0 where it is -0.0."""
+    """Replacement for a sum that the user wrote: 0.0 if `total` is -0.0."""
     if op.name != "reduce_sum" or op.role is not Role.PRIMAL or not is_float(total.type.dtype):
         return total
     return ops.add(total, ops.constant(value=0.0, dtype=total.type.dtype, shape=total.type.shape))
@@ -40,7 +40,7 @@ def _started_at_zero(total: Value, op: Op) -> Value:
 
 @REDUCTIONS.rule(*traits.REDUCTIONS, any_operand=("reshape",))
 def reduce_before_reshape(op: Op, graph: Rewriter) -> Value | None:
-    """Axes of size 1 that were inserted or dropped just before a reduction do not concern it."""
+    """A reduction ignores axes of size 1 that were inserted or dropped just before it."""
     inner = graph.producer(op.operands[0], "reshape")
     if inner is None or not same_without_unit_axes(inner.operands[0].type.shape, op.operands[0].type.shape):
         return None
@@ -63,7 +63,7 @@ def reduce_once(op: Op, graph: Rewriter) -> Value | None:
 
 @REDUCTIONS.rule("reduce_sum", "reduce_max", "reduce_min", "reduce_and", "reduce_or", any_operand=("broadcast",))
 def reduce_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
-    """What was repeated is reduced before it is repeated; a sum over n repetitions is a product with n."""
+    """reduce(broadcast(x)) -> broadcast(reduce(x)); a sum over n repetitions is a product with n."""
     inner = graph.producer(op.operands[0], "broadcast")
     if inner is None or op.operands[0].type.dtype != op.result.type.dtype or op.operands[0].type.size == 0:
         return None
@@ -84,8 +84,8 @@ def reduce_before_broadcast(op: Op, graph: Rewriter) -> Value | None:
 
 @REDUCTIONS.rule("reduce_sum", any_operand=("matmul",))
 def sum_of_product(op: Op, graph: Rewriter) -> Value | None:
-    """sum(a b) over rows -> sum(a) b, and over columns -> a sum(b): a product with one vector. In gradients only: what the user wrote is
-    rounded as it is written."""
+    """sum(a b) over rows -> sum(a) b, and over columns -> a sum(b): a product with one vector. In gradients only: rounding of the user's
+    own ops does not change."""
     product = _product(op.operands[0], graph) if op.role is not Role.PRIMAL else None
     if product is None:
         return None
@@ -104,7 +104,7 @@ def sum_of_product(op: Op, graph: Rewriter) -> Value | None:
 
 @REDUCTIONS.rule("reduce_sum", any_operand=("negative", "add"))
 def sum_before_signs_and_terms(op: Op, graph: Rewriter) -> Value | None:
-    """sum(-x) -> -sum(x) and sum(x + y) -> sum(x) + sum(y) in gradients, where a product is in reach of `sum_of_product`."""
+    """sum(-x) -> -sum(x) and sum(x + y) -> sum(x) + sum(y) in gradients, if this brings a product within reach of `sum_of_product`."""
     value = op.operands[0]
     inner = graph.producer(value, "negative", "add")
     if inner is None or op.role is Role.PRIMAL or not graph.used_once(value) or not _sums_a_product(op, inner, graph):
@@ -113,7 +113,7 @@ def sum_before_signs_and_terms(op: Op, graph: Rewriter) -> Value | None:
 
 
 def _sums_a_product(op: Op, inner: Op, graph: Rewriter) -> bool:
-    """Whether a term of `inner`, or of what is its only operand, is a product whose rows or columns are summed."""
+    """True if a term of `inner`, or of the sum that `inner` negates, is a product whose rows or columns are summed."""
     rank = op.operands[0].type.rank
     for term in inner.operands:
         deeper = graph.producer(term, "add") if inner.name == "negative" and graph.used_once(term) else None
@@ -125,13 +125,13 @@ def _sums_a_product(op: Op, inner: Op, graph: Rewriter) -> bool:
 
 
 def _product(value: Value, graph: Rewriter) -> Op | None:
-    """The matmul of floats that makes `value`, where nothing else reads it."""
+    """Matmul of floats that makes `value`, if nothing else reads the value."""
     product = graph.producer(value, "matmul")
     return product if product is not None and graph.used_once(value) and is_float(value.type.dtype) and value.type.size else None
 
 
 def _sum_keepdims(matrix: Value, axis: int) -> Value:
-    """The sum over an axis, which becomes an axis of one."""
+    """Sum over an axis, which becomes an axis of size 1."""
     shape = tuple(1 if other == axis else size for other, size in enumerate(matrix.type.shape))
     return ops.reshape(ops.reduce_sum(matrix, axes=(axis,)), shape=shape)
 
@@ -144,7 +144,7 @@ def _is_exact(count: int, dtype: np.dtype) -> bool:
 def sum_before_shared_factor(op: Op, graph: Rewriter) -> Value | None:
     """sum(strong_multiply(x, broadcast(c))) -> strong_multiply(sum(x), c), and the same for a factor c of x; sum(-...) -> -sum(...).
 
-    The sum is known sooner than with a c that takes sums itself: a kernel goes through its rows once less often.
+    If c is computed by sums itself, the new sum does not wait for c: a kernel goes through its rows once less often.
     """
     negative = graph.producer(op.operands[0], "negative")
     product = graph.producer(negative.operands[0] if negative else op.operands[0], "strong_multiply")
@@ -157,7 +157,7 @@ def sum_before_shared_factor(op: Op, graph: Rewriter) -> Value | None:
 
 
 def _sum_of_product(product: Op, op: Op, graph: Rewriter) -> Value | None:
-    """The sum of a strong product, as `op` takes it, as the sum of something simpler times what its parts share."""
+    """Sum of a strong product over the axes of `op`, as a simpler sum times a factor that all summands share; None if they share none."""
     cotangent, local = product.operands
     of_cotangent, of_local = (_common_factor(value, op, graph) for value in product.operands)
     if of_cotangent is not None:
@@ -172,7 +172,7 @@ def _sum_of_product(product: Op, op: Op, graph: Rewriter) -> Value | None:
 
 
 def _common_factor(value: Value, op: Op, graph: Rewriter) -> Value | None:
-    """What the elements that are summed have in common, in the shape of the sum, where `value` is that, repeated."""
+    """If `value` is a broadcast whose operand lacks the summed axes: this operand, broadcast to the shape of the sum. Else None."""
     repeated = graph.producer(value, "broadcast")
     if repeated is None or any(axis in op.attrs["axes"] for axis in repeated.attrs["axes"]):
         return None

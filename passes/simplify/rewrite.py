@@ -1,10 +1,10 @@
 """Rewrites a graph by local rules, in one walk over its ops.
 
-A rule looks at one op (its operands are rewritten already) and gives the value that replaces its result, or None. It emits new
-ops by calling their records; those pass through the rules too, so what a rule makes is as simple as what it found.
+A rule looks at one op (its operands are rewritten already) and returns the value that replaces the op's result, or None. A rule emits new
+ops by calling their records; the new ops pass through the rules too, so the result of a rule is simplified as well.
 
-There are about a hundred rules, and most ops fit none. So a rule says beside the ops it looks at which ops have to make their operands, and
-a table finds the rules for an op by these names: once for each combination of them, not once for each op.
+There are about a hundred rules, and most ops fit none. So a rule names, besides the ops that it looks at, the ops that have to make their
+operands, and a table finds the rules for an op by these names: once for each combination of names, not once for each op.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from adjit.ir.graph import Attributes, Graph, Op, Value, use_counts
 Number = bool | int | float
 Rule = Callable[[Op, "Rewriter"], "Value | None"]
 ProducerNames = frozenset[str | None]
-"""The names of the ops that make the operands of an op; None is that of a parameter."""
+"""Names of the ops that make the operands of an op; None stands for a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
-    """A rule of a table, for ops with an operand made by one of `any_operand`, and all made by those of `all_operands`; None: by any op."""
+    """Rule of a table, for ops with an operand made by one of `any_operand`, and all operands made by ops of `all_operands`; None means any
+    op."""
 
     rule: Rule
     any_operand: frozenset[str] | None = None
     all_operands: frozenset[str] | None = None
 
     def fits(self, producers: ProducerNames) -> bool:
-        """Whether the rule is to be tried for an op whose operands are made by these ops."""
+        """True if the rule is to be tried for an op whose operands are made by these ops."""
         return (self.any_operand is None or not self.any_operand.isdisjoint(producers)) and (
             self.all_operands is None or producers <= self.all_operands)
 
@@ -48,8 +49,8 @@ class RuleTable:
              all_operands: Collection[str] | None = None) -> Callable[[Rule], Rule]:
         """Add the decorated rule for the ops `names`; rules are tried in the order in which they were added.
 
-        `any_operand` and `all_operands` say for which producers of operands it is tried, as in `RuleEntry`: where they do not hold, the
-        rule must give None.
+        `any_operand` and `all_operands` restrict the producers of operands for which the rule is tried, as in `RuleEntry`. For other
+        producers the rule must return None.
         """
 
         def add(rule: Rule) -> Rule:
@@ -62,13 +63,13 @@ class RuleTable:
         return add
 
     def find(self, name: str, producers: ProducerNames) -> tuple[Rule, ...]:
-        """The rules to try for an op called `name` whose operands are made by `producers`; kept in `found`."""
+        """Rules to try for an op called `name` whose operands are made by `producers`; cached in `found`."""
         rules = self.found[name, producers] = tuple(entry.rule for entry in self.entries.get(name, ()) if entry.fits(producers))
         return rules
 
 
 def merge(*tables: RuleTable) -> RuleTable:
-    """One table with the rules of all, in order."""
+    """Table with the rules of all `tables`, in order."""
     merged = RuleTable()
     for table in tables:
         for name, entries in table.entries.items():
@@ -77,7 +78,7 @@ def merge(*tables: RuleTable) -> RuleTable:
 
 
 class Rewriter:
-    """The graph under reconstruction, as rules see it; an emitter, so that rules can call op records."""
+    """Graph under reconstruction, as rules see it; an emitter, so that rules can call op records."""
 
     def __init__(self, graph: Graph, rules: RuleTable):
         self._graph = graph
@@ -91,12 +92,12 @@ class Rewriter:
         self._role = Role.PRIMAL
 
     def producer(self, value: Value, *names: str) -> Op | None:
-        """The op that makes `value`, where it is one of `names` (or any, without names); None for a parameter."""
+        """Op that makes `value`, if its name is one of `names` (any name if none are given); else None. None for a parameter."""
         op = self._producers.get(value)
         return op if op is not None and (not names or op.name in names) else None
 
     def number(self, value: Value) -> Number | None:
-        """The one number that fills `value`, rounded to its dtype; None where it is no constant."""
+        """Number that fills `value`, rounded to its dtype; None if `value` is no constant."""
         op = self.producer(value, "constant")
         if op is None:
             return None
@@ -104,7 +105,7 @@ class Rewriter:
         return number
 
     def used_once(self, value: Value) -> bool:
-        """Whether the graph is known to use `value` in one place only: then a rule may replace the op that makes it by another."""
+        """True if the graph is known to use `value` only once: then a rule may replace the op that makes it."""
         return self._uses.get(value) == 1
 
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
@@ -118,7 +119,7 @@ class Rewriter:
         return op.results
 
     def run(self) -> Graph:
-        """The graph with the rules applied; the same object where none applies."""
+        """Graph with the rules applied; the same object if none applies."""
         with emitting(self):
             for op in self._graph.ops:
                 self._visit(op)
@@ -160,7 +161,7 @@ class Rewriter:
 
 
 def rewrite(graph: Graph, rules: RuleTable) -> Graph:
-    """`graph` with `rules` applied to every op, in order, and to every op that they emit."""
+    """Copy of `graph` with `rules` applied to every op, in order, and to every op that they emit."""
     if rules.entries.keys().isdisjoint([op.name for op in graph.ops]):
         return graph
     return Rewriter(graph, rules).run()

@@ -1,4 +1,4 @@
-"""Makes a graph smaller by rules that keep every bit of every result, but for the few that say otherwise."""
+"""Simplifies a graph by rules that keep every bit of every result; the few exceptions are named in the modules of the rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULES = merge(CONSTANTS, ALGEBRA, MOVEMENT, PADDING, REDUCTIONS, WINDOWS)
 def simplify(graph: Graph, options: Options) -> Graph:
     """Apply the rules of `constants`, `algebra`, `movement`, `padding`, `reductions` and `windows` to all ops in one walk.
 
-    What a rule leaves without use is dropped by `eliminate_dead_code`.
+    Ops that a rule leaves unused are dropped by `eliminate_dead_code`.
 
     Before:
         graph @f(%x: f32[2,3]) {

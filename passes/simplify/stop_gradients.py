@@ -1,4 +1,4 @@
-"""Drops the marks that only differentiation reads."""
+"""Drops `stop_gradient` ops, which only differentiation reads."""
 
 from __future__ import annotations
 

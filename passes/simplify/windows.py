@@ -1,7 +1,7 @@
-"""Convolutions and pooling with less around them.
+"""Simplification of convolutions and pooling.
 
-Exceptions to "every bit": zeros that padding wrote may be added in another order; and where the largest element of a window is NaN and
-all share its cotangent, those that are negative do too, though a relu was before them.
+Exceptions to "every bit": zeros that padding wrote may be added in another order; and if the largest element of a window is NaN, all
+elements share its cotangent, including negative ones, although a relu came before the window.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ WINDOWS = RuleTable()
 
 @WINDOWS.rule("convolution", "convolution_kernel_gradient", "window_sum", any_operand=("pad",))
 def windows_of_padded(op: Op, graph: Rewriter) -> Value | None:
-    """What is padded with zeros is padded by the windows themselves."""
+    """Padding with zeros before a window op becomes padding by the windows themselves."""
     return _without_padding(op, graph, 0.0)
 
 
 @WINDOWS.rule("window_max", any_operand=("pad",))
 def largest_of_padded(op: Op, graph: Rewriter) -> Value | None:
-    """As above, with what is smaller than all."""
+    """Padding with -inf before a `window_max` becomes padding by the windows themselves."""
     return _without_padding(op, graph, float("-inf"))
 
 
@@ -50,10 +50,11 @@ def relu_of_fewer(op: Op, graph: Rewriter) -> Value | None:
 
 @WINDOWS.rule("select", any_operand=("less_equal",))
 def relu_of_fewer_cotangents(op: Op, graph: Rewriter) -> Value | None:
-    """Where relu(x) is 0, 0, elsewhere what goes to the largest of relu(x): only what comes from windows whose largest is not 0.
+    """Gradient of max(relu(x)): select(relu(x) <= 0, 0, scatter(relu(x), ct)) -> scatter(x, ct'), with ct' = 0 for windows whose largest
+    relu(x) is 0.
 
-    A window hands its cotangent to an element that equals its largest: one is 0 exactly if the other is. Elements that are not are the
-    same in x and relu(x).
+    A window gives its cotangent to an element that equals its largest, so the element is 0 exactly if the largest is 0. Elements that are
+    not 0 are the same in x and relu(x).
     """
     condition, zero, scatter = (graph.producer(value) for value in op.operands)
     if condition is None or zero is None or scatter is None or scatter.name not in _SCATTERS or condition.name != "less_equal":
@@ -75,7 +76,7 @@ _SCATTERS = ("window_max_scatter", "window_max_share")
 
 @WINDOWS.rule("reduce_max", "reduce_sum")
 def reduction_of_blocks(op: Op, graph: Rewriter) -> Value | None:
-    """A reduction of [..., h, a, w, b] over a and b, as NumPy's users write pooling, is one of windows of [..., h * a, w * b]."""
+    """A reduction of [..., h, a, w, b] over a and b, as NumPy users write pooling, becomes a window op on [..., h * a, w * b]."""
     (x,) = op.operands
     if not _lies_in_windows(x, op.attrs["axes"]):
         return None
@@ -85,7 +86,8 @@ def reduction_of_blocks(op: Op, graph: Rewriter) -> Value | None:
 
 @WINDOWS.rule("select", any_operand=("less",))
 def shared_among_largest(op: Op, graph: Rewriter) -> Value | None:
-    """The derivative of such a `reduce_max`: 0 where x < max(x), elsewhere the cotangent by the number of elements where it is not."""
+    """Derivative of a `reduce_max` that `reduction_of_blocks` rewrites: 0 where x < max(x), elsewhere the cotangent divided by the number
+    of largest elements."""
     lost, repeated = graph.producer(op.operands[0], "less"), graph.producer(op.operands[2], "broadcast")
     if lost is None or repeated is None or graph.number(op.operands[1]) != 0:
         return None
@@ -101,7 +103,7 @@ def shared_among_largest(op: Op, graph: Rewriter) -> Value | None:
 
 
 def _lies_in_windows(x: Value, axes: tuple[int, ...]) -> bool:
-    """Whether `axes` are the second and the last of the last four, none of which has size 1."""
+    """True if `axes` are the second and the last of the last four axes, none of which has size 1."""
     rank = x.type.rank
     return rank >= 4 and axes == (rank - 3, rank - 1) and min(x.type.shape[rank - 4:]) > 1 and x.type.dtype.kind == "f"
 
@@ -117,7 +119,7 @@ def _non_overlapping(x: Value) -> dict[str, tuple[int, ...]]:
 
 
 def _is_pool(largest: Value, x: Value, graph: Rewriter) -> bool:
-    """Whether these are the largest elements of windows side by side in `x`, with a relu before or after."""
+    """True if `largest` holds the largest elements of non-overlapping windows of `x`, with a relu before or after."""
     source = _root(x, graph)
     after, before = graph.producer(largest, "relu"), graph.producer(source, "relu")
     if after is not None and before is not None:
@@ -127,13 +129,13 @@ def _is_pool(largest: Value, x: Value, graph: Rewriter) -> bool:
 
 
 def _root(value: Value, graph: Rewriter) -> Value:
-    """What a value is a reshape of."""
+    """Value of which `value` is a reshape; `value` itself if it is none."""
     producer = graph.producer(value, "reshape")
     return value if producer is None else _root(producer.operands[0], graph)
 
 
 def _is_count(op: Op, lost: Value, x: Value, graph: Rewriter) -> bool:
-    """Whether it is the number of elements of each window that are not `lost`."""
+    """True if `op` counts the elements of each window that are not `lost`."""
     ones = graph.producer(_root(op.operands[0], graph), "select")
     return (op.attrs == _non_overlapping(x) and ones is not None and ones.operands[0] is lost
             and graph.number(ones.operands[1]) == 0 and graph.number(ones.operands[2]) == 1)
