@@ -1,4 +1,4 @@
-"""Which values of a region lie between what is differentiated and what has a cotangent."""
+"""Active values of a region: those on a path from a differentiated parameter to a result with a cotangent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from adjit.ir.types import is_float
 
 
 def active_values(region: Graph, wrt: Iterable[int], seeded: Iterable[int]) -> frozenset[Value]:
-    """The values through which the results `seeded` depend on the parameters `wrt`.
+    """Values through which the results `seeded` depend on the parameters `wrt`.
 
-    Integers and bools carry no derivative, and `stop_gradient` cuts.
+    Integers and bools carry no derivative, and a path ends at `stop_gradient`.
     """
     varied = {region.params[i] for i in wrt if is_float(region.params[i].type.dtype)}
     for op in region.ops:
@@ -25,8 +25,8 @@ def active_values(region: Graph, wrt: Iterable[int], seeded: Iterable[int]) -> f
 
 
 def active_carries(body: Graph, carries: int, wrt: Iterable[int], rows: Iterable[int], carried: Iterable[int]) -> list[int]:
-    """Which values that a loop carries have a derivative: those that depend on the parameters `wrt`, in any number of runs, and lead to
-    the results `rows` of a run, or to the last content of `carried`. Results of the body are rows, then what it carries on.
+    """Carries of a loop with a derivative: those that depend on the parameters `wrt`, after any number of iterations, and lead to the
+    stacked results `rows`, or to the final values of `carried`. Results of the body are rows, then carries.
     """
     first = len(body.results) - carries
     varied = set(varied_carries(body, carries, wrt))
@@ -40,7 +40,7 @@ def active_carries(body: Graph, carries: int, wrt: Iterable[int], rows: Iterable
 
 
 def varied_carries(body: Graph, carries: int, wrt: Iterable[int]) -> list[int]:
-    """The parameters `wrt` of a loop's body that are floats, and what is carried that depends on them, in any number of runs."""
+    """Float parameters `wrt` of a loop's body, and carries that depend on them after any number of iterations."""
     first = len(body.results) - carries
     varied = {index for index in wrt if is_float(body.params[index].type.dtype)}
     while True:

@@ -17,9 +17,9 @@ from adjit.passes.options import Options
 def differentiate(graph: Graph, options: Options) -> Graph:
     """Expand the transforms of `graph`, innermost first, also within regions.
 
-    A `vjp` op becomes the forward half of its region and, role adjoint, the cotangents in reverse order, only for what lies
-    between `wrt` and the results that have a cotangent. A `custom_call` on that way brings its own rule. A `checkpoint` is run
-    again, role recompute, by the backward half, which then uses nothing of the first run.
+    A `vjp` op becomes the forward half of its region and, with role adjoint, the cotangents in reverse order, only for the values between
+    `wrt` and the results that have a cotangent. A `custom_call` on this path brings its own rule. A `checkpoint` is rematerialized, with
+    role recompute, by the backward half, which then uses nothing of the first execution.
 
     Before:
         graph @gradient(%x: f32[2], %y: f32[2], %ct: f32[2]) {
@@ -63,7 +63,7 @@ def _contains(graph: Graph, names: frozenset[str]) -> bool:
 
 
 def expand_vjps(graph: Graph) -> Graph:
-    """Expand every `vjp`, also within regions. Calls off the path stay, for the derivatives around them."""
+    """Expand every `vjp`, also within regions. Custom calls off the path of a derivative stay, for the derivatives around them."""
     if not _contains(graph, frozenset({"vjp"})):
         return graph
     builder = GraphBuilder(graph.name)
@@ -82,7 +82,7 @@ def expand_vjps(graph: Graph) -> Graph:
 
 
 def _expand_vjp(builder: GraphBuilder, op: Op, operands: Sequence[Value], region: Graph) -> tuple[Value, ...]:
-    """Append the forward and the backward half of one `vjp` op, whose region holds no other; its results."""
+    """Append the forward and the backward half of one `vjp` op, whose region holds no other `vjp`; returns the op's results."""
     wrt: tuple[int, ...] = op.attrs["wrt"]
     arguments, given = operands[:len(region.params)], operands[len(region.params):]
     seeds = dict(zip(op.attrs["cotangents"], given, strict=True))
@@ -94,8 +94,8 @@ def _expand_vjp(builder: GraphBuilder, op: Op, operands: Sequence[Value], region
 
 
 def _push_forward(builder: GraphBuilder, op: Op, operands: Sequence[Value]) -> tuple[Value, ...] | None:
-    """What a pullback that is pulled back for tangents gives, where its function has loops or branches: they run forward. Its own
-    cotangents are zeros then, and so is what it pulls back. None for all other ops."""
+    """Results of a `vjp` of a `vjp` (which is a `jvp`) whose function has loops or branches: forward mode computes them. The inner
+    cotangents are zeros then, and so are the inner gradients. None for all other ops."""
     if op.name != "vjp" or [inner.name for inner in op.regions[0].ops] != ["vjp"]:
         return None
     outer, (pullback,) = op.regions[0], op.regions[0].ops
@@ -118,7 +118,7 @@ def _push_forward(builder: GraphBuilder, op: Op, operands: Sequence[Value]) -> t
 
 
 def _inline_calls(graph: Graph) -> Graph:
-    """Inline the calls that no derivative took apart: they mean their first region."""
+    """Inline the calls that no derivative expanded: a call means its first region."""
     if not _contains(graph, CALLS):
         return graph
     builder = GraphBuilder(graph.name)
@@ -140,5 +140,5 @@ def _inline_into(builder: GraphBuilder, graph: Graph, arguments: Sequence[Value]
 
 
 def _params(builder: GraphBuilder, graph: Graph) -> dict[Value, Value]:
-    """Parameters like those of `graph`."""
+    """Parameters with the types, names and roles of those of `graph`."""
     return {value: builder.param(value.type, value.name, role) for value, role in zip(graph.params, graph.param_roles, strict=True)}

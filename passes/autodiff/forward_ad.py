@@ -1,7 +1,8 @@
-"""Forward mode on one region that holds loops or branches: its ops appended to a builder, each with the tangents of its results.
+"""Forward mode on one region that holds loops or branches: its ops are appended to a builder, each with the tangents of its results.
 
-What is made without loops is a pullback, pulled back (`runtime/derivatives.py`); of a loop that would keep checkpoints of checkpoints. Here
-the tangents are carried along with the values. The rule of a single op is still its own: its pullback is linear, and pulled back.
+Without loops a tangent is the pullback of a pullback (`runtime/derivatives.py`); for a loop this would save checkpoints of checkpoints.
+Here the tangents are carried along with the values. The rule of a single op is still its own: its pullback is linear, and is pulled
+back.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from adjit.passes.autodiff.reverse_ad import append_copy, run_backward, run_forw
 
 def run_tangents(builder: GraphBuilder, region: Graph, arguments: Sequence[Value],
                  tangents: Mapping[int, Value]) -> tuple[tuple[Value, ...], list[Value | None]]:
-    """Append `region` for these arguments, and the tangents of its results, None where they are zero; `tangents` are those of arguments,
-    by number."""
+    """Append `region` for these arguments, and the tangents of its results, None if zero; `tangents` are the tangents of arguments, by
+    index."""
     values = dict(zip(region.params, arguments, strict=True))
-    known: dict[Value, Value] = {region.params[index]: tangent for index, tangent in tangents.items()}      # of the region's values
+    known: dict[Value, Value] = {region.params[index]: tangent for index, tangent in tangents.items()}      # tangents of region values
     for op in region.ops:
         operands = tuple(values[value] for value in op.operands)
         given = {index: known[value] for index, value in enumerate(op.operands) if value in known}
@@ -62,7 +63,7 @@ def _push(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Map
 
 
 def _push_custom(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Mapping[int, Value]) -> Pushed:
-    """By the user's rule: forward for the residuals, and the backward rule pulled back."""
+    """Tangents by the user's rule: the forward function gives the residuals, and the backward function is pulled back."""
     count = len(op.results)
     outs = builder.inline(op.regions[1], operands)
     rule = op.regions[2]
@@ -81,7 +82,7 @@ def _push_custom(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], giv
 
 def _pull_back_twice(builder: GraphBuilder, known: Sequence[Value], results: Sequence[Value], given: Mapping[int, Value],
                      pull: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value | None]]) -> list[Value | None]:
-    """Tangents of results: the pullback, linear in the cotangents, is a graph of its own, which is pulled back for the tangents."""
+    """Tangents of results: the pullback, linear in the cotangents, becomes a graph, and this graph is pulled back for the tangents."""
     inner = GraphBuilder("pullback")
     params = [inner.param(value.type) for value in known]
     cotangents = [inner.param(value.type) for value in results]
@@ -100,8 +101,9 @@ def _pull_back_twice(builder: GraphBuilder, known: Sequence[Value], results: Seq
 
 def _body_with_tangents(body: Graph, active: Sequence[int], order: Sequence[int], tangent_order: Sequence[int],
                         choose: Callable[[Sequence[Value], Callable[[int], Value | None]], Sequence[Value]], carried: int) -> Graph:
-    """The body with a further parameter for the tangent of each of `active`. `order` and `tangent_order` are places of parameters and of
-    tangents in the new list; `choose(results, tangent of result)` gives the new results; the first `carried` parameters are."""
+    """Body with a further parameter for the tangent of each of `active`. `order` and `tangent_order` are positions of parameters and of
+    tangents in the new list; `choose(results, tangent of result)` returns the new results; the first `carried` parameters have the role
+    carried."""
     builder = GraphBuilder(body.name)
     slots: list[Value | None] = [None] * (len(order) + len(tangent_order))
     for target, value in zip(order, body.params, strict=True):

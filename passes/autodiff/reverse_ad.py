@@ -1,7 +1,7 @@
-"""Reverse mode on one region: its ops appended to a builder, then their adjoints, last op first.
+"""Reverse mode on one region: its ops are appended to a builder, then their adjoints, last op first.
 
-There is no list of what to save: an adjoint op uses the forward values it needs, and what crosses over is what is saved.
-Both halves are linear in the number of ops; recursion follows the nesting of checkpoints only.
+There is no list of values to save: an adjoint op uses the forward values that it needs, and the values that cross over are saved. Both
+halves are linear in the number of ops; recursion follows the nesting of checkpoints only.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """A region whose forward half stands in a builder.
+    """Region whose forward half is in a builder.
 
-    `active` holds the values of the region that take part in the derivative, `values` says where each value of the region is in
-    the builder, `residuals` what the forward rule of a custom call keeps for its backward rule, `pull_back` the backward halves of
-    loops and branches.
+    `active` holds the values of the region that take part in the derivative, `values` the builder's value for each value of the region,
+    `residuals` the values that the forward rule of a custom call saves for its backward rule, `pull_back` the backward halves of loops and
+    branches.
     """
 
     region: Graph
@@ -49,16 +49,16 @@ class Forward:
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """The region's results, in the builder."""
+        """Results of the region, as values of the builder."""
         return tuple(self.values[value] for value in self.region.results)
 
 
 def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value], wrt: Iterable[int], seeded: Iterable[int],
                 role: Role | None = None) -> Forward:
-    """Append the forward half of `region`: its ops, with the calls on the path opened.
+    """Append the forward half of `region`: its ops, with the calls on the path inlined.
 
-    Locations and roles are kept; `role` replaces the roles. A call off the path stays a call, so that a derivative taken
-    around this one still meets its rule.
+    Locations and roles stay; `role`, if given, replaces the roles. A call off the path stays a call, so that a derivative around this one
+    can still use the call's rule.
     """
     forward = Forward(region, active_values(region, wrt, seeded))
     values = forward.values
@@ -81,8 +81,8 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
 
 
 def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int]) -> Partition:
-    """A region that is run many times, differentiated as a graph of its own: its forward half, and its backward half, which takes the
-    cotangents of the results `seeded` and gives those of the parameters `wrt`, zeros too."""
+    """Halves of a region that runs many times, differentiated as a graph of its own. The backward half takes the cotangents of the results
+    `seeded` and returns those of the parameters `wrt`, including zeros."""
     builder = GraphBuilder(region.name)
     params = [builder.param(value.type, value.name) for value in region.params]
     seeds = {index: builder.param(region.results[index].type, "cotangent") for index in seeded}
@@ -102,18 +102,18 @@ _CLEANUP = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_
 
 def append_copy(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], regions: tuple[Graph, ...],
                 role: Role | None = None) -> tuple[Value, ...]:
-    """Append `op` with other operands and regions, at its own location; its results."""
+    """Append `op` with other operands and regions, at its own location; returns its new results."""
     results = tuple([Value(value.type, value.name) for value in op.results])
     builder.append(Op(op.definition, operands, results, op.attrs, regions, op.loc, role or op.role))
     return results
 
 
 def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Value]) -> list[Value | None]:
-    """Append the backward half; the cotangent of each parameter of the region, None where it is zero.
+    """Append the backward half; returns the cotangent of each parameter of the region, None if zero.
 
-    `seeds` holds the cotangents of results, by index. Cotangents are kept by the values of the region, not of the builder:
-    the same value may be given for two parameters, whose derivatives stay apart. Only ops on the path are visited, and what
-    a rule emits for other operands is dropped again.
+    `seeds` holds the cotangents of results, by index. Cotangents are stored by the values of the region, not of the builder: one value may
+    be the argument for two parameters, whose derivatives stay apart. Only ops on the path are visited; ops that a rule emits for other
+    operands are dropped.
     """
     region, active = forward.region, forward.active
     cotangents: dict[Value, Value] = {}
@@ -148,7 +148,7 @@ def _accumulate(cotangents: dict[Value, Value], value: Value, contribution: Valu
 
 def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Value | None, ...],
                wanted: Sequence[int]) -> Sequence[Value | None]:
-    """The cotangents of the operands of one op, from those of its results."""
+    """Cotangents of the operands of one op, from those of its results."""
     operands = tuple(map(forward.values.__getitem__, op.operands))
     if op.name == "checkpoint":
         seeds = {index: cotangent for index, cotangent in enumerate(given) if cotangent is not None}
@@ -183,5 +183,5 @@ def _apply_custom_rule(builder: GraphBuilder, forward: Forward, op: Op, results:
 
 
 def zeros_like(value: Value) -> Value:
-    """The cotangent of a value that nothing depends on."""
+    """Zeros of the type of `value`: its cotangent if nothing depends on it."""
     return ops.full_like(value, value.type.dtype.type(0).item())

@@ -1,15 +1,16 @@
 """Reverse mode of loops and branches.
 
-The body is differentiated once, as a graph of its own, and cut into a forward and a backward half.
+The body is differentiated once, as a graph of its own, and split into a forward and a backward half.
 
-scan         What the backward half needs of each run is stacked as further rows; the cotangents are a scan in the other direction.
-cond         What the backward half of either branch needs are further results, zeros where the other branch was taken.
-while_loop   How often it runs is known at run time only, and no program allocates memory while it runs. So the forward loop keeps what it
-             carries at every run as long as that fits, then at every second, every fourth, ... run (online checkpointing, as in
-             Stumm and Walther, "New algorithms for optimal online checkpointing", SIAM J. Sci. Comput. 32, 2010). The backward loop runs
-             each stretch between two checkpoints once more, keeping more of them, and takes the stretches between those from the last
-             to the first in the same way, until every run is kept: with room for n checkpoints, up to n^k runs are run k times in all,
-             once more each for its derivative.
+scan         Values that the backward half needs of each iteration are stacked as further rows; the cotangents are a scan in the other
+             direction.
+cond         Values that the backward half of either branch needs are further results, zeros if the other branch was taken.
+while_loop   The number of iterations is known at run time only, and no program allocates memory while it runs. So the forward loop stores
+             its carried values at every iteration as long as they fit, then at every second, every fourth, ... (online checkpointing, as in
+             Stumm and Walther, "New algorithms for optimal online checkpointing", SIAM J. Sci. Comput. 32, 2010). The backward loop goes
+             from the last segment between two checkpoints to the first. It runs each segment again, with checkpoints of its own, and treats
+             the segments between these in the same way, until every iteration is stored. With room for n checkpoints, up to n^k iterations
+             are run k times in all, and once more for their derivatives.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ from adjit.passes.autodiff.partition.split_joint import Partition
 CHECKPOINT_BYTES = 1 << 22
 MIN_CHECKPOINTS, MAX_CHECKPOINTS = 32, 1024
 MAX_ITERATIONS = 1 << 20
-"""Up to as many runs, each is repeated a bounded number of times; in derivatives of derivatives, whose code grows with every level, up to
-the square of the number of checkpoints."""
+"""Most iterations of which each is repeated a bounded number of times; in derivatives of derivatives, whose code grows with every level,
+the limit is the square of the number of checkpoints."""
 
 Partitioner = Callable[[Graph, Sequence[int], Sequence[int]], Partition]
-"""The halves of a region, differentiated with respect to parameters, for cotangents of results."""
+"""Function that splits a region into its halves, differentiated with respect to parameters, for cotangents of results."""
 
 Cotangents = Sequence[Value | None]
 PullBack = Callable[[Cotangents], "dict[int, Value]"]
-"""Cotangents of operands, by their numbers, from those of the results of the op as it was."""
+"""Cotangents of operands, by index, from the cotangents of the results of the original op."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardHalf:
-    """An op whose forward half stands in a builder: its results, and its backward half."""
+    """Op whose forward half is in a builder: its results, and its backward half."""
 
     results: tuple[Value, ...]
     pull_back: PullBack
@@ -72,7 +73,7 @@ class _OpContext:
     role: Role | None
 
     def append(self, results: Sequence[Value], regions: tuple[Graph, ...], **attrs: object) -> tuple[Value, ...]:
-        """Append the op with other regions, and so other results."""
+        """Append the op with other regions and results."""
         op = self.op
         self.builder.append(replace(op, operands=self.operands, results=tuple(results), regions=regions, attrs={**op.attrs, **attrs},
                                     role=self.role or op.role))
@@ -103,7 +104,7 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
     partition = context.partition_region(body, wanted, seeds)
     forward = partition.forward
     stacked = list(forward.results[:rows])
-    count_stored: dict[int, int] = {}         # of what is saved: which stack
+    count_stored: dict[int, int] = {}         # for each saved value: the index of its stack
     for number, entry in enumerate(partition.saved):
         if entry.is_result or entry.index < carries:
             value = (forward.results if entry.is_result else forward.params)[entry.index]
@@ -146,7 +147,7 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
 
 
 def emit_region(graph: Graph, arguments: Sequence[Value]) -> tuple[Value, ...]:
-    """The ops of `graph` in the graph under construction."""
+    """Append the ops of `graph` to the graph under construction; returns their results."""
     builder = current_emitter()
     assert isinstance(builder, GraphBuilder)
     return builder.inline(graph, arguments)
@@ -194,7 +195,7 @@ def _cond_forward_half(context: _OpContext) -> ForwardHalf:
 
 
 def _with_slots(forward: Graph, count: int, chosen: Mapping[int, int], slots: Sequence[Value]) -> Graph:
-    """`forward` with a result for each slot: zeros for those that it has nothing for."""
+    """Copy of `forward` with a result for each slot; zeros in the slots that it has no value for."""
     builder = GraphBuilder(forward.name)
     params = [builder.param(value.type, value.name) for value in forward.params]
     results = builder.inline(forward, params)
@@ -236,7 +237,7 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
         cotangents = [_zeros(op.operands[index]) if (known := given[leading + index]) is None else known for index in active]
 
         def step_back(position: Value, state: Sequence[Value], carried: Sequence[Value]) -> list[Value]:
-            """One run of the body backwards, from what it carried."""
+            """Derivative of one iteration, from its carried values."""
             inner = dict(zip(needed, carried, strict=True))
             arguments = [inner.get(index) for index in range(carries)]
             filled = [_zeros(body.params[index]) if value is None else value for index, value in enumerate(arguments)]
@@ -251,7 +252,7 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
             return [ops.add(position, number(1)), *emit_region(again_body, (*carried, *fixed))]
 
         def backward_by_iterations(stored: _Checkpoints, state: Sequence[Value]) -> Sequence[Value]:
-            """All runs backwards, each from the checkpoint before it."""
+            """All iterations backwards; each is reached from the checkpoint before it."""
             def back(*state: Value) -> Sequence[Value]:
                 position = ops.subtract(state[0], number(1))
                 entry = ops.floor_divide(ops.subtract(position, stored.start), stored.stride)
@@ -262,11 +263,11 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
             return emit_while(lambda position, *_: ops.greater(position, stored.start), back, [stored.stop, *state])[1:]
 
         def backward_by_segments(stored: _Checkpoints, state: Sequence[Value], depth: int) -> Sequence[Value]:
-            """All runs backwards, those between two checkpoints after running them again with checkpoints of their own."""
+            """All iterations backwards; a segment between two checkpoints is first run again with checkpoints of its own."""
             if not depth:
                 return backward_by_iterations(stored, state)
             all_stored = ops.equal(stored.stride, number(1))
-            # where every run is kept, the stretch between two checkpoints is as long as all of them, and is not run again
+            # if every iteration is stored, one segment holds all of them, and is not run again
             segment = ops.select(all_stored, number(count_stored), stored.stride)
 
             def backward_segment(*state: Value) -> Sequence[Value]:
@@ -297,7 +298,7 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
 
 @dataclass(frozen=True, slots=True)
 class _Checkpoints:
-    """Runs from `start` to `stop`; `take` gives what was carried at the start of every `stride`th of them, counted from 0."""
+    """Iterations from `start` to `stop`; `take` returns the carried values at the start of every `stride`th iteration, counted from 0."""
 
     start: Value
     stop: Value
@@ -310,7 +311,7 @@ def take_rows(stacks: Sequence[Value], entry: Value) -> list[Value]:
 
 
 def count_levels(checkpoints: int) -> int:
-    """How many times, at the most, a stretch of runs is run again with checkpoints of its own before single runs are.
+    """Most levels of segments that are run again with checkpoints of their own before single iterations are.
 
     >>> [count_levels(count) for count in (1024, 256, 32)]
     [1, 2, 3]
@@ -319,7 +320,7 @@ def count_levels(checkpoints: int) -> int:
 
 
 def count_checkpoints(nbytes: int) -> int:
-    """How many checkpoints of `nbytes` bytes are kept: a power of two, as many as `CHECKPOINT_BYTES` hold, within limits.
+    """Number of checkpoints of `nbytes` bytes each: a power of two, as many as `CHECKPOINT_BYTES` hold, within limits.
 
     >>> [count_checkpoints(size) for size in (8, 1 << 14, 1 << 20)]
     [1024, 256, 32]
@@ -329,7 +330,7 @@ def count_checkpoints(nbytes: int) -> int:
 
 
 def number(value: int) -> Value:
-    """A constant of the graph under construction."""
+    """Integer constant in the graph under construction."""
     return ops.constant(value=value, dtype=I64, shape=())
 
 
@@ -338,7 +339,7 @@ def _ceil_divide(a: Value, b: Value) -> Value:
 
 
 def _row_of_stack(stack: Value, position: Value, stride: Value) -> Value:
-    """What a stack of checkpoints holds for run `position`; zeros where that was not kept."""
+    """Row of a stack of checkpoints for iteration `position`; zeros if the stack has no row for it."""
     entry = ops.floor_divide(position, stride)
     row = ops.take(stack, entry, axis=0)
     stored = ops.equal(ops.multiply(entry, stride), position)
@@ -346,7 +347,7 @@ def _row_of_stack(stack: Value, position: Value, stride: Value) -> Value:
 
 
 def _joint_graph(partition: Partition) -> Graph:
-    """The gradients from the parameters of the forward half and the cotangents."""
+    """Graph of the gradients, from the parameters of the forward half and the cotangents."""
     builder = GraphBuilder(partition.backward.name)
     params = [builder.param(value.type, value.name) for value in partition.forward.params]
     cotangents = [builder.param(value.type, value.name) for value in partition.backward.params[len(partition.saved):]]
@@ -358,7 +359,7 @@ def _joint_graph(partition: Partition) -> Graph:
 
 
 def _needed_carries(body: Graph, joint: Graph, carries: int) -> list[int]:
-    """What has to be known of what is carried to run the body backwards: what `joint` reads, and what that is computed from."""
+    """Carries that must be known to run the body backwards: those that `joint` reads, and those from which these are computed."""
     used = {value for op in joint.ops for value in op.operands}.union(joint.results)
     needed = {index for index in range(carries) if joint.params[index] in used}
     while True:
@@ -371,7 +372,7 @@ def _needed_carries(body: Graph, joint: Graph, carries: int) -> list[int]:
 
 
 def _restricted(body: Graph, carries: int, needed: Sequence[int]) -> Graph:
-    """The body for the carries `needed` alone."""
+    """Body for the carries `needed` alone."""
     graph = body.with_ops(body.ops, [body.results[index] for index in needed])
     return Graph(f"{body.name}_again", (*(body.params[index] for index in needed), *body.params[carries:]), tuple(live_ops(graph)),
                  graph.results)

@@ -1,1 +1,1 @@
-"""The partition of a joint graph into a forward and a backward half: saved values and recomputation."""
+"""Partition of a joint graph into a forward and a backward half: saved values and recomputation."""

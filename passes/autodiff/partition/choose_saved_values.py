@@ -1,14 +1,14 @@
-"""Chooses what the forward half keeps for the backward half, and what the backward half computes again.
+"""Chooses the values that the forward half saves for the backward half, and those that the backward half rematerializes.
 
-The forward half are the primal ops that depend on no adjoint, recomputed or update op; all others are the backward half. A mask (bools
-that an adjoint op computes of forward values only) counts as forward: it can be made there, and is often smaller than what it is made of.
-A value that crosses from the first half to the second is *saved*: its memory is taken from where it is made to where the backward half is
-done with it. Parameters, results of the graph and constants are there anyway and cost nothing; a single number is not worth an op,
+The forward half consists of the primal ops that depend on no adjoint, recomputed or update op; all other ops are the backward half. A mask
+(bools that an adjoint op computes from forward values only) counts as forward: it can be computed there, and is often smaller than its
+operands. A value that crosses from the first half to the second is *saved*: it takes memory from its producer to its last reader in the
+backward half. Parameters, results of the graph and constants are in memory anyway and cost nothing; a single number is not worth an op,
 unless a memory budget counts it.
 
-What is saved is a minimum cut: each value of the forward half is a pipe as wide as its bytes, from what cannot be computed again to what
-the backward half uses. Of several minimum cuts the one nearest to the backward half is taken: it computes the least again. An op may be
-run again at a cost of one of these grades:
+The saved values are a minimum cut: each value of the forward half is a pipe as wide as its bytes, from the values that cannot be recomputed
+to the values that the backward half uses. Of several minimum cuts the one nearest to the backward half is taken: it recomputes the least.
+The recomputation of an op has one of these cost grades:
 
 1  cheap: arithmetic, comparisons, movement. They fuse into the kernel that needs them.
 2  cheap, but the backward half needs the value in memory (for a matmul, say): the kernel that wrote it in the forward half would run again.
@@ -16,13 +16,13 @@ run again at a cost of one of these grades:
 4  reductions, scans, indexing.
 5  matmuls.
 
-Without a memory budget only grade 1 is run again, and, where programs run in tiles that stay in the cache (`Options.cache_bytes`), what is
-wide: a large product of two batches, larger than its operands together, and what is computed of it element by element, as in attention.
-With a budget, as many ops of the higher grades, in this order and within a grade by operations per byte, as it takes to come under the
-budget; of these the most expensive ones that turn out not to be needed are left alone.
+Without a memory budget only grade 1 is recomputed. Where programs run in tiles that stay in the cache (`Options.cache_bytes`), expanding
+ops are recomputed too: a large batched product that is larger than its operands together, and elementwise ops on it, as in attention. With
+a budget, ops of the higher grades are recomputed, in this order and within a grade by operations per byte, until the saved bytes fit the
+budget; then the most expensive of these ops are tried again, and not recomputed if the rest still fits.
 
-Whether two halves of an elementwise computation end up in one kernel, where keeping a value costs nothing, is decided later, by fusion; a
-cheap op that is run again in the kernel of its first run costs next to nothing.
+Fusion decides later whether two halves of an elementwise computation end up in one kernel, where saving a value costs nothing; a cheap op
+that is recomputed in the kernel of its first execution costs next to nothing.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ RECOMPUTE_COSTS = {
 READERS_FROM_MEMORY = (Kind.CONTRACTION, Kind.WINDOW, Kind.INDEXING, Kind.SCAN, Kind.REGION)
 
 MAX_DROP_ATTEMPTS = 32
-"""How many of the most expensive ops are tried to be kept out of a choice that fits."""
+"""Most ops (the most expensive ones) that are tried to be left out of a choice that fits."""
 
 MAX_EXPANDING_TERMS = 64
-"""Terms of an element up to which a wide product is computed again."""
+"""Most terms per element of an expanding product that is recomputed."""
 
 OPERATIONS_PER_ELEMENT = {CHEAP: 1, MATERIALIZED: 1, TRANSCENDENTAL: 20, COLLECTIVE: 4, CONTRACTION: 2}
 """Rough number of operations for each element that an op reads (a matmul: for each pair that it multiplies)."""
 
 
 def backward_ops(graph: Graph) -> set[Op]:
-    """The ops of the backward half: all but primal ones and masks, and what depends on them."""
+    """Ops of the backward half: all but primal ops and masks, and all that depend on these ops."""
     backward: set[Op] = set()
     reached: set[Value] = set()
     for op in graph.ops:
@@ -74,9 +74,9 @@ def _is_mask(op: Op) -> bool:
 
 
 def saved_values(graph: Graph) -> list[Value]:
-    """The values that cross from the forward to the backward half, in the order in which they are made.
+    """Values that cross from the forward to the backward half, in the order in which they are made.
 
-    Parameters, constants and results of the graph are not among them: they take no memory that they would not take otherwise.
+    Parameters, constants and results of the graph are not among them: they are in memory anyway.
     """
     backward = backward_ops(graph)
     used = {value for op in backward for value in op.operands}.difference(graph.results)
@@ -85,15 +85,15 @@ def saved_values(graph: Graph) -> list[Value]:
 
 
 def saved_bytes(graph: Graph) -> int:
-    """How many bytes `saved_values` take."""
+    """Bytes of `saved_values`."""
     return sum(value.type.nbytes for value in saved_values(graph))
 
 
 def choose_saved_values(graph: Graph, options: Options) -> Graph:
-    """Compute again in the backward half what is cheaper to compute than to keep.
+    """Rematerialize values in the backward half that are cheaper to recompute than to save.
 
-    Copies have the role recompute and the location of their original; forward ops that only the backward half needs move there.
-    Where no choice fits the memory budget, the smallest one is taken.
+    Copies have the role recompute and the location of their original; forward ops that only the backward half needs move there. If no
+    choice fits the memory budget, the smallest one is taken.
 
     Before:
         graph @f(%x: f32[64], %w: f32[64], %ct: f32[64]) {
@@ -127,8 +127,8 @@ def choose_saved_values(graph: Graph, options: Options) -> Graph:
 
 
 def expanding_ops(graph: Graph, cache_bytes: int) -> set[Op]:
-    """The products of two batches that are larger than their operands together and than the cache, of few terms an element, and the
-    elementwise ops on such values: run again inside a tile they take less time than their results take to be written and read."""
+    """Batched products that are larger than their operands together and than the cache, with few terms an element, and elementwise ops on
+    such values. Running these ops again inside a tile takes less time than writing and reading their results."""
     expanding: set[Value] = set()
     found: set[Op] = set()
     for op in graph.ops:
@@ -144,7 +144,7 @@ def expanding_ops(graph: Graph, cache_bytes: int) -> set[Op]:
 
 
 def describe_saved_values(before: Graph, after: Graph, options: Options) -> str:
-    """One line for the records of the pipeline."""
+    """Summary line for the records of the pipeline."""
     saved = saved_values(after)
     nbytes = saved_bytes(after)
     text = f"{len(saved)} values of {nbytes:,} bytes are kept for the backward half, {saved_bytes(before):,} bytes without recomputing"
@@ -159,14 +159,14 @@ def _budget(graph: Graph, options: Options) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What is computed again, and how many bytes are saved then."""
+    """Values that are recomputed, and the bytes that are saved then."""
 
     values: Container[Value]
     nbytes: int
 
 
 class _Partitioner:
-    """The forward ops that the backward half may need, and at what grade each can be run again."""
+    """Forward ops that the backward half may need, and the cost grade of recomputing each."""
 
     def __init__(self, graph: Graph, counts_numbers: bool):
         self.backward = backward_ops(graph)
@@ -180,13 +180,13 @@ class _Partitioner:
         self.candidates = self._by_cost()
 
     def takes_memory(self, value: Value) -> bool:
-        """Whether keeping `value` takes memory; a parameter or a value of the backward half has no forward op."""
+        """True if saving `value` takes memory; a parameter or a value of the backward half has no forward op."""
         op = self.producer.get(value)
         return (op is not None and op.definition.kind is not Kind.CREATION and value not in self.always_live
                 and (value.type.size > 1 or self.counts_numbers))
 
     def _recompute_costs(self, graph: Graph) -> dict[Op, int]:
-        """The grade of every forward op that can be run again, in order."""
+        """Cost grade of every forward op that can be recomputed, in order."""
         in_memory: set[Value] = {value for op in self.backward if op.definition.kind in READERS_FROM_MEMORY for value in op.operands}
         costs: dict[Op, int] = {}
         for op in reversed(graph.ops):
@@ -202,8 +202,10 @@ class _Partitioner:
         return dict(reversed(costs.items()))
 
     def _by_cost(self) -> list[Op]:
-        """All but the cheap ops, in the order in which they are given up. Of equals, as in a deep network, the first few of that order are
-        spread over the whole program: then what is kept lies between short stretches that run again, and they one after the other.
+        """All but the cheap ops, in the order in which they become candidates for recomputation.
+
+        Ops of equal cost, as in a deep network, are ordered so that any first few of them are spread over the whole program: then the
+        segments between saved values are short, and are recomputed one after the other.
         """
         equals: dict[tuple[int, float], list[Op]] = {}
         for op, cost in self._cost.items():
@@ -212,11 +214,11 @@ class _Partitioner:
         return [equals[cost][index] for cost in sorted(equals) for index in bit_reversal_order(len(equals[cost]))]
 
     def operation_count(self, op: Op) -> int:
-        """About how many operations one run of `op` takes."""
+        """Rough number of operations of `op`."""
         return _operations(op, self._cost[op])
 
     def choose(self, candidates: Iterable[Op]) -> _Choice:
-        """The minimum cut where the cheap ops and `candidates` may be run again."""
+        """Minimum cut if the cheap ops and `candidates` may be recomputed."""
         allowed = self.recomputed.union(candidates)
         network = Network()
         inner: dict[Value, int] = {}
@@ -244,7 +246,7 @@ class _Partitioner:
 
 
 def bit_reversal_order(count: int) -> list[int]:
-    """The numbers below `count`, in an order whose beginnings are spread evenly: by their bits read backwards.
+    """Numbers below `count`, in an order whose prefixes are spread evenly: sorted by their bits read backwards.
 
     >>> bit_reversal_order(8)
     [0, 4, 2, 6, 1, 5, 3, 7]
@@ -254,16 +256,16 @@ def bit_reversal_order(count: int) -> list[int]:
 
 
 def _operations(op: Op, cost: int) -> int:
-    """A rough count of what one run of `op` computes."""
+    """Rough number of operations of `op`, which has this cost grade."""
     if op.definition.kind is Kind.CONTRACTION:
         return OPERATIONS_PER_ELEMENT[CONTRACTION] * terms_of(op) * op.result.type.size
     return OPERATIONS_PER_ELEMENT[cost] * max((value.type.size for value in (*op.operands, op.result)), default=1)
 
 
 def _cheapest_within(partitioner: _Partitioner, budget: int) -> _Choice:
-    """The cheapest choice that was found under the budget; the one that saves the least where all are over it.
+    """Cheapest choice found within the budget; the choice with the fewest saved bytes if none fits.
 
-    Saved bytes only fall as more ops may be run again, so the number of candidates is found by halving.
+    Saved bytes only fall as more ops may be recomputed, so the number of candidates is found by bisection.
     """
     low, high = 0, len(partitioner.candidates)
     best = partitioner.choose(partitioner.candidates)
@@ -287,8 +289,8 @@ def _cheapest_within(partitioner: _Partitioner, budget: int) -> _Choice:
 
 
 def _recompute(graph: Graph, partitioner: _Partitioner, values: Container[Value]) -> Graph:
-    """Copies of the ops of `values`, each just before the first op of the backward half that needs it; masks that are kept move to where
-    the forward half has what they are made of.
+    """Graph with copies of the ops of `values`, each just before the first op of the backward half that needs it. Saved masks move to the
+    position in the forward half where their operands are available.
     """
     copies: dict[Value, Value] = {}
     ops: list[Op] = []
@@ -327,8 +329,8 @@ def _recompute(graph: Graph, partitioner: _Partitioner, values: Container[Value]
 
 
 def _kept_masks(graph: Graph, partitioner: _Partitioner, values: Container[Value]) -> dict[Op, list[Op]]:
-    """The masks that are not made again, by the op that makes the last of what they are made of. A mask of masks follows the op that the
-    last of these follows, which may be another one than that of the mask that was the last to be made before they moved.
+    """Saved masks, by the op that makes the last of their operands. A mask computed from other masks is placed after the latest of their
+    new positions, which need not be the position of the mask that was produced last originally.
     """
     position = {op: index for index, op in enumerate(graph.ops)}
     follows: dict[Op, Op] = {}

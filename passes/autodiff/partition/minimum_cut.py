@@ -1,7 +1,7 @@
-"""The minimum cut of a directed network, by Dinic's algorithm.
+"""Minimum cut of a directed network, by Dinic's algorithm.
 
-Source: Y. Dinitz, "Algorithm for solution of a problem of maximum flow in a network with power estimation", Soviet Math. Doklady 11
-(1970) 1277-1280.
+Source: Y. Dinitz, "Algorithm for solution of a problem of maximum flow in a network with power estimation", Soviet Math. Doklady 11 (1970)
+1277-1280.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ INFINITE = 1 << 62
 
 
 class Network:
-    """A network of numbered nodes; node 0 is the source, node 1 the sink."""
+    """Network of numbered nodes; node 0 is the source, node 1 the sink."""
 
     SOURCE = 0
     SINK = 1
 
     def __init__(self) -> None:
         self._edges_of: list[list[int]] = [[], []]
-        self._target: list[int] = []        # edge e and its reverse e ^ 1 are neighbours
-        self._free: list[int] = []          # capacity that is left
+        self._target: list[int] = []        # head of each edge; edge e and its reverse e ^ 1 are neighbours
+        self._free: list[int] = []          # residual capacity of each edge
 
     def node(self) -> int:
-        """A new node."""
+        """Add a node; returns its number."""
         self._edges_of.append([])
         return len(self._edges_of) - 1
 
@@ -34,7 +34,7 @@ class Network:
         self._free.append(0)
 
     def cut(self) -> tuple[int, set[int]]:
-        """The capacity of the minimum cut, and the nodes on the sink's side of the one that lies nearest to the sink.
+        """Capacity of the minimum cut, and the nodes on the sink's side of that minimum cut which lies nearest to the sink.
 
         >>> network = Network()
         >>> a = network.node()
@@ -51,7 +51,7 @@ class Network:
             total += self._blocking_flow(levels)
 
     def _levels(self) -> list[int]:
-        """Distance of each node from the source over edges with free capacity; -1 where there is no way."""
+        """Distance of each node from the source over edges with free capacity; -1 if there is no path."""
         levels = [-1] * len(self._edges_of)
         levels[self.SOURCE] = 0
         reached = [self.SOURCE]
@@ -64,7 +64,7 @@ class Network:
         return levels
 
     def _blocking_flow(self, levels: list[int]) -> int:
-        """Fill shortest ways until none is left; what they carry."""
+        """Augment shortest paths until none is left; returns the flow that was added."""
         total = 0
         next_edge = [0] * len(self._edges_of)
         way: list[int] = []
@@ -96,7 +96,7 @@ class Network:
             node = self._target[edge]
 
     def _sink_side(self) -> set[int]:
-        """The nodes from which the sink can be reached over edges with free capacity."""
+        """Nodes from which the sink can be reached over edges with free capacity."""
         side = {self.SINK}
         reached = [self.SINK]
         for node in reached:

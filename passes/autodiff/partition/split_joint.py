@@ -1,6 +1,6 @@
-"""Cuts a joint graph in two: what computes the results, and what computes the gradients from what the first half keeps.
+"""Splits a joint graph in two: the forward half computes the results, the backward half the gradients from values that the first saves.
 
-The eager tensors run the halves at different times, and so does a compiled function whose backward half is called later.
+Eager tensors run the halves at different times, and so does a compiled function whose backward half is called later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adjit.ir.types import is_float
 
 @dataclass(frozen=True, slots=True)
 class SavedValue:
-    """One value that the backward half takes: parameter or result number `index` of the forward half. Parameters sort first."""
+    """Value that the backward half takes: parameter or result number `index` of the forward half. Parameters sort first."""
 
     is_result: bool
     index: int
@@ -29,10 +29,10 @@ class SavedValue:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A joint graph in two.
+    """Joint graph in two halves.
 
-    `forward` has the inputs as parameters; its first results are those of the joint graph, the others are kept for `backward`
-    only. `backward` takes the values of `saved`, in their order, then the cotangents; it gives the gradients.
+    `forward` has the inputs as parameters; its first results are those of the joint graph, the others are saved for `backward` only.
+    `backward` takes the values of `saved`, in their order, then the cotangents; it returns the gradients.
     """
 
     forward: Graph
@@ -42,13 +42,13 @@ class Partition:
 
 def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedValue] | None = None,
                 recomputed_ops: Container[str] = ()) -> Partition:
-    """Split a joint graph: its first `inputs` parameters are those of the function (the others are cotangents), its first `results`
-    results are those of the function (the others are gradients).
+    """Split a joint graph. Its first `inputs` parameters are those of the function (the others are cotangents), its first `results` results
+    are those of the function (the others are gradients).
 
-    Without `saved`, what crosses over is saved, but for what depends on no input and views. With `saved` the backward half
-    makes do with these values and computes the others again; raises `VerificationError` where that is impossible. Constants are never
-    saved; with `recomputed_ops`, neither are results of the named ops on parameters, values computed from integer parameters alone, and
-    sums of values that are saved anyway.
+    Without `saved`, values that cross over are saved, except views and values that depend on no input. With `saved`, the backward half uses
+    only these values and recomputes the others; raises `VerificationError` if that is impossible. Constants are never saved; with
+    `recomputed_ops`, neither are results of the named ops on parameters, values computed from integer parameters alone, and sums of values
+    that are saved anyway.
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     producer = producers(joint)
@@ -91,7 +91,8 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
 
 
 def _recomputable(graph: Graph, params: Sequence[Value], recomputed_ops: Container[str]) -> set[Value]:
-    """Constants, and what ops named in `recomputed_ops` make of parameters, constants, or views of these."""
+    """Values that are not saved: constants, and, with `recomputed_ops`, results of the named ops on parameters or views, and values
+    computed from integer parameters alone."""
     views_of_params, constants, results_of_named = set(params), set[Value](), set[Value]()
     integers = {value for value in params if recomputed_ops and not is_float(value.type.dtype)}
     known_integers = set(integers)
@@ -115,13 +116,13 @@ def _recomputable(graph: Graph, params: Sequence[Value], recomputed_ops: Contain
 
 
 def _read_by_backward(graph: Graph, gradients: Sequence[Value], forward: Container[Op]) -> set[Value]:
-    """What ops that are not needed for the results use of ops that are."""
+    """Forward values that are read by ops which only the gradients need."""
     backward_only = [op for op in needed_ops(graph.ops, gradients) if op not in forward]
     return {value for op in backward_only for value in op.operands}
 
 
 def _dependents(graph: Graph, values: Sequence[Value]) -> set[Op]:
-    """The ops that `values` lead to."""
+    """Ops that depend on `values`."""
     known, ops = set(values), set()
     for op in graph.ops:
         if not known.isdisjoint(op.operands):
