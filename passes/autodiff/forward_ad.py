@@ -55,8 +55,8 @@ def _push(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Map
     if not is_float(op.result.type.dtype):
         return results, [None]
     if op.definition.vjp is None:
-        raise NonDifferentiableError(f"{op.name} has no derivative, and lies on the way of a tangent", op.loc,
-                                     hint="wrap its argument in adjit.stop_gradient if it is to count as a constant")
+        raise NonDifferentiableError(f"{op.name} has no derivative, but a tangent passes through this op", op.loc,
+                                     hint=f"wrap the argument of {op.name} in adjit.stop_gradient to treat the argument as a constant")
     rule = op.definition.vjp
     return results, _pull_back_twice(builder, (*operands, *results), results, given,
                                      lambda known, cotangents: rule(cotangents[0], tuple(known[:-1]), tuple(known[-1:]), op.attrs))
@@ -69,8 +69,8 @@ def _push_custom(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], giv
     rule = op.regions[2]
     if max(given) >= len(rule.results):
         raise NonDifferentiableError(
-            f"@{op.regions[0].name} has a derivative rule of its own, for its arguments only, but is differentiated with respect to "
-            f"a value it closes over ({op.operands[max(given)].type})", op.loc, hint="pass the value as an argument")
+            f"@{op.regions[0].name} has a custom derivative rule, which covers its arguments only, but is differentiated with respect "
+            f"to a value it closes over ({op.operands[max(given)].type})", op.loc, hint="pass the value as an argument")
 
     def pull(known: Sequence[Value], cotangents: Sequence[Value]) -> Sequence[Value | None]:
         inner = current_emitter()

@@ -134,7 +134,7 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
                     continue
                 if contribution.type != op.operands[index].type:
                     raise VerificationError(f"the derivative of {op.name} gives {contribution.type} for operand {index + 1} of type "
-                                            f"{op.operands[index].type}", op.loc, hint="the op's record is wrong")
+                                            f"{op.operands[index].type}", op.loc, hint=f"correct the derivative rule of {op.name}")
                 _accumulate(cotangents, op.operands[index], contribution, active)
     return [cotangents.get(value) for value in region.params]
 
@@ -161,12 +161,12 @@ def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Val
         known = forward.pull_back[op](given)
         return [known.get(index) for index in range(len(operands))]
     if op.definition.vjp is None:
-        raise NonDifferentiableError(f"{op.name} has no derivative, and lies on the way of a gradient", op.loc,
-                                     hint="wrap its argument in adjit.stop_gradient if it is to count as a constant")
+        raise NonDifferentiableError(f"{op.name} has no derivative, but a gradient passes through this op", op.loc,
+                                     hint=f"wrap the argument of {op.name} in adjit.stop_gradient to treat the argument as a constant")
     pulled = op.definition.vjp(given if len(given) > 1 else given[0], operands, results, op.attrs)
     if len(pulled) != len(operands):
         raise VerificationError(f"the derivative of {op.name} gives {len(pulled)} cotangents for {len(operands)} operands", op.loc,
-                                hint="the op's record is wrong")
+                                hint=f"correct the derivative rule of {op.name}")
     return pulled
 
 
@@ -175,8 +175,8 @@ def _apply_custom_rule(builder: GraphBuilder, forward: Forward, op: Op, results:
     rule = op.regions[2]
     if wanted[-1] >= len(rule.results):
         raise NonDifferentiableError(
-            f"@{op.regions[0].name} has a derivative rule of its own, for its arguments only, but is differentiated with respect to "
-            f"a value it closes over ({op.operands[wanted[-1]].type})", op.loc, hint="pass the value as an argument")
+            f"@{op.regions[0].name} has a custom derivative rule, which covers its arguments only, but is differentiated with respect "
+            f"to a value it closes over ({op.operands[wanted[-1]].type})", op.loc, hint="pass the value as an argument")
     filled = [zeros_like(result) if cotangent is None else cotangent for result, cotangent in zip(results, given, strict=True)]
     pulled = builder.inline(rule, (*forward.residuals[op], *filled), Role.ADJOINT)
     return [*pulled, *[None] * (len(op.operands) - len(pulled))]

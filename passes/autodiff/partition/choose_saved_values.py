@@ -147,7 +147,7 @@ def describe_saved_values(before: Graph, after: Graph, options: Options) -> str:
     """Summary line for the records of the pipeline."""
     saved = saved_values(after)
     nbytes = saved_bytes(after)
-    text = f"{len(saved)} values of {nbytes:,} bytes are kept for the backward half, {saved_bytes(before):,} bytes without recomputing"
+    text = f"{len(saved)} values of {nbytes:,} bytes are saved for the backward half, {saved_bytes(before):,} bytes without recomputing"
     budget = _budget(before, options)
     return text if budget is None or nbytes <= budget else f"{text}; over the memory budget of {budget:,} bytes"
 

@@ -74,7 +74,7 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
         if value in known:
             used[known[value]] = value
         elif op is None:
-            raise VerificationError(f"the gradient of {joint.name} needs an input that is not kept")
+            raise VerificationError(f"the gradient of {joint.name} needs an input that is not saved")
         elif saved is None and op in forward_ops and op.name not in VIEWS and op in dependents and value not in recomputable \
                 and not (recomputed_ops and op.name == "reduce_sum" and op.operands[0] in crossing):
             used[SavedValue(True, results + len(hidden))] = value

@@ -199,7 +199,7 @@ def test_the_remark_counts_bytes() -> None:
     graph = network(relu)
     record = run_pipeline(graph, Options(0), verify=True, passes=UNTIL_CHOICE).records[-1]
     before = saved_bytes(without_recomputing(graph))
-    assert record.remark == f"0 values of 0 bytes are kept for the backward half, {before:,} bytes without recomputing"
+    assert record.remark == f"0 values of 0 bytes are saved for the backward half, {before:,} bytes without recomputing"
 
 
 def test_long_chains() -> None:
