@@ -1,4 +1,5 @@
-"""Ops that need not move anything: their result can be the memory of their operand, a part of it, or that of all operands together."""
+"""Aliases: ops that need not move anything, as their result can be the memory of their operand, a range of it, or that of all operands
+together."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from adjit.ir.graph import Op, Slot, Value
 
 
 def alias_offset(op: Op) -> int | None:
-    """Where the result of an op would lie in the memory of its operand, in bytes from its beginning; None where it is no part of it.
+    """Byte offset at which the result of an op would lie in the memory of its operand; None if the result cannot be an alias.
 
-    A reshape is all of it. A slice is a part where its elements follow each other: of the axes that are longer than 1 in the result it
-    takes less than all of the first alone.
+    A reshape is an alias of the whole operand. A slice is an alias if its elements are contiguous: of the axes longer than 1 in the result,
+    only the first may be sliced.
     """
     if op.definition.alias:
         return 0
@@ -34,15 +35,14 @@ def alias_offset(op: Op) -> int | None:
 
 
 def concatenation_offsets(op: Op) -> list[int] | None:
-    """Where the operands of a concatenation would lie in the memory of its result, in bytes from its beginning; None where they are no
-    parts of it."""
+    """Byte offsets at which the operands of a concatenation would lie in the memory of its result; None if they would not be contiguous."""
     if op.name != "concatenate" or prod(op.result.type.shape[:op.attrs["axis"]]) != 1:
         return None
     return list(accumulate((value.type.nbytes for value in op.operands[:-1]), initial=0))
 
 
 def is_elided(op: Op, slots: Mapping[Value, Slot]) -> bool:
-    """Whether an op of a planned graph finds its result where it is to be; `slots` has the slots of its operands."""
+    """True if an op of a planned graph does nothing, as its result is already in its slot; `slots` has the slots of its operands."""
     start = alias_offset(op)
     if start is not None:
         return op.operands[0] in slots and slots[op.operands[0]].offset_by(start) == op.slots[0]

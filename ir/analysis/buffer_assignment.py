@@ -1,6 +1,6 @@
 """Buffer assignment of a planned graph: the slot of every value, the location of every result, the memory of regions.
 
-A *slot* is an offset of the arena, or of the buffer of a parameter or a result. A *register* is a slot seen as a tensor type; values with
+A *slot* is an offset in the arena, or in the buffer of a parameter or a result. A *register* is a slot seen as a tensor type; values with
 the same slot and type share one (a reshape gives a second register to the same slot).
 """
 
@@ -18,11 +18,12 @@ from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import TensorType
 
 ResultOffsets = tuple[int | None, ...]
-"""Bytes of the scratch memory at which the results of a region are written; None for a result that updates its parameter in place."""
+"""Byte offsets in the scratch memory at which the results of a region are written; None for a result that updates its parameter in
+place."""
 
 
 def arena_bytes(graph: Graph) -> int:
-    """The size of the arena of a planned graph, a multiple of `ALIGNMENT`."""
+    """Bytes of the arena of a planned graph, a multiple of `ALIGNMENT`."""
     size = 0
     for op in graph.ops:
         sizes = [value.type.nbytes for value in op.results]
@@ -35,7 +36,7 @@ def arena_bytes(graph: Graph) -> int:
 
 
 class ResultKind(Enum):
-    """How a result leaves the program."""
+    """Form in which a result leaves the program."""
 
     ARRAY = "the array that was made for it"
     SCALAR = "its only element, as a NumPy scalar"
@@ -45,7 +46,7 @@ class ResultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResultLocation:
-    """A result's register and how it is handed out; `param` is the donated parameter whose buffer it took, else -1."""
+    """Register of a result and the form in which it is returned; `param` is the donated parameter whose buffer the result took, else -1."""
 
     register: int
     kind: ResultKind
@@ -73,11 +74,11 @@ class BufferAssignment:
         self.result_locations = self._result_locations()
 
     def register(self, value: Value) -> int:
-        """The number of the register that holds `value`."""
+        """Number of the register that holds `value`."""
         return self.registers[self.slots[value], value.type]
 
     def is_fixed(self, slot: Slot) -> bool:
-        """Whether the place is the same memory in every call of a frame: the arena, and 0-d results, which leave as scalars."""
+        """True if the slot is the same memory in every call of a frame: the arena, and 0-d results, which leave as scalars."""
         return slot.space == "arena" or (slot.space == "result" and self.buffers[slot.base].rank == 0)
 
     def _result_locations(self) -> tuple[ResultLocation, ...]:
@@ -122,23 +123,24 @@ def region_memory(regions: Sequence[Graph]) -> tuple[list[ResultOffsets], int]:
 
 
 def _is_own_update(region: Graph, param: int, result: int) -> bool:
-    """Whether a result is the new content of a parameter: the first parameters are carried, and take the last results."""
+    """True if a result is the new content of a parameter: the first parameters are carried, and take the last results."""
     return result == len(region.results) - region.param_roles.count("carried") + param
 
 
 def scratch_bytes(op: Op) -> int:
-    """How much scratch memory a planned loop or branch needs."""
+    """Bytes of scratch memory that a planned loop or branch needs."""
     return region_memory(op.regions)[1]
 
 
 def stack_bytes(graph: Graph) -> int:
-    """The most bytes that `tiled` of a planned graph, and tiles within them, take of the stack of a thread."""
+    """Most bytes of a thread's stack that `tiled` ops of a planned graph, and tiles within them, take."""
     return max((stack_bytes(region) + (arena_bytes(region) if op.definition.region_use is RegionUse.TILING else 0)
                 for op in graph.ops for region in op.regions), default=0)
 
 
 def nested_ops(op: Op) -> Iterator[tuple[Op, BufferAssignment]]:
-    """The ops within the regions of a planned op, each followed by those of its own regions; and where their values lie."""
+    """Ops within the regions of a planned op, each followed by the ops of its own regions; each with the buffer assignment of its
+    region."""
     for region in op.regions:
         assignment = BufferAssignment(region)
         for inner in assignment.ops:

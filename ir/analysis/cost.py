@@ -1,4 +1,4 @@
-"""How much a graph has to do: floating-point operations, and bytes that its ops read and write."""
+"""Cost of a graph: floating-point operations, and bytes that its ops read and write."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from adjit.ir.ops.traits import ALIASES, NESTED_PROGRAMS
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run takes.
+    """Cost of one execution of a graph.
 
-    `operations`: two for each multiply-add of a product, one for each result of an elementwise function and for each element that is
-    reduced, of floats. `nbytes`: operands and results of every op, each once; what a kernel has within counts as nothing.
+    `operations`: floating-point operations; two for each multiply-add of a product, one for each result of an elementwise function and for
+    each element that is reduced. `nbytes`: operands and results of every op, each once; values inside a kernel count nothing.
     """
 
     operations: int = 0
@@ -21,7 +21,7 @@ class Cost:
 
 
 def cost_of(graph: Graph) -> Cost:
-    """The cost of one run of a graph.
+    """Cost of one execution of a graph.
 
     >>> from adjit.ir.parser import parse
     >>> cost_of(parse("graph @f(%x: f32[4]) {\\n  %y: f32[4] = exp %x\\n  return %y\\n}"))
@@ -29,7 +29,7 @@ def cost_of(graph: Graph) -> Cost:
     """
     operations = nbytes = 0
     for op in graph.ops:
-        if op.name in NESTED_PROGRAMS:        # a `while_loop` counts as one run, a `cond` as both of its branches
+        if op.name in NESTED_PROGRAMS:        # a `while_loop` counts as one iteration, a `cond` as both of its branches
             trip_count = op.attrs.get(op.definition.runs, 1)
             costs = [cost_of(region) for region in op.regions]
             operations += trip_count * sum(cost.operations for cost in costs)
@@ -41,7 +41,7 @@ def cost_of(graph: Graph) -> Cost:
 
 
 def terms_of(op: Op) -> int:
-    """The number of products that each element of a contraction is the sum of."""
+    """Number of products that are summed for each element of a contraction."""
     terms = op.definition.terms
     if terms is None:
         raise ValueError(f"{op.name} is no contraction")

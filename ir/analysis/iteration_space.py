@@ -1,16 +1,16 @@
-"""How the values of a fused region lie in its iteration space.
+"""Index maps: the element of each value of a fused region at each position of the kernel's iteration space.
 
-A fused kernel runs over `rows * columns` positions in row-major order. Every value of its region has an `IndexMap`: which of
-its elements belongs to position p. A map is a tuple of parts (size, stride), outermost first: the element's index is made of the
+A fused kernel runs over `rows * columns` positions in row-major order. Every value of its region has an `IndexMap`, which tells the element
+of the value that belongs to position p. A map is a tuple of digits (size, stride), outermost first: the element's index is made of the
 digits `(p // stride) % size`. With rows R and columns C:
 
     ((R * C, 1),)   one element a position ("full")
     ((R, C),)       one a row
     ((C, 1),)       one a column
     ()              one in all
-    ((H, W),)       for C = H * W: one for each run of W columns
+    ((H, W),)       for C = H * W: one for each group of W columns
 
-Maps are canonical: parts of size 1 are left out, and parts that continue each other are merged, so reshaping never changes a map.
+Maps are canonical: digits of size 1 are left out, and digits that continue each other are merged, so reshaping never changes a map.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IndexMap = tuple[Digit, ...]
 
 
 def full_map(size: int) -> IndexMap:
-    """The map of a value with one element a position.
+    """Map of a value with one element a position.
 
     >>> full_map(6), full_map(1)
     (((6, 1),), ())
@@ -35,7 +35,7 @@ def full_map(size: int) -> IndexMap:
 
 
 def merge_digits(digits: Iterable[Digit]) -> IndexMap:
-    """The canonical map with these digits.
+    """Canonical map with these digits.
 
     >>> merge_digits([(2, 12), (1, 0), (3, 4), (4, 1)])
     ((24, 1),)
@@ -52,7 +52,7 @@ def merge_digits(digits: Iterable[Digit]) -> IndexMap:
 
 
 def split_map(index_map: IndexMap, shape: Shape) -> tuple[Digit, ...] | None:
-    """One part for each dimension of `shape`; None where a dimension would need several.
+    """Digits of a map, one for each dimension of `shape`; None if a dimension would need several.
 
     >>> split_map(((24, 1),), (2, 1, 12))
     ((2, 12), (1, 0), (12, 1))
@@ -73,12 +73,12 @@ def split_map(index_map: IndexMap, shape: Shape) -> tuple[Digit, ...] | None:
 
 
 def scale_map(index_map: IndexMap, factor: int) -> IndexMap:
-    """The map in a space of which every `factor` consecutive positions are one position of the old space."""
+    """Map in a space in which every `factor` consecutive positions are one position of the old space."""
     return tuple((size, stride * factor) for size, stride in index_map)
 
 
 def operand_map(op: Op, result: IndexMap) -> IndexMap | None:
-    """The map of the operands of an elementwise op, reshape or broadcast whose result has the map `result`."""
+    """Map of the operands of an elementwise op, reshape or broadcast whose result has the map `result`."""
     if op.name == "broadcast":
         digits = split_map(result, op.result.type.shape)
         return None if digits is None else merge_digits(digits[axis] for axis in op.attrs["axes"])
@@ -86,16 +86,16 @@ def operand_map(op: Op, result: IndexMap) -> IndexMap | None:
 
 
 def reduced_map(op: Op, operand: IndexMap) -> IndexMap | None:
-    """The map of the result of a reduction whose operand has the map `operand`."""
+    """Map of the result of a reduction whose operand has the map `operand`."""
     digits = split_map(operand, op.operands[0].type.shape)
     return None if digits is None else merge_digits(digit for axis, digit in enumerate(digits) if axis not in op.attrs["axes"])
 
 
 def infer_maps(graph: Graph, positions: int, rows: int = 0) -> dict[Value, IndexMap]:
-    """The map of every value of a fused region that runs over `positions` positions, in `rows` rows.
+    """Map of every value of a fused region that runs over `positions` positions, in `rows` rows.
 
-    A value with as many elements as there are positions is full; the others follow from the ops that connect them. Where only numbers
-    connect some with the rest, those with as many elements as there are rows are one a row.
+    A value with as many elements as there are positions is full; the other maps follow from the ops that connect the values. Values that
+    only single numbers connect with the rest are one a row if they have as many elements as there are rows.
     """
     maps: dict[Value, IndexMap] = {}
     full = full_map(positions)
@@ -160,7 +160,7 @@ def map_extent(index_map: IndexMap, rows: int, columns: int) -> str:
 
 
 def split_at_rows(index_map: IndexMap, columns: int) -> IndexMap | None:
-    """The map with no part that depends on the row and the column at once; None where that takes divisions of positions.
+    """Map in which no digit depends on both the row and the column; None if this needs divisions of positions.
 
     >>> split_at_rows(((12, 1),), 4), split_at_rows(((3, 2),), 4)
     (((3, 4), (4, 1)), None)
@@ -181,10 +181,10 @@ def row_map(rows: int, columns: int) -> IndexMap:
 
 
 def reduction_scope(operand: IndexMap, result: IndexMap, rows: int, columns: int) -> str | None:
-    """Over what a reduction of a region runs, or None where one kernel cannot do it.
+    """Scope of a reduction of a region; None if one kernel cannot run it.
 
-    "inner": along each row; "columns": down each column; "all": over everything; "rows": over values of rows;
-    "post": over values of columns, after the rows are done.
+    "inner": along each row; "columns": down each column; "all": over everything; "rows": over values of rows; "post": over values of
+    columns, after the rows are done.
     """
     if operand == result and operand != ():
         return None       # only axes of size 1: a reshape

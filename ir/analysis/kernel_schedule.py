@@ -1,15 +1,15 @@
-"""In which loop of its kernel each value of a fused region is computed, stored, loaded and kept.
+"""Schedule of a kernel: the loop in which each value of a fused region is computed, stored, loaded and cached.
 
-A kernel goes through blocks of rows; the blocks are independent, and their number depends on the shape alone, so that results
-do not depend on how they are spread over threads. A value is computed
+A kernel goes through blocks of rows; the blocks are independent, and their number depends on the shape alone, so that results do not depend
+on the distribution over threads. The level of a value is
 
-    "kernel"   once for each call (numbers),
-    "row"      once a row,
-    "element"  at each column of a row, in the loop of its stage: a reduction along the row ends a stage,
-    "post"     after all rows, from the sums that the blocks left behind.
+    "kernel"   computed once for each call (numbers),
+    "row"      computed once a row,
+    "element"  computed at each column of a row, in the loop of its stage: a reduction along the row ends a stage,
+    "post"     computed after all rows, from the partial sums of the blocks.
 
-Inside a row, an element-level value that a later stage needs is computed again, unless that is expensive: then it is kept in a
-buffer of one row, which stays in the first cache.
+Inside a row, an element-level value that a later stage needs is recomputed, unless that is expensive: then it is cached in a buffer of one
+row, which stays in the L1 cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adjit.ir.ops.traits import CACHED_OPS
 LEVELS = ("kernel", "row", "element", "post")
 
 MAX_RECOMPUTE_COST = 5.0
-"""Instructions that cost as much as storing and loading a value; a load counts half."""
+"""Instructions that cost as much as storing and loading a value; a load counts 0.5."""
 
 ELEMENTS_PER_BLOCK = 1 << 14
 MAX_BLOCKS_WITH_COLUMN_SUMS = 16
@@ -35,7 +35,7 @@ MAX_BLOCKS_WITH_BUFFERS = 32
 
 @dataclass(slots=True)
 class KernelSchedule:
-    """The plan of one kernel; see the module's docstring."""
+    """Plan of one kernel; see the module's docstring."""
 
     region: Graph
     rows: int
@@ -43,9 +43,9 @@ class KernelSchedule:
     maps: dict[Value, IndexMap]
     producer: dict[Value, Op]
     level: dict[Value, str] = field(default_factory=dict)
-    stage: dict[Value, int] = field(default_factory=dict)         # row level: the stage before which it is known
+    stage: dict[Value, int] = field(default_factory=dict)         # row level: the stage before which the value is known
     scope: dict[Value, str] = field(default_factory=dict)         # of results of reductions
-    cached: set[Value] = field(default_factory=set)                 # element-level values that later stages load again
+    cached: set[Value] = field(default_factory=set)                 # element-level values that later stages load
     stages: int = 1
     rows_per_block: int = 1
     blocks: int = 0
@@ -55,7 +55,7 @@ class KernelSchedule:
 
     @property
     def partials(self) -> list[Value]:
-        """Reductions of which every block leaves a part."""
+        """Reductions of which every block computes a partial result."""
         return [value for value, scope in self.scope.items() if scope in ("columns", "all", "rows")]
 
     def extent(self, value: Value) -> str:
@@ -65,23 +65,23 @@ class KernelSchedule:
         return value in self.region.results
 
     def element_sinks(self, stage: int) -> list[Value]:
-        """What the inner loop of a stage has to compute: operands of its reductions, outputs, and what is kept for later."""
+        """Values that the inner loop of a stage has to compute: operands of its reductions, outputs, and values cached for later stages."""
         return list(dict.fromkeys([*(op.operands[0] for op in self.element_reductions(stage)), *self.stored_elements(stage)]))
 
     def stored_elements(self, stage: int) -> list[Value]:
-        """What the inner loop of a stage writes: outputs, and what is kept for later."""
+        """Values that the inner loop of a stage writes: outputs, and values cached for later stages."""
         stored = [value for value in dict.fromkeys(self.region.results)
                   if self.extent(value) == "full" and self.level[value] != "post" and self.stage_of_use(value) == stage]
         stored += [value for value in self.stage if value in self.cached and self.stage[value] == stage]
         return list(dict.fromkeys(stored))
 
     def element_reductions(self, stage: int) -> list[Op]:
-        """The reductions whose operand is complete in the inner loop of a stage."""
+        """Reductions whose operand is complete in the inner loop of a stage."""
         return [op for op in self.region.ops if self.scope.get(_result(op)) in ("inner", "columns", "all")
                 and self.columns > 1 and self.stage_of_use(op.operands[0]) == stage]
 
     def post_stages(self) -> dict[Value, int]:
-        """For each late value, how many reductions over columns come before it."""
+        """Number of reductions over columns that come before each post-level value."""
         stages: dict[Value, int] = {}
         for op in self.region.ops:
             if self.level[op.result] == "post":
@@ -93,12 +93,12 @@ class KernelSchedule:
         return self.stage.get(value, 0)
 
     def is_cached(self, value: Value, stage: int) -> bool:
-        """Whether the loop of `stage` finds the value in a buffer."""
+        """True if the loop of `stage` loads the value from a buffer."""
         return value in self.cached and self.stage[value] < stage
 
 
 def schedule_kernel(region: Graph, rows: int, columns: int) -> KernelSchedule:
-    """The schedule of a fused region over `rows` x `columns`."""
+    """Schedule of a fused region over `rows` x `columns`."""
     schedule = KernelSchedule(region, rows, columns, infer_maps(region, rows * columns, rows), producers(region))
     _assign_levels(schedule)
     _choose_cached(schedule)
@@ -140,7 +140,8 @@ def _level_of_map(index_map: IndexMap, rows: int, columns: int) -> str:
 
 
 def _choose_cached(s: KernelSchedule) -> None:
-    """Walk back from what each loop computes, last loop first; an expensive value of an earlier loop is kept from there."""
+    """Choose the cached values: walk back from the values that each loop computes, last loop first; an expensive value of an earlier loop
+    is cached there."""
     for stage in range(s.stages - 1, -1, -1):
         seen: set[Value] = set()
         worklist = s.element_sinks(stage)
@@ -157,7 +158,7 @@ def _choose_cached(s: KernelSchedule) -> None:
 
 
 def _is_expensive(s: KernelSchedule, value: Value) -> bool:
-    """Whether it takes many instructions to compute a value again."""
+    """True if recomputing a value takes many instructions."""
     cost, seen, worklist = 0.0, {value}, [value]
     while worklist and cost <= MAX_RECOMPUTE_COST:
         value = worklist.pop()
@@ -186,7 +187,7 @@ def _choose_blocks(s: KernelSchedule) -> None:
 
 
 def has_row_work(s: KernelSchedule) -> bool:
-    """Whether anything is done for rows; else the kernel only handles numbers and finished sums."""
+    """True if anything is computed for rows; false if the kernel only handles numbers and finished sums."""
     return bool(s.partials) or any(s.extent(v) in ("full", "row") or s.level[v] in ("row", "element") for v in s.region.results)
 
 
@@ -204,7 +205,8 @@ def _reserve(s: KernelSchedule, value: Value, size: int) -> None:
 
 
 def _in_place(s: KernelSchedule) -> tuple[int, ...]:
-    """Parameters whose memory any result of the same size may take: of its dtype, each element read before, only where it is written."""
+    """Parameters whose memory any result of the same size may take: the result has the same dtype, and each element is last read where it
+    is overwritten."""
     last_read = _last_reads(s)
     eligible = []
     for index, param in enumerate(s.region.params):
@@ -224,7 +226,7 @@ def _may_overwrite(s: KernelSchedule, param: Value, result: Value, last_read: in
 
 
 def _last_reads(s: KernelSchedule) -> dict[Value, int]:
-    """The last stage whose loop loads each parameter."""
+    """Last stage whose loop loads each parameter."""
     last: dict[Value, int] = {}
     for stage in range(s.stages):
         seen: set[Value] = set()
