@@ -1,1 +1,1 @@
-"""The graph IR: types, op records, text form, verifier and the reference interpreter. Imports nothing else of adjit."""
+"""Graph IR: types, op records, text form, verifier and the reference interpreter. Imports nothing else of adjit."""

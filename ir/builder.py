@@ -15,8 +15,8 @@ from adjit.ir.types import TensorType
 class GraphBuilder:
     """Appends ops to a graph under construction.
 
-    `parent` is the builder of the enclosing graph: a value of the parent that is used here becomes a parameter, and is
-    listed in `captures`, so that regions are closed. `locate` gives the user's location for an op emitted outside of `at`.
+    `parent` is the builder of the enclosing graph: a value of the parent that is used here becomes a parameter, and is listed in
+    `captures`, so that regions are closed. `locate` returns the user's location for an op emitted outside of `at`.
     """
 
     def __init__(self, name: str, parent: GraphBuilder | None = None, locate: Callable[[], Location | None] | None = None):
@@ -32,7 +32,7 @@ class GraphBuilder:
         self._role: Role = Role.PRIMAL
 
     def param(self, type: TensorType, name: str | None = None, role: str = "input") -> Value:
-        """A new parameter."""
+        """Add a parameter and return its value."""
         value = Value(type, name)
         self.params.append(value)
         self.param_roles.append(role)
@@ -43,7 +43,7 @@ class GraphBuilder:
         return value in self._origin
 
     def resolve(self, value: Value) -> Value:
-        """`value` as it is known in this graph; lifts it from an enclosing graph where need be."""
+        """Value in this graph for `value`, which is captured from an enclosing graph if necessary."""
         if value in self._origin:
             return value
         if value in self.captures:
@@ -59,7 +59,7 @@ class GraphBuilder:
 
     @property
     def role(self) -> Role:
-        """The role in which ops are emitted now."""
+        """Role of the ops that are emitted now."""
         return self._role
 
     def location(self) -> Location | None:
@@ -67,7 +67,7 @@ class GraphBuilder:
 
     @contextmanager
     def at(self, loc: Location | None = None, role: Role | None = None) -> Iterator[None]:
-        """Emit within the block at this location (None: as before) and in this role (None: as before)."""
+        """Emit within the block at this location and in this role; None keeps the outer one."""
         saved = self._loc, self._role
         self._loc = loc if loc is not None else self._loc
         self._role = role if role is not None else self._role
@@ -78,7 +78,7 @@ class GraphBuilder:
 
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
-        """Append an op; its results. Errors of the type rule get the user's lines, of the op and of its operands."""
+        """Append an op and return its results. Errors of the type rule get the user's lines, of the op and of its operands."""
         resolved = tuple(map(self.resolve, operands))
         try:
             types = definition.result_types([value.type for value in resolved], attrs, regions)
@@ -95,9 +95,9 @@ class GraphBuilder:
             self._origin[value] = op
 
     def inline(self, graph: Graph, arguments: Sequence[Value], role: Role | None = None) -> tuple[Value, ...]:
-        """Append copies of the ops of `graph`, its parameters replaced by `arguments`; the results.
+        """Append copies of the ops of `graph`, its parameters replaced by `arguments`; returns the results.
 
-        Locations are kept, and roles unless `role` replaces them; ops without a location get that of this call.
+        Locations and roles stay; `role`, if given, replaces the roles. Ops without a location get that of this call.
         """
         mapping = dict(zip(graph.params, (self.resolve(value) for value in arguments), strict=True))
         here = self.location() if any(op.loc is None for op in graph.ops) else None
@@ -109,12 +109,12 @@ class GraphBuilder:
         return tuple(mapping[value] for value in graph.results)
 
     def build(self, results: Sequence[Value]) -> Graph:
-        """The finished graph."""
+        """Finished graph."""
         resolved = tuple(self.resolve(value) for value in results)
         return Graph(self.name, tuple(self.params), tuple(self.ops), resolved, tuple(self.param_roles))
 
     def origin(self, value: Value) -> str:
-        """Where a value came from, in words, for messages."""
+        """Origin of a value, in words, for messages."""
         outer = next((outer for outer, inner in self.captures.items() if inner is value), value)
         if self.parent is not None and (outer is not value or not self.owns(value)):
             return self.parent.origin(outer)
@@ -131,7 +131,7 @@ class GraphBuilder:
 
 
 def trace_graph(name: str, types: Sequence[TensorType], body: Callable[..., Sequence[Value]]) -> Graph:
-    """The graph of `body(*values)`, which calls op records: for derivative rules, passes and tests."""
+    """Graph of `body(*values)`, which calls op records: for derivative rules, passes and tests."""
     builder = GraphBuilder(name)
     params = [builder.param(type) for type in types]
     with emitting(builder):

@@ -1,4 +1,5 @@
-"""Emits loops and branches whose regions are written as Python functions over values; what these close over becomes operands."""
+"""Emits loops and branches whose regions are written as Python functions over values; outer values that these functions use become
+operands."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ Function = Callable[..., Sequence[Value]]
 
 
 def build_region(name: str, types: Sequence[TensorType], carries: int, function: Function) -> tuple[Graph, list[Value]]:
-    """The closed graph of `function` over values of these types, the first `carries` of which are carried; and the outer values that
-    stand for its further parameters."""
+    """Closed graph of `function` over values of these types, the first `carries` of which are carried, and the outer values for the graph's
+    further parameters."""
     parent = current_emitter()
     if not isinstance(parent, GraphBuilder):
         raise TraceError("a loop or a branch is built outside of a graph")
@@ -28,7 +29,8 @@ def build_region(name: str, types: Sequence[TensorType], carries: int, function:
 
 
 def add_captures(region: Graph, count: int, captures: Sequence[Value], operands: Sequence[Value]) -> Graph:
-    """`region`, whose parameters from `count` on stand for the outer values `captures`, with a parameter for each of `operands` there."""
+    """Copy of `region`, whose parameters from `count` on stand for the outer values `captures`, with a parameter for each of `operands` at
+    this position."""
     known = dict(zip(captures, region.params[count:], strict=True))
     params = [known.get(value) or Value(value.type, value.name) for value in operands]
     roles = (*region.param_roles[:count], *("input" for _ in params))
@@ -36,8 +38,7 @@ def add_captures(region: Graph, count: int, captures: Sequence[Value], operands:
 
 
 def drop_carries(region: Graph, carries: int, chosen: Sequence[int]) -> Graph:
-    """The region of a loop in which the carried values `chosen` are no longer carried: their parameters are the last ones. A condition
-    carries nothing on."""
+    """Region of a loop in which the carries `chosen` become ordinary parameters, the last ones. A condition has no carried results."""
     kept = [index for index in range(carries) if index not in chosen]
     order = [*kept, *range(carries, len(region.params)), *chosen]
     roles = ["input" if index in chosen else region.param_roles[index] for index in order]
@@ -52,7 +53,7 @@ Step = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Seque
 
 def emit_scan(function: Step, init: Sequence[Value], slices: Sequence[Value], length: int, reverse: bool = False,
               name: str = "body") -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """A `scan` of `function(carried, slices) -> (rows, carried)`; the stacked rows and what is carried at the end."""
+    """Emit a `scan` of `function(carried, slices) -> (rows, carried)`; returns the stacked rows and the final carries."""
     count = len(init)
 
     def body(*values: Value) -> Sequence[Value]:
@@ -69,7 +70,7 @@ def emit_scan(function: Step, init: Sequence[Value], slices: Sequence[Value], le
 
 def emit_while(condition: Callable[..., Value], body: Function, init: Sequence[Value], checkpointed: tuple[int, ...] = (),
                checkpoints: int = 0) -> tuple[Value, ...]:
-    """A `while_loop`; its results."""
+    """Emit a `while_loop`; returns its results."""
     types, count = [value.type for value in init], len(init)
     first, wanted = build_region("condition", types, 0, lambda *values: [condition(*values)])
     second, used = build_region("body", types, count, body)
@@ -79,7 +80,7 @@ def emit_while(condition: Callable[..., Value], body: Function, init: Sequence[V
 
 
 def emit_cond(predicate: Value, on_true: Callable[[], Sequence[Value]], on_false: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
-    """A `cond`; its results."""
+    """Emit a `cond`; returns its results."""
     first, wanted = build_region("on_true", (), 0, on_true)
     second, used = build_region("on_false", (), 0, on_false)
     outer = list(dict.fromkeys((*wanted, *used)))

@@ -1,7 +1,9 @@
-"""`dataclass` as in the standard library, for a fifth of its time: the package has over a hundred, and most processes make few of them.
+"""`dataclass` as in the standard library, but decorating a class takes a fifth of the time: the package has over a hundred, and most
+processes make few instances of them.
 
-The standard decorator compiles six methods of each class when the class is made: 0.4 ms for a frozen one. Here `__init__` is compiled when
-some instances have been made, and the rest are closures. `dataclasses.fields`, `replace`, `asdict` and `field` work as ever.
+The standard decorator compiles six methods of each class when the class is made: 0.4 ms for a frozen one. Here `__init__` is compiled only
+when some instances have been made, and the other methods are closures. `dataclasses.fields`, `replace`, `asdict` and `field` work as
+ever.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, repr=True, weakref_slot=False):
-        """As `dataclasses.dataclass`, with those of its choices that adjit makes use of."""
+        """Decorator like `dataclasses.dataclass`, with the options that adjit uses."""
         def make(cls: type) -> type:
             defined = vars(cls).keys()
             wants_repr, wants_eq = repr and "__repr__" not in defined, eq and "__eq__" not in defined
@@ -42,7 +44,7 @@ _MISSING = dataclasses.MISSING
 
 
 MAX_INTERPRETED_INITS = 24
-"""Instances that are filled in field by field; compiling a method takes as long as some thirty of them."""
+"""Instances whose fields are assigned one by one; compiling `__init__` takes as long as about thirty of them."""
 
 
 def _deferred_init(cls: type, frozen: bool) -> Callable[..., None]:
@@ -61,7 +63,7 @@ def _deferred_init(cls: type, frozen: bool) -> Callable[..., None]:
 
 def _assign_fields(self: Any, fields: Iterable[dataclasses.Field[Any]], assign: Callable[[Any, str, Any], None], args: tuple[Any, ...],
              kwargs: dict[str, Any]) -> bool:
-    """Do what `__init__` does; False where the arguments do not fit, which that is to say in its own words."""
+    """Assign all fields as `__init__` does. Returns False for a bad call, so that the compiled `__init__` raises the usual TypeError."""
     given, taken = iter(args), 0
     for field in fields:
         if field.init and (value := next(given, _MISSING)) is not _MISSING:
@@ -87,8 +89,8 @@ def _assign_fields(self: Any, fields: Iterable[dataclasses.Field[Any]], assign: 
 
 
 def _init(cls: type, frozen: bool) -> Callable[..., None]:
-    """`__init__`, compiled: as quick as one that is written out. Classes of one form share the compiled text, which names fields by number:
-    to rename them takes a twentieth of the time.
+    """Compiled `__init__`, as fast as a handwritten one. Classes of the same form share the compiled text, which names fields by number:
+    renaming the fields takes a twentieth of the time of compiling.
     """
     names: dict[str, Any] = {"put": object.__setattr__, "missing": _MISSING}
     parameters, body, defaults, fields = ["self"], [], [], {}
@@ -109,7 +111,7 @@ def _init(cls: type, frozen: bool) -> Callable[..., None]:
         descriptor = vars(cls).get(field.name)
         if not frozen:
             body.append(f"self.{name} = {value}")
-        elif isinstance(descriptor, MemberDescriptorType):      # a slot: quicker to set by itself than by its name
+        elif isinstance(descriptor, MemberDescriptorType):      # setting a slot through its descriptor is faster than by name
             names[f"put_{name}"] = descriptor.__set__
             body.append(f"put_{name}(self, {value})")
         else:
@@ -124,14 +126,14 @@ def _init(cls: type, frozen: bool) -> Callable[..., None]:
 
 @cache
 def _compiled(text: str) -> CodeType:
-    """The code of a function."""
+    """Code object of the function `__init__` in `text`."""
     names: dict[str, FunctionType] = {}
     exec(text, names)
     return names["__init__"].__code__
 
 
 def _renamed(code: CodeType, names: dict[str, str]) -> CodeType:
-    """The same code with other names for variables and attributes."""
+    """Copy of `code` with other names for variables and attributes."""
     def renamed(old: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(names.get(item, item) if isinstance(item, str) else item for item in old)
     return code.replace(co_varnames=renamed(code.co_varnames), co_names=renamed(code.co_names), co_consts=renamed(code.co_consts))

@@ -1,7 +1,7 @@
-"""The op record: everything adjit knows about one operation, in one place.
+"""Op records: everything adjit knows about each operation, in one module.
 
-The tracer, the eager tensors, the interpreter, the differentiation, every backend, the tests and the op
-reference read this record and nothing else. An incomplete record fails when it is made.
+The tracer, the eager tensors, the interpreter, the differentiation, every backend, the tests and the op reference read this record and
+nothing else. An incomplete record fails when it is made.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ VectorJacobianProduct = Callable[[Any, tuple[Value, ...], tuple[Value, ...], Att
 
 
 class Kind(Enum):
-    """What a backend has to know to lower an op; one emitter a kind."""
+    """Class of ops that a backend lowers alike; there is one emitter for each kind."""
 
     ELEMENTWISE = "elementwise"   # same shape in and out; has scalar code
     REDUCTION = "reduction"       # combines along `axes`, which disappear
     MOVEMENT = "movement"         # elements move, none is computed
-    INDEXING = "indexing"         # elements move to or from places that are data
+    INDEXING = "indexing"         # elements move to or from positions given by data
     CONTRACTION = "contraction"   # sums of products: matmul, convolution
     WINDOW = "window"             # combines elements of windows that slide over the last axes
     CREATION = "creation"         # no operands
@@ -40,21 +40,21 @@ class Kind(Enum):
 
 
 class OpCost(IntEnum):
-    """Time that one element takes inside a kernel: what is computed again rather than kept depends on it."""
+    """Time that one element takes inside a kernel; decides which values are recomputed rather than cached."""
 
-    FREE = 0             # none: a number, an index, or an element of the operand
-    CHEAP = 1            # few instructions, which do not hold up the tiles of a product
-    MODERATE = 2         # less than storing and loading a value in the first cache
-    DIVISION = 3         # more than that
-    TRANSCENDENTAL = 4   # that of many additions
+    FREE = 0             # nothing: a number, an index, or an element of the operand
+    CHEAP = 1            # few instructions, which do not slow down a product's tiles
+    MODERATE = 2         # less than storing and loading a value in the L1 cache
+    DIVISION = 3         # more than storing and loading a value in the L1 cache
+    TRANSCENDENTAL = 4   # as much as many additions
 
 
 class Rounding(Enum):
-    """Agreement of the floats that an op gives on different machines and backends."""
+    """Agreement of the floats that an op computes on different machines and backends."""
 
-    NONE = "none"                  # computed exactly, or only chosen
+    NONE = "none"                  # computed exactly, or selected from the operands
     ONCE = "once"                  # the float next to the true result
-    APPROXIMATE = "approximate"    # a few units in the last place around it
+    APPROXIMATE = "approximate"    # within a few units in the last place of the true result
 
 
 class RegionUse(Enum):
@@ -63,17 +63,16 @@ class RegionUse(Enum):
     TRANSFORM = "transform"          # replaced by other ops when the graph is differentiated
     CALL = "call"                    # as TRANSFORM; the results are those of the first region
     CONTROL_FLOW = "control flow"    # loops and branches, whose regions are programs
-    TILING = "tiling"                # a program that runs on one slice of the operands after the other
+    TILING = "tiling"                # a program that runs on one slice of the operands after another
     KERNEL = "kernel"                # ops that become one piece of machine code
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One call of an op for the tests.
+    """Sample call of an op for the tests.
 
-    `arrays` are the operands, `attrs` the attributes. `differentiable` lists the operands whose derivative is
-    checked against finite differences (the values given must keep away from singular points); `twice` says whether
-    the second derivative is checked too.
+    `arrays` are the operands, `attrs` the attributes. `differentiable` lists the operands whose derivative is checked against finite
+    differences (the values must keep away from singular points); `twice` is True if the second derivative is checked too.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -84,42 +83,42 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpDefinition:
-    """One kind of op.
+    """Record of one kind of op.
 
-    infer      `infer(*types, **attrs)` gives the result type(s); raises `ShapeError` or `DTypeError`.
+    infer      `infer(*types, **attrs)` returns the result type(s); raises `ShapeError` or `DTypeError`.
                An op with regions also gets `regions=`.
     evaluate   `evaluate(*arrays, **attrs)`: the meaning, in NumPy. Results may share memory with operands.
-    vjp        `vjp(cotangent, operands, results, attrs)` gives one cotangent an operand, written with ops; None means
+    vjp        `vjp(cotangent, operands, results, attrs)` returns one cotangent an operand, written with ops; None means
                zero. With several results, `cotangent` is a tuple that may hold None. `vjp=None` is for ops without a
                differentiable result (integers, bools) or that are never differentiated (planned stage).
     scalar     ELEMENTWISE: an expression with `{0}`, `{1}`, ... for the operands; function names in it are those of
                `codegen/numba/scalar_functions.py`. REDUCTION: the expression that combines `{0}` (accumulator) and `{1}`.
     identity   REDUCTION: `identity(dtype)`, the neutral element.
     samples    `samples()` yields `Sample`s: domain, edges and singular points are the author's to choose.
-    numpy      the NumPy function that means the same, for the type-rule tests and the reference page; None where there is none.
+    numpy      NumPy function with the same meaning, for the type-rule tests and the reference page; None if there is none.
     attributes names and types of the attributes.
-    doc        one sentence; where a derivative has a choice (ties, kinks) it says which is taken.
+    doc        one sentence; if a derivative has a choice (ties, kinks), it names the chosen one.
 
-    Traits, from which passes and backends tell what they may do with an op; a trait that is not stated costs speed, never the right
-    result. `adjit.ir.ops.traits` has the sets of ops that have one.
+    Traits, from which passes and backends know what they may do with an op. A missing trait costs speed, never correctness.
+    `adjit.ir.ops.traits` has the set of ops with each trait.
 
-    cost             every ELEMENTWISE op has one, and what a kernel has for nothing.
+    cost             time inside a kernel; every ELEMENTWISE op has one, and every op that is free inside a kernel.
     rounding         every ELEMENTWISE op has one.
     commutative      the two operands may be swapped without changing a bit (`maximum` of two zeros depends on their order).
     alias            the result has the elements of the operand in the same order: it may lie in the same memory.
     view             the result has elements of the operand at regular distances, so that NumPy copies none.
-    updates          the result is the first operand with other elements in some places, and may be written over it.
-    uniform          all elements of the result are equal, so that a part of it is the same op.
-    same_alone       NumPy gives the same bits for one element as for many: what is repeated may be computed once.
-    saves_operands   eager tensors keep the operands for the backward half rather than the result, as PyTorch does: `y = a / b; y += 1` is
-                     possible then, and `x ** 3` keeps `x` alone.
-    nonfinite        so many of the first operands make the result infinite or NaN somewhere where they are.
-    strong           so many of the first operands make the result 0 where they are 0, whatever the other is.
-    where_finite     with `strong`: the NumPy function that gives the same, up to the sign of zero, wherever its result is finite.
-    combine          REDUCTION: the NumPy function whose `reduce` it is.
-    terms            CONTRACTION: `terms(operand shapes, result shape, attrs)`, the number of products that each element is the sum of.
+    updates          the result is the first operand with some elements replaced, and may be written over it.
+    uniform          all elements of the result are equal, so that the same op makes any slice of it.
+    same_alone       NumPy computes the same bits for one element as for many: repeated elements may be computed once.
+    saves_operands   eager tensors save the operands for the backward half rather than the result, as PyTorch does: `y = a / b; y += 1` is
+                     possible then, and `x ** 3` saves `x` alone.
+    nonfinite        number of leading operands that make the result infinite or NaN somewhere if they are infinite or NaN there.
+    strong           number of leading operands that make the result 0 where they are 0, whatever the other operand is.
+    where_finite     with `strong`: the NumPy function with the same result, up to the sign of zero, wherever this result is finite.
+    combine          REDUCTION: the NumPy function whose `reduce` is the reduction.
+    terms            CONTRACTION: `terms(operand shapes, result shape, attrs)`, the number of products that are summed for each element.
     region_use       REGION: the purpose of the regions.
-    runs             REGION: the attribute that says how often the regions run; "" where none does.
+    runs             REGION: the attribute with the number of times that the regions run; "" if there is none.
     """
 
     name: str
@@ -167,21 +166,21 @@ class OpDefinition:
 
     @property
     def instructions(self) -> int:
-        """Instructions for an element of an op that is not expensive, roughly."""
+        """Rough number of instructions for one element of an op that is not expensive."""
         return 0 if self.cost is OpCost.FREE else 1 + self.strong
 
     def result_types(self, types: Sequence[TensorType], attrs: Attributes, regions: Sequence[Graph] = ()) -> tuple[TensorType, ...]:
-        """The types of the results; raises `ShapeError` or `DTypeError`."""
+        """Types of the results; raises `ShapeError` or `DTypeError`."""
         inferred = self.infer(*types, **attrs, regions=tuple(regions)) if self.regions else self.infer(*types, **attrs)
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
     def __call__(self, *operands: Value, **attrs: Any) -> Value:
-        """Emit this op into the current emitter; the only result."""
+        """Emit this op into the current emitter; returns the only result."""
         (value,) = current_emitter().emit(self, operands, attrs)
         return value
 
     def emit(self, *operands: Value, regions: Sequence[Graph] = (), **attrs: Any) -> tuple[Value, ...]:
-        """Emit this op into the current emitter; all results."""
+        """Emit this op into the current emitter; returns all results."""
         return current_emitter().emit(self, operands, attrs, tuple(regions))
 
     def __repr__(self) -> str:

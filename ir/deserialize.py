@@ -1,4 +1,4 @@
-"""Dataclasses made of plain data, as JSON gives it, with nothing taken on trust: each field is looked at.
+"""Makes dataclasses from plain data, as JSON gives it. Nothing is trusted: every field is checked.
 
     deserialize(Artifact, json.loads(text))      # the inverse of `dataclasses.asdict`
 """
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def deserialize(kind: type[T], data: Any) -> T:
-    """An object of a dataclass, of the dict of its fields; raises `ValueError` where one is missing, surplus or of another type.
+    """Object of a dataclass from the dict of its fields; raises `ValueError` if a field is missing, surplus or of another type.
 
     >>> @dataclasses.dataclass
     ... class Point:
@@ -42,16 +42,16 @@ def deserialize(kind: type[T], data: Any) -> T:
 
 
 class _TypeMismatchError(Exception):
-    """A value is not of the type of its field."""
+    """Value that does not have the type of its field."""
 
 
 Reader = Callable[[Any], Any]
-"""Makes the value of a field; raises `_TypeMismatchError`."""
+"""Function that makes the value of a field; raises `_TypeMismatchError`."""
 
 
 @cache
 def _fields(kind: Any) -> tuple[dict[str, Reader], set[str]]:
-    """How each field is read, and the names of those that have to be given."""
+    """Reader of each field, and the names of the required fields."""
     hints = get_type_hints(kind)
     fields = dataclasses.fields(kind)
     missing = dataclasses.MISSING

@@ -1,7 +1,7 @@
-"""Where an op goes when its record is called: the ambient emitter.
+"""Ambient emitter: the destination of an op when its record is called.
 
-Derivative rules and NumPy functions are written once, as calls of op records. What a call does is up to the
-emitter in force: a `GraphBuilder` appends to a graph, an `Evaluator` runs the op at once on NumPy arrays.
+Derivative rules and NumPy functions are written once, as calls of op records. The emitter in force decides what a call does: a
+`GraphBuilder` appends to a graph, an `Evaluator` runs the op at once on NumPy arrays.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 class Emitter(Protocol):
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
-        """Do the op; its results."""
+        """Emit the op; returns its results."""
 
 
 def current_emitter() -> Emitter:
-    """The innermost emitter of this thread; raises `TraceError` where there is none."""
+    """Innermost emitter of this thread; raises `TraceError` if there is none."""
     emitters: list[Emitter] = thread.context.emitters
     if not emitters:
         raise TraceError("an op was called outside of a trace")
@@ -33,7 +33,7 @@ def current_emitter() -> Emitter:
 
 
 def emitters() -> list[Emitter]:
-    """The emitters of this thread, outermost first."""
+    """Emitters of this thread, outermost first."""
     return thread.context.emitters
 
 
@@ -42,7 +42,7 @@ def emitting(emitter: Emitter) -> Iterator[Emitter]:
     """Make `emitter` the current one within the block."""
     emitters = thread.context.emitters
     depth = len(emitters)
-    try:        # from before the change on: Ctrl-C may come between any two lines
+    try:        # entered before the change: Ctrl-C may come between any two lines
         emitters.append(emitter)
         yield emitter
     finally:

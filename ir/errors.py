@@ -1,4 +1,4 @@
-"""Every error a user can meet, and the source locations they point at.
+"""Errors that a user can meet, and the source locations they point at.
 
 An error says what happened, where in the user's code, and what to do about it.
 """
@@ -13,7 +13,7 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's source: `file`, 1-based `line`, enclosing `function`.
+    """Location in the user's source: `file`, 1-based `line`, enclosing `function`.
 
     >>> print(Location("step.py", 3, "loss"))
     step.py:3 in loss
@@ -27,17 +27,17 @@ class Location:
         return f"{self.file}:{self.line} in {self.function}"
 
     def source(self) -> str:
-        """The text of the line, stripped; empty where the file cannot be read."""
+        """Text of the line, stripped; empty if the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
     def describe(self) -> str:
-        """One or two lines for messages: the place, and the source text where it is known."""
+        """One or two lines for messages: the location, and the source text if it is known."""
         text = self.source()
         return f"{self}\n        {text}" if text else str(self)
 
 
 class Role(Enum):
-    """Why an op exists: the user's computation, its adjoint, a forward op run again, or an optimiser's update."""
+    """Reason why an op exists: the user's computation, its adjoint, a rematerialized forward op, or an optimiser's update."""
 
     PRIMAL = "primal"
     ADJOINT = "adjoint"
@@ -86,7 +86,7 @@ class ShapeError(AdjitError, ValueError):
 
 
 class IndexingError(ShapeError, IndexError):
-    """An index, a mask, an axis or a class label that does not fit the shape it is for.
+    """An index, a mask, an axis or a class label that does not fit the shape that it indexes.
 
     >>> import adjit as aj
     >>> aj.tensor([1.0, 2.0])[3]       # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -117,7 +117,7 @@ class DTypeError(AdjitError, TypeError):
 
 
 class IntegerOverflowError(AdjitError, OverflowError):
-    """A Python integer that the dtype of the arrays it meets cannot hold.
+    """A Python integer that does not fit the dtype of the arrays it is combined with.
 
     >>> import numpy as np
     >>> import adjit as aj
@@ -207,7 +207,7 @@ class ExportError(AdjitError, RuntimeError):
 
 
 class StateError(AdjitError, RuntimeError):
-    """The state of a module that does not fit, or a file of one that cannot be written, read or trusted.
+    """A module's state that does not fit, or a state file that cannot be written, read or trusted.
 
     >>> import adjit as aj
     >>> aj.nn.Linear(3, 2).load_state_dict({})       # doctest: +IGNORE_EXCEPTION_DETAIL

@@ -1,6 +1,6 @@
-"""The graph: immutable ops in single-assignment form, in an explicit order.
+"""Graph: immutable ops in single-assignment form, in an explicit order.
 
-No hash-consing and no use lists: the order of ops is meaning (it decides what is live when), and an
+There is no hash-consing and there are no use lists. The order of ops is meaning (it decides which values are live at the same time), and an
 analysis computes uses when it needs them.
 """
 
@@ -24,7 +24,7 @@ Attributes = Mapping[str, Any]
 
 
 class Value:
-    """One tensor of a graph. Compared by identity; `name` is only a hint for the printer."""
+    """Tensor of a graph. Compared by identity; `name` is only a hint for the printer."""
 
     __slots__ = ("name", "type")
 
@@ -38,7 +38,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a planned value lies: byte `offset` of the arena, or byte `start` of the buffer of parameter or result number `offset`."""
+    """Memory of a planned value: byte `offset` of the arena, or byte `start` of the buffer of parameter or result number `offset`."""
 
     space: str
     offset: int
@@ -56,11 +56,11 @@ class Slot:
 
     @property
     def base(self) -> Slot:
-        """The whole buffer that the place is in; in the arena, the place itself."""
+        """Whole buffer that contains the slot; in the arena, the slot itself."""
         return Slot(self.space, self.offset) if self.start else self
 
     def offset_by(self, nbytes: int) -> Slot:
-        """The place that many bytes further."""
+        """Slot that begins `nbytes` later in the same memory."""
         if not nbytes:
             return self
         return Slot("arena", self.offset + nbytes) if self.space == "arena" else Slot(self.space, self.offset, self.start + nbytes)
@@ -73,7 +73,7 @@ SLOT_SPACES = ("arena", "param", "result")
 class Op:
     """One operation. `attrs` is never changed; `regions` are closed graphs owned by the op.
 
-    `slots` is set by the memory plan: one a result, and one more where the op needs scratch memory.
+    The memory plan sets `slots`: one for each result, and one more if the op needs scratch memory.
     """
 
     definition: OpDefinition
@@ -85,24 +85,24 @@ class Op:
     role: Role = Role.PRIMAL
     slots: tuple[Slot, ...] = ()
     name: str = field(init=False, repr=False)
-    """That of the definition."""
+    """Name of the definition."""
 
     def __post_init__(self) -> None:
-        _put_name(self, self.definition.name)       # asked for ten times as often as ops are made
+        _put_name(self, self.definition.name)       # read ten times for each op that is made
 
     @property
     def result(self) -> Value:
-        """The only result."""
+        """Only result of the op."""
         (value,) = self.results
         return value
 
     def with_operands(self, operands: Iterable[Value], results: tuple[Value, ...] | None = None, role: Role | None = None) -> Op:
-        """The same op on other values. Passes make thousands of these, and `dataclasses.replace` takes twice as long."""
+        """Copy of the op on other values. Passes make thousands of these, and `dataclasses.replace` takes twice as long."""
         return Op(self.definition, tuple(operands), self.results if results is None else results, self.attrs, self.regions, self.loc,
                   role or self.role, self.slots)
 
     def with_slots(self, slots: tuple[Slot, ...]) -> Op:
-        """The same op with its results in these places."""
+        """Copy of the op with these slots."""
         return Op(self.definition, self.operands, self.results, self.attrs, self.regions, self.loc, self.role, slots)
 
 
@@ -111,11 +111,11 @@ _put_name = vars(Op)["name"].__set__
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """A function in SSA form: parameters, ordered ops, results.
+    """Function in SSA form: parameters, ordered ops, results.
 
-    `param_roles[i]` says what parameter i is: "input", "donated" (its buffer may be overwritten), "updated" (it takes its new content:
-    parameters of this role take the last results of the graph, in order), "carried" (as "updated", from one run of a loop's body to the
-    next) or "captured" (an array reached through a closure, a global or an attribute).
+    `param_roles[i]` is the role of parameter i: "input", "donated" (its buffer may be overwritten), "updated" (its new content is one of
+    the last results of the graph, which are assigned to the parameters of this role in order), "carried" (as "updated", from one iteration
+    of a loop's body to the next) or "captured" (an array reached through a closure, a global or an attribute).
     """
 
     name: str
@@ -153,13 +153,13 @@ WRITABLE_ROLES = ("donated", "updated", "carried")
 
 
 def updated_results(graph: Graph) -> dict[int, int]:
-    """Which result is the new content of each updated or carried parameter, by their numbers."""
+    """Index of the result that is the new content of each updated or carried parameter, by the parameter's index."""
     updated = [index for index, role in enumerate(graph.param_roles) if role in ("updated", "carried")]
     return dict(zip(updated, range(len(graph.results) - len(updated), len(graph.results)), strict=True))
 
 
 def walk(graph: Graph) -> Iterator[Op]:
-    """Every op of the graph and, before each, those of its regions."""
+    """Ops of the graph; before each op, those of its regions."""
     for op in graph.ops:
         for region in op.regions:
             yield from walk(region)
@@ -167,17 +167,17 @@ def walk(graph: Graph) -> Iterator[Op]:
 
 
 def producers(graph: Graph) -> dict[Value, Op]:
-    """The op that defines each value (parameters are absent)."""
+    """Op that defines each value (parameters are absent)."""
     return {value: op for op in graph.ops for value in op.results}
 
 
 def positions(ops: Iterable[Op]) -> dict[Value, int]:
-    """The index of the op that defines each value (parameters are absent)."""
+    """Index of the op that defines each value (parameters are absent)."""
     return {value: index for index, op in enumerate(ops) for value in op.results}
 
 
 def readers(ops: Iterable[Op]) -> dict[Value, list[Op]]:
-    """The ops that read each value, in order; one that reads it twice is there twice, and a value that nothing reads is absent."""
+    """Ops that read each value, in order. An op that reads a value twice is listed twice; a value without readers is absent."""
     found: dict[Value, list[Op]] = {}
     for op in ops:
         for value in op.operands:
@@ -186,12 +186,12 @@ def readers(ops: Iterable[Op]) -> dict[Value, list[Op]]:
 
 
 def number_of(op: Op | None) -> bool | int | float | None:
-    """The number that an op fills its result with; None for another op, or none."""
+    """Number that a `constant` op fills its result with; None for any other op, and for None."""
     return op.attrs["value"] if op is not None and op.definition.uniform else None
 
 
 def use_counts(graph: Graph) -> dict[Value, int]:
-    """How often each value is an operand or a result of the graph."""
+    """Number of times that each value is an operand or a result of the graph."""
     counts: dict[Value, int] = {}
     for op in graph.ops:
         for value in op.operands:
@@ -204,7 +204,7 @@ def use_counts(graph: Graph) -> dict[Value, int]:
 def last_uses(graph: Graph) -> dict[Value, int]:
     """Index of the last op that uses each value; `len(graph.ops)` for results of the graph.
 
-    A value that nothing uses has the index of the op that makes it (-1 for a parameter).
+    A value without uses has the index of the op that makes it (-1 for a parameter).
     """
     last: dict[Value, int] = dict.fromkeys(graph.params, -1)
     for index, op in enumerate(graph.ops):
@@ -218,12 +218,12 @@ def last_uses(graph: Graph) -> dict[Value, int]:
 
 
 def live_ops(graph: Graph) -> list[Op]:
-    """The ops that the results of the graph need."""
+    """Ops that the results of the graph need."""
     return needed_ops(graph.ops, graph.results)
 
 
 def needed_ops(ops: Sequence[Op], values: Iterable[Value], known: AbstractSet[Value] = frozenset()) -> list[Op]:
-    """Those of `ops` that lead to `values`, in their order; what makes values that are `known` is not needed."""
+    """Ops among `ops` on which `values` depend, in order; producers of `known` values are not needed."""
     needed = set(values)
     kept: list[Op] = []
     for op in reversed(ops):
@@ -234,7 +234,7 @@ def needed_ops(ops: Sequence[Op], values: Iterable[Value], known: AbstractSet[Va
 
 
 def attribute_key(value: Any) -> tuple[type, Any]:
-    """A form of an attribute in which equal means identical: NaN equals NaN, -0.0 differs from 0.0, True from 1."""
+    """Key of an attribute for which equal means identical: NaN equals NaN, -0.0 differs from 0.0, True from 1."""
     if isinstance(value, tuple) and not _ONLY_INTS.issuperset(map(type, value)):
         return tuple, tuple(map(attribute_key, value))
     return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
@@ -244,12 +244,12 @@ _ONLY_INTS = frozenset({int})
 
 
 def attributes_key(attrs: Attributes) -> tuple[tuple[str, tuple[type, Any]], ...]:
-    """`attribute_key` of all, in the order of their names."""
+    """`attribute_key` of each attribute, in the order of their names."""
     return tuple([(name, attribute_key(attrs[name])) for name in sorted(attrs)]) if attrs else ()
 
 
 def structural_key(op: Op) -> Hashable:
-    """What an op does, whatever it does it to: equal for ops that one piece of code can run.
+    """Key of an op without its operands: equal for ops that the same code can run.
 
     Names of values, locations and roles do not count; slots count within regions.
     """
@@ -259,7 +259,7 @@ def structural_key(op: Op) -> Hashable:
 
 
 def graph_key(graph: Graph) -> Hashable:
-    """As `structural_key`, of a closed graph."""
+    """Key like `structural_key`, for a closed graph."""
     numbers: dict[Value, int] = {}
     for value in graph.params:
         numbers[value] = len(numbers)

@@ -1,4 +1,5 @@
-"""Interpreter: a graph, or one op where it is called, run with NumPy. It gives every program its meaning; backends are tested against it.
+"""Interpreter: runs a graph with NumPy, or a single op when it is called. The interpreter gives every program its meaning; backends are
+tested against it.
 
 `Evaluator` is the emitter in force outside of a trace.
 """
@@ -16,8 +17,8 @@ from adjit.ir.types import TensorType
 
 
 def interpret(graph: Graph, arrays: Sequence[np.ndarray], on_op: Callable[[Op], None] | None = None) -> tuple[np.ndarray, ...]:
-    """The results of `graph` for `arrays`, one a parameter. Values are dropped after their last use; `on_op` is told each op that ran.
-    Raises `IndexingError` for an index that is out of range."""
+    """Results of `graph` for `arrays`, one for each parameter. Values are dropped after their last use; `on_op` is called with each op
+    after it ran. Raises `IndexingError` for an index that is out of range."""
     known: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
     last = last_uses(graph)
     for index, op in enumerate(graph.ops):
@@ -35,7 +36,7 @@ def interpret(graph: Graph, arrays: Sequence[np.ndarray], on_op: Callable[[Op], 
 
 
 class ArrayValue(Value):
-    """A value that holds its array."""
+    """Value with its array."""
 
     __slots__ = ("array",)
 
@@ -45,7 +46,7 @@ class ArrayValue(Value):
 
 
 class Evaluator:
-    """Evaluates every op where it is called. `locate` gives the user's location for errors."""
+    """Emitter that evaluates every op at once. `locate` returns the user's location for errors."""
 
     def __init__(self, locate: Callable[[], Location | None] | None = None):
         self._locate = locate or (lambda: None)
@@ -62,7 +63,7 @@ class Evaluator:
 
 def evaluate(definition: OpDefinition, arrays: Sequence[np.ndarray], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[np.ndarray, ...]:
-    """The results of one op, as arrays of the inferred dtypes; NumPy's floating-point warnings are silent."""
+    """Results of one op, as arrays of the inferred dtypes; NumPy's floating-point warnings are silent."""
     with np.errstate(all="ignore"):
         out = definition.evaluate(*arrays, **attrs, regions=regions) if definition.regions else definition.evaluate(*arrays, **attrs)
     return tuple(np.asarray(array) for array in (out if isinstance(out, tuple) else (out,)))

@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first used: `import adjit` does not wait for what many processes never need.
+"""Modules that are imported on first use: `import adjit` does not wait for modules that many processes never need.
 
     if TYPE_CHECKING:
         from adjit.codegen.native import compile_program as native
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 
 class LazyModule:
-    """Stands for a module; reading an attribute imports it.
+    """Proxy of a module; reading an attribute imports the module.
 
     >>> json = LazyModule("json")
     >>> json.dumps([1])
@@ -30,11 +30,11 @@ class LazyModule:
 
     def __getattr__(self, attribute: str) -> Any:
         module = sys.modules.get(self._name)
-        if module is None or getattr(module.__spec__, "_initializing", False):      # as the import statement looks
+        if module is None or getattr(module.__spec__, "_initializing", False):      # the check of the import statement
             module = LazyModule._import(self._name)
         return getattr(module, attribute)
 
 
 def set_importer(function: Callable[[str], Any]) -> None:
-    """Have all modules imported by `function`, from now on."""
+    """Import all lazy modules by `function` from now on."""
     LazyModule._import = function

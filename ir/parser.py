@@ -1,6 +1,6 @@
 """Reads the text that `printer.print_graph` writes: `parse(print_graph(g)) == g`.
 
-So passes are tested, and run from the command line, on small graphs of text.
+So passes are tested, and run from the command line, on small graphs in text form.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROLES = {role.value: role for role in Role}
 
 
 def parse(text: str, definitions: Mapping[str, OpDefinition] = DEFINITIONS) -> Graph:
-    """The graph that `text` describes; raises `ParseError` with line, column and a caret.
+    """Graph that `text` describes; raises `ParseError` with line, column and a caret.
 
     >>> print(parse("graph @twice(%x: f32[2]) {\\n  %y: f32[2] = add %x, %x\\n  return %y\\n}"))
     <Graph twice: 1 params, 1 ops, 1 results>
@@ -95,7 +95,7 @@ class _Parser:
         return self.tokens[self.position - 1][1]
 
     def size(self, what: str) -> int:
-        """A number that is neither signed nor fractional."""
+        """Parse a number that is neither signed nor fractional."""
         text = self.take("number", what)
         if not text.isdecimal():
             self.position -= 1
@@ -225,7 +225,7 @@ class _Parser:
         return self.offset_by(Slot(space, int(offset)))
 
     def offset_by(self, slot: Slot) -> Slot:
-        """The slot, and the byte of its buffer that may follow it."""
+        """Slot with the byte offset into its buffer, if one follows."""
         return slot.offset_by(self.size("an offset")) if slot.space != "arena" and self.accept(":") else slot
 
     def type(self) -> TensorType:

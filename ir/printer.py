@@ -5,7 +5,7 @@
       return %0
     }
 
-Names are deterministic: a value keeps its hint where that is unique, else gets a number.
+Names are deterministic: a value is printed with its name if that is unique, else with a number.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HINT = re.compile(r"[A-Za-z_][\w.]*\Z")
 
 
 def print_graph(graph: Graph, locations: bool = True, notes: dict[Op, str] | None = None) -> str:
-    """The text of `graph`. `locations=False` leaves out source lines and roles (for keys of caches);
-    `notes` are put on a line of their own below an op, for messages.
+    """Text of `graph`. `locations=False` leaves out source lines and roles (for cache keys); each of `notes` gets a line of its own below
+    its op, for messages.
     """
     return "\n".join(_Printer(locations, notes or {}).graph(graph, "")) + "\n"
 
 
 def attribute(value: Any) -> str:
-    """The text of one attribute."""
+    """Text of one attribute."""
     if isinstance(value, np.dtype):
         return short_name(value)
     if value is None or isinstance(value, bool):
@@ -100,7 +100,7 @@ def _name_values(graph: Graph) -> dict[Value, str]:
     number = 0
     defined = (*graph.params, *(value for op in graph.ops for value in op.results))
     used = (*(value for op in graph.ops for value in op.operands), *graph.results)
-    for value in dict.fromkeys((*defined, *used)):      # those that are used only are defects, which the verifier shows
+    for value in dict.fromkeys((*defined, *used)):      # undefined values are defects, which the verifier reports
         hint = value.name if value.name and _HINT.match(value.name) else None
         if hint is None or hint in taken:
             while str(number) in taken:

@@ -26,7 +26,7 @@ _UPPER_HALF = np.uint64(0xFFFF_FFFF_F800_0000)
 
 
 def _in_float64(formula: Callable[[Array], Array]) -> Formula:
-    """`formula`, of float64 arrays, for arrays of any float; without NumPy's warnings."""
+    """Wrapper that applies `formula`, which takes float64 arrays, to arrays of any float dtype, without NumPy's warnings."""
     def call(x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             return np.asarray(formula(np.asarray(x, np.float64))).astype(x.dtype)
@@ -51,7 +51,7 @@ def _exp_of_square(x: Array, sign: float) -> Array:
 
 
 def _scaled_erfc(a: Array) -> Array:
-    """e^(a^2) erfc(a) from 1/2 on."""
+    """e^(a^2) erfc(a), for a >= 1/2."""
     high, low, *others = POLYNOMIALS["ERFC"]
     b = np.minimum(a, 2.0**28)
     q = (b - 3.0) / (b + 3.0)
@@ -60,7 +60,7 @@ def _scaled_erfc(a: Array) -> Array:
 
 @_in_float64
 def erf(x: Array) -> Array:
-    """The error function."""
+    """Error function."""
     a = abs(x)
     far = -np.expm1(_polynomial(np.minimum(a, 6.0) - 1.0, "ERF_TAIL"))
     return np.where(a < 1.0, x + x * _polynomial(np.minimum(x * x, 1.0), "ERF"), np.copysign(far, x))
@@ -86,7 +86,7 @@ def erfcx(x: Array) -> Array:
 
 @_in_float64
 def erfinv(x: Array) -> Array:
-    """The inverse of erf; infinite at -1 and 1."""
+    """Inverse of erf; infinite at -1 and 1."""
     a = abs(x)
     w = -np.log((1.0 - a) * (1.0 + a))
     s = np.sqrt(w)
@@ -126,14 +126,14 @@ def lgamma(x: Array) -> Array:
 
 
 def _above_two(t: Array) -> Array:
-    """log Gamma(2 + t) from -3/4 to 1/4."""
+    """log Gamma(2 + t), for t from -3/4 to 1/4."""
     t = np.clip(t, -0.75, 0.25)
     return t * _polynomial(t, "LGAMMA")
 
 
 @_in_float64
 def digamma(x: Array) -> Array:
-    """The derivative of lgamma; NaN at the negative whole numbers, -inf at 0.0, inf at -0.0."""
+    """Derivative of lgamma; NaN at the negative whole numbers, -inf at 0.0, inf at -0.0."""
     mirrored = x < 0.0
     y = np.where(mirrored, 1.0 - x, x)
     w = 1.0 / y
@@ -148,14 +148,14 @@ def digamma(x: Array) -> Array:
 
 
 def _from_root(y: Array) -> Array:
-    """digamma from 1 to 2."""
+    """digamma, for arguments from 1 to 2."""
     y = np.clip(y, 1.0, 2.0)
     return ((y - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_LOW) * _polynomial(y - 1.5, "DIGAMMA")
 
 
 @_in_float64
 def trigamma(x: Array) -> Array:
-    """The derivative of digamma; inf at 0 and the negative whole numbers."""
+    """Derivative of digamma; inf at 0 and the negative whole numbers."""
     mirrored = x < 0.0
     y = np.where(mirrored, 1.0 - x, x)
     near = y < 4.0
@@ -173,13 +173,13 @@ def _scaled_bessel(a: Array, name: str) -> tuple[Array, Array]:
 
 @_in_float64
 def i0e(x: Array) -> Array:
-    """The modified Bessel function I0, times e^-|x|."""
+    """Modified Bessel function I0, times e^-|x|."""
     near, far = _scaled_bessel(abs(x), "I0")
     return np.where(abs(x) < 8.0, near, far)
 
 
 @_in_float64
 def i1e(x: Array) -> Array:
-    """The modified Bessel function I1, times e^-|x|."""
+    """Modified Bessel function I1, times e^-|x|."""
     near, far = _scaled_bessel(abs(x), "I1")
     return np.copysign(np.where(abs(x) < 8.0, near * abs(x), far), x)

@@ -1,7 +1,8 @@
 """Minimax polynomials of the special functions in float64, for their meaning in NumPy and for machine code alike.
 
-Weighted Remez exchange in 220 bits (the weight is the effect on the whole function), rounded one by one with the rest fitted again.
-Behind each stands the largest error that it alone causes, relative to the function.
+The coefficients come from weighted Remez exchange in 220 bits (the weight is the effect on the whole function). They are rounded one by
+one, and the others fitted again after each. The comment after each polynomial is the largest error that this polynomial alone causes,
+relative to the function.
 """
 
 from __future__ import annotations

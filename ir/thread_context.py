@@ -1,9 +1,9 @@
-"""What is around the code that runs in a thread: the emitter that its ops go to, the traces under way, and what these note of it.
+"""Context of a thread: the emitter of its ops, the traces under way, and their notes.
 
     thread.context.scopes
 
-It is one object, so that it can be set aside in one step, which nothing interrupts: for code that the interpreter runs in the midst of a
-trace, and that is no part of it.
+The context is one object, so that it can be set aside in one assignment, which no signal handler or finalizer can interrupt. Code that the
+interpreter runs in the midst of a trace, and that is no part of the trace, needs this.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 class ThreadContext:
-    """Stacks, of which the last is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `wrapping` is the wrapper for
-    bodies of loops, `order` how many derivative rules are being traced one within the other, `calls` what was traced of functions with
+    """Stacks, whose last entry is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `wrapping` is the wrapper for
+    bodies of loops, `order` the number of derivative rules that are being traced one within the other, `calls` the traces of functions with
     such rules.
     """
 
@@ -38,11 +38,11 @@ class _ThreadLocal(threading.local):
 
 
 thread = _ThreadLocal()
-"""Of this thread."""
+"""Context of the current thread, as `thread.context`."""
 
 
 def run_detached(work: Callable[[], T]) -> T:
-    """What `work` gives where nothing is under way in this thread; then what was goes on.
+    """Result of `work`, run with an empty context of this thread; the old context is restored afterwards.
 
     >>> thread.context.scopes.append("a trace")
     >>> run_detached(lambda: thread.context.scopes)

@@ -43,23 +43,23 @@ def short_name(dtype: np.dtype) -> str:
 
 
 def unsupported_dtype(dtype: np.dtype) -> DTypeError:
-    """The error for an array whose dtype the IR does not have."""
+    """Error for an array whose dtype the IR does not have."""
     return DTypeError(
         f"dtype {dtype} is not supported",
         hint="supported: bool, (u)int8 to (u)int64, float32, float64; convert the array with .astype first")
 
 
 def in_native_order(dtype: np.dtype) -> np.dtype:
-    """The dtype in native byte order; those that have no order, as NumPy's strings of any length, as they are."""
+    """Dtype in native byte order; a dtype without byte order, such as NumPy's variable-width strings, is returned unchanged."""
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def check_dtype(dtype: np.dtype) -> np.dtype:
-    """`dtype` in native byte order; raises `DTypeError` where the IR has no such dtype."""
+    """`dtype` in native byte order; raises `DTypeError` if the IR has no such dtype."""
     name = _NAME_OF.get(in_native_order(dtype))
     if name is None:
         raise unsupported_dtype(dtype)
-    return SHORT_NAMES[name]        # NumPy has several dtypes of 64 bits that are equal and yet different objects
+    return SHORT_NAMES[name]        # NumPy has several 64-bit dtypes that are equal but different objects
 
 
 def is_float(dtype: np.dtype) -> bool:
@@ -72,7 +72,7 @@ def is_integer(dtype: np.dtype) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The type of a value: dtype and static shape.
+    """Type of a value: dtype and static shape.
 
     >>> str(TensorType(np.dtype('float32'), (32, 784)))
     'f32[32,784]'
@@ -84,13 +84,13 @@ class TensorType:
     """Number of elements."""
     nbytes: int = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:        # both are asked for far more often than types are made
+    def __post_init__(self) -> None:        # size and hash are read far more often than types are made
         size = math.prod(self.shape)
         _put_size(self, size)
         _put_nbytes(self, size * self.dtype.itemsize)
 
     def __eq__(self, other: object) -> bool:
-        """Written out, as the hash is: every key that tells ops apart is full of types."""
+        """Equality, written out for speed, as is the hash: keys of ops contain many types."""
         return self is other or (isinstance(other, TensorType) and self.shape == other.shape and self.dtype == other.dtype)
 
     def __hash__(self) -> int:

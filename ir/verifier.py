@@ -3,18 +3,19 @@
 V1  A value is defined once: by the parameter list or by one op.
 V2  An op has the operands, attributes and regions that its record asks for, each attribute of its declared type.
 V3  An operand, and a result of the graph, is defined before it is used.
-V4  The types stored on results are those that the op's type rule gives.
-V5  A region is closed: it uses only its own parameters and values. (Its own invariants hold too.)
+V4  The types stored on results are those that the op's type rule infers.
+V5  A region is closed: it uses only its own parameters and values, and obeys the invariants itself.
 V6  Only ops that belong to the stage occur: no transform after "adjoint", `fused` and `matmul_epilogue` only from "fused", `free` only in
     "planned".
 V7  Planned: nothing is used after `free`; nothing is freed twice; neither parameters nor results of the graph are freed;
     every value in the arena that is no result of the graph is freed, together with its aliases, or written over in place.
-V8  Planned: every result has a slot. An op writes no memory that it reads or that is used later, but where a result takes the
-    very place of an operand that it may be written over (`in_place_operands`); only parameters that are donated are written.
-    A reshape in its operand's place, and a slice in its part of it, write nothing, nor does a concatenation of what
-    lies there. Each result of the graph ends alone in its own `result` buffer, or in a donated parameter.
+V8  Planned: every result has a slot. An op writes no memory that it reads or that is used later, except that a result may take the
+    slot of an operand that the op may write over (`in_place_operands`); only parameters that are donated are written.
+    A reshape in its operand's slot, and a slice at its offset in the operand's slot, write nothing; nor does a concatenation write
+    operands that already lie at their offsets. Each result of the graph ends alone in its own `result` buffer, or in a donated
+    parameter.
 
-All violations are collected; the error names the pass, shows each on its op, and gives the user's line.
+All violations are collected; the error names the pass, shows each violation on its op, and has the user's line.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from adjit.ir.printer import print_graph
 
 
 class Stage(IntEnum):
-    """How far a graph has come; each stage allows fewer or other ops."""
+    """Progress of a graph through the pipeline; each stage allows fewer or other ops."""
 
-    TRACED = 0       # as the user wrote it, transforms are ops with regions
+    TRACED = 0       # as the user wrote it; transforms are ops with regions
     ADJOINT = 1      # transforms are expanded
     OPTIMIZED = 2
     FUSED = 3        # `fused` ops own regions
@@ -42,7 +43,7 @@ class Stage(IntEnum):
 
 
 def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) -> None:
-    """Raise `VerificationError` where `graph` breaks an invariant; `after` names the pass that made it."""
+    """Raise `VerificationError` if `graph` breaks an invariant; `after` names the pass that made the graph."""
     check = _Check(stage)
     check.graph(graph)
     if stage is Stage.PLANNED:
@@ -61,7 +62,7 @@ def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) 
 
 
 def _check_memory(graph: Graph) -> list[tuple[Op | None, str]]:
-    """V7 and V8, also of the regions of loops, branches and tiles."""
+    """Violations of V7 and V8, also in the regions of loops, branches and tiles."""
     found = _MemoryCheck(graph).run()
     for op in graph.ops:
         if op.name in NESTED_PROGRAMS:
@@ -141,7 +142,7 @@ class _Check:
 
 
 class _MemoryCheck:
-    """V7 and V8: follows what lies where, op by op."""
+    """Checker of V7 and V8: tracks the contents of each memory, op by op."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -151,7 +152,7 @@ class _MemoryCheck:
         self.overwritten: set[Value] = set()                        # written over
         self.byte_range: dict[Value, ByteRange] = {}
         self.slots: dict[Value, Slot] = {value: Slot("param", index) for index, value in enumerate(graph.params)}
-        self.contents: dict[str, dict[Value, ByteRange]] = {}        # what each memory holds
+        self.contents: dict[str, dict[Value, ByteRange]] = {}        # values in each memory
         self.producer: dict[Value, Op] = {}
 
     def run(self) -> list[tuple[Op | None, str]]:
@@ -213,7 +214,7 @@ class _MemoryCheck:
         self.slots.update(zip(op.results, op.slots, strict=False))
 
     def target(self, op: Op, slot: Slot, size: int) -> None:
-        """Whether `size` bytes may be written to `slot` at all."""
+        """Report an error if `size` bytes may not be written to `slot` at all."""
         owners = {"param": self.graph.params, "result": self.graph.results}.get(slot.space)
         if owners is None:
             if slot.space != "arena":
@@ -226,7 +227,7 @@ class _MemoryCheck:
             self.found.append((op, f"V8 a parameter that is not donated is written: {owners[slot.offset]!r}"))
 
     def overwrite(self, op: Op, slot: Slot, byte_range: ByteRange, is_result: bool) -> None:
-        """`op` writes to `byte_range`: what was there is lost."""
+        """Record that `op` writes to `byte_range`: the old content is lost."""
         allowed = in_place_operands(op) if is_result else frozenset()
         read = [(position, self.byte_range[value]) for position, value in enumerate(op.operands) if value in self.byte_range]
         in_place = any(position in allowed and other == byte_range for position, other in read) and all(
@@ -276,7 +277,7 @@ class ByteRange:
 
 
 def in_place_operands(op: Op) -> frozenset[int]:
-    """Operands that a result may be written over."""
+    """Indices of the operands that a result may be written over."""
     if op.definition.kind is Kind.ELEMENTWISE:
         return frozenset(i for i, value in enumerate(op.operands) if value.type.nbytes == op.results[0].type.nbytes)
     if op.name in UPDATES:
@@ -287,8 +288,8 @@ def in_place_operands(op: Op) -> frozenset[int]:
 
 
 def _elementwise_params(op: Op) -> frozenset[int]:
-    """Operands of `tiled` of which a tile is read element by element only: one of a result may lie where it does. (What is written when
-    in a tile, the memory plan of the region says.)"""
+    """Operands of `tiled` whose tiles are read element by element only, so that a tile of a result may lie in their memory. (The memory
+    plan of the region decides the order of reads and writes within a tile.)"""
     (region,), sliced = op.regions, op.attrs["sliced"]
     read: dict[Value, bool] = {}
     for op in region.ops:

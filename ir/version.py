@@ -1,3 +1,3 @@
-"""The version of adjit: of the distribution, and part of every cache key."""
+"""Version of adjit: of the distribution, and a component of every cache key."""
 
 VERSION = "0.1.0"
