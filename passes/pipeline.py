@@ -82,7 +82,7 @@ class PipelineResult:
 
     @property
     def final(self) -> Graph:
-        """The graph after the last pass."""
+        """Graph after the last pass."""
         return next(reversed(self.graphs.values()))
 
 

@@ -64,7 +64,8 @@ class TopologicalOrder:
         Paths through the unit `excluding` do not count.
         """
         owner = self.owner
-        if all(owner[reader] in (second, excluding) for reader in self._readers[first]):     # of many readers, an early one is another unit
+        # `all` ends early: with many readers, one of the first is a third unit
+        if all(owner[reader] in (second, excluding) for reader in self._readers[first]):
             return set()
         tree = self._deepest
         sources = tree.positions([source for source in self.reads[second] if owner[source] != first])

@@ -84,7 +84,7 @@ def _same_constant(op: Op, numbers: list[Number | None]) -> Value | None:
 
 @CONSTANTS.rule("reduce_max", "reduce_min", "reduce_and", "reduce_or", any_operand=("constant",))
 def reduce_constant(op: Op, graph: Rewriter) -> Value | None:
-    """The largest, or smallest, of equal numbers is the number itself."""
+    """Equal numbers have themselves as largest and smallest."""
     number = graph.number(op.operands[0])
     if number is None or op.operands[0].type.size == 0 or op.operands[0].type.dtype != op.result.type.dtype:
         return None

@@ -172,7 +172,7 @@ def _sum_of_product(product: Op, op: Op, graph: Rewriter) -> Value | None:
 
 
 def _common_factor(value: Value, op: Op, graph: Rewriter) -> Value | None:
-    """If `value` is a broadcast whose operand lacks the summed axes: this operand, broadcast to the shape of the sum. Else None."""
+    """Operand of `value`, broadcast to the shape of the sum, if `value` is a broadcast whose operand lacks the summed axes; else None."""
     repeated = graph.producer(value, "broadcast")
     if repeated is None or any(axis in op.attrs["axes"] for axis in repeated.attrs["axes"]):
         return None
