@@ -61,7 +61,7 @@ class RegionUse(Enum):
     """Purpose of the graphs that an op owns."""
 
     TRANSFORM = "transform"          # replaced by other ops when the graph is differentiated
-    CALL = "call"                    # as TRANSFORM; the results are those of the first region
+    CALL = "call"                    # like TRANSFORM; the first region gives the results
     CONTROL_FLOW = "control flow"    # loops and branches, whose regions are programs
     TILING = "tiling"                # a program that runs on one slice of the operands after another
     KERNEL = "kernel"                # ops that become one piece of machine code

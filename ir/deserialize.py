@@ -25,19 +25,19 @@ def deserialize(kind: type[T], data: Any) -> T:
     Point(name='a', at=(1, 2))
     >>> deserialize(Point, {"name": "a", "at": "12"})
     Traceback (most recent call last):
-    ValueError: 'at' of Point is '12'
+    ValueError: field 'at' of Point has a value of the wrong type: '12'
     """
     if not isinstance(data, dict):
-        raise ValueError(f"a {kind.__name__} is {_shortened(data)}")
+        raise ValueError(f"expected the fields of {kind.__name__} as a dict, got {_shortened(data)}")
     readers, needed = _fields(kind)     # type: ignore[arg-type]
     if not needed <= data.keys() <= readers.keys():
-        raise ValueError(f"a {kind.__name__} has the fields {_shortened(list(data))}")
+        raise ValueError(f"expected the fields {sorted(readers)} of {kind.__name__}, got {_shortened(list(data))}")
     fields = {}
     for name, value in data.items():
         try:
             fields[name] = readers[name](value)
         except _TypeMismatchError:
-            raise ValueError(f"{name!r} of {kind.__name__} is {_shortened(value)}") from None
+            raise ValueError(f"field {name!r} of {kind.__name__} has a value of the wrong type: {_shortened(value)}") from None
     return kind(**fields)
 
 

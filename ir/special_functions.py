@@ -1,7 +1,8 @@
-"""Special functions that NumPy lacks, as NumPy formulas in float64: what their op records mean.
+"""Special functions that NumPy lacks, as NumPy formulas in float64: the meaning of their op records.
 
-float32 is widened, computed and rounded once. The methods are those of the machine code (`codegen/vector_math`), without its
-error-free sums: relative errors stay below about 10 units in the last place, next to a zero those of the largest term.
+float32 arguments are widened, and the result is rounded once. The methods are those of the machine code (`codegen/vector_math`), without
+its error-free sums: relative errors stay below about 10 units in the last place; near a zero of the function, errors of the largest term
+stay below this.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Elementwise arithmetic: signs, sums, products, quotients, and the strong products of derivative rules.
 
-Derivative rules multiply a cotangent by `strong_multiply(ct, local)` and divide it by `strong_divide(ct, local)`:
-a cotangent of exactly 0 contributes exactly 0, also where the local derivative is infinite or NaN. In their own derivatives
-two cotangents meet, of which either may be 0: those are `strong_product`.
+Derivative rules multiply a cotangent by `strong_multiply(ct, local)` and divide it by `strong_divide(ct, local)`: a cotangent of exactly 0
+contributes exactly 0, also where the local derivative is infinite or NaN. In the derivatives of these ops two cotangents are multiplied, of
+which either may be 0: by `strong_product`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ strong_divide: OpDefinition = define(
 
 
 def _division_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], product: OpDefinition) -> tuple[Value, ...]:
-    """For q = x / y: ct / y, and that times -q."""
+    """For q = x / y: ct / y, and ct / y times -q."""
     along_x = strong_divide(ct, operands[1])
     return along_x, negative(product(along_x, results[0]))
 

@@ -14,7 +14,7 @@ from adjit.ir.types import F32, I64, Shape, TensorType
 
 
 def other_axes(rank: int, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions of a rank that are not among `axes`."""
+    """Dimensions of a value of this rank that are not among `axes`."""
     return tuple(axis for axis in range(rank) if axis not in axes)
 
 
@@ -22,7 +22,7 @@ def _infer_broadcast(x: TensorType, *, shape: Shape, axes: tuple[int, ...]) -> T
     result = x.with_shape(shape)
     require_axes(axes, result)
     if len(axes) != x.rank or any(shape[axis] != size for axis, size in zip(axes, x.shape, strict=True)) or min(shape, default=0) < 0:
-        raise ShapeError(f"{x} cannot be repeated to {shape} as its axes {axes}")
+        raise ShapeError(f"{x} cannot be broadcast to {shape} along axes {axes}")
     return result
 
 
@@ -50,13 +50,13 @@ broadcast: OpDefinition = define(
 
 
 def infer_reduction(kinds: str, empty: bool) -> Callable[..., TensorType]:
-    """The rule of reductions; `empty` says whether there is a result without elements."""
+    """Type rule of reductions; `empty` is True if the reduction of no elements has a value."""
     def infer(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
         require(x, kinds)
         require_axes(axes, x)
         result = x.with_shape(drop_axes(x.shape, axes))
         if not empty and 0 in (x.shape[axis] for axis in axes):
-            raise ShapeError(f"{x} has no elements along {axes}, and this reduction no value for none")
+            raise ShapeError(f"{x} has no elements along {axes}, and this reduction of no elements is undefined")
         return result
     return infer
 
@@ -82,7 +82,7 @@ def reduction_samples(low: float = -2.0, high: float = 2.0, *, empty: bool, twic
 
 reduce_sum: OpDefinition = define(
     "reduce_sum", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.sum,
-    doc="The sum over `axes`, in the dtype of the operand; 0 of nothing.",
+    doc="The sum over `axes`, in the dtype of the operand; 0 for no elements.",
     infer=infer_reduction(NUMBER, empty=True), evaluate=lambda x, *, axes: np.add.reduce(x, axis=axes, dtype=x.dtype),
     scalar="({0} + {1})", identity=lambda dtype: dtype.type(0), samples=lambda: reduction_samples(empty=True),
     combine=np.add, nonfinite=1,

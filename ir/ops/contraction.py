@@ -37,7 +37,7 @@ def _evaluate_matmul(a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpo
 
 
 def _matmul_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
-    """dA = ct B' and dB = A' ct, transposed as a whole where the operand is: then the factors change places."""
+    """dA = ct B' and dB = A' ct. The gradient of a transposed operand is transposed by swapping the factors."""
     a, b = operands
     transpose_a, transpose_b = attrs["transpose_a"], attrs["transpose_b"]
     if transpose_a:

@@ -1,7 +1,7 @@
-"""Ops that run closed graphs again and again, or one of two: `scan`, `while_loop` and `cond`.
+"""Ops that run closed graphs repeatedly, or one of two: `scan`, `while_loop` and `cond`.
 
-How a loop goes is written here once, over functions of arrays: the interpreter, eager tensors and the numba backend bring functions
-that run the regions their way.
+The execution of a loop is written here once, over functions of arrays: the interpreter, eager tensors and the numba backend pass functions
+that run the regions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def _infer_scan(*types: TensorType, regions: Sequence[Graph], length: int, carri
 
 def run_scan(body: Body, arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray], length: int, carries: int, slices: int,
              reverse: bool) -> list[np.ndarray]:
-    """Run `body` for each of `length` slices; fills `rows`, gives the last carries. `body` may write over the carries it is given."""
+    """Run `body` for each of `length` slices; fills `rows` and returns the last carries. `body` may write over the carries that it is
+    given."""
     carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
     sliced, fixed = arrays[carries:carries + slices], arrays[carries + slices:]
     for step in reversed(range(length)) if reverse else range(length):
@@ -76,9 +77,9 @@ def _evaluate_scan(*arrays: np.ndarray, regions: Sequence[Graph], length: int, c
 scan: OpDefinition = define(
     "scan", Kind.REGION, regions=1, vjp=None,
     attributes={"length": int, "carries": int, "slices": int, "reverse": bool, "scratch_bytes": int},
-    doc="Runs the region `length` times, from the last slice to the first where `reverse`. It takes `carries` values that it hands on to "
-        "its next run, then a slice of each of `slices` operands along their first axis, then the other operands as they are; it gives "
-        "rows, which are stacked, then what is carried on. Results: the stacked rows, then what is carried after the last run.",
+    doc="Runs the region `length` times, from the last slice to the first if `reverse`. The region takes `carries` carried values, then a "
+        "slice of each of `slices` operands along their first axis, then the other operands as they are; it returns rows, then the "
+        "carried values of the next iteration. Results: the stacked rows, then the carried values after the last iteration.",
     infer=_infer_scan, evaluate=_evaluate_scan, samples=no_samples, region_use=RegionUse.CONTROL_FLOW, runs="length")
 
 
@@ -98,11 +99,11 @@ def _infer_while(*types: TensorType, regions: Sequence[Graph], carries: int, che
 
 def run_while(condition: Body, body: Body, arrays: Sequence[np.ndarray], stacks: Sequence[np.ndarray], carries: int,
               checkpointed: Sequence[int], checkpoints: int) -> tuple[int, int, list[np.ndarray]]:
-    """Run `body` while `condition` holds; the number of runs, the stride of the stacks, and the last carries. `body` may write over the
-    carries it is given.
+    """Run `body` while `condition` holds; returns the number of iterations, the stride of the stacks, and the last carries. `body` may
+    write over the carries that it is given.
 
-    `stacks` are filled with what is carried at the start of every run; where there are more runs than places, of every second one,
-    then of every fourth, and so on.
+    `stacks` are filled with the carried values at the start of every iteration; if a stack has fewer rows than there are iterations, of
+    every second one, then of every fourth, and so on.
     """
     carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
     fixed = arrays[carries:]
@@ -132,10 +133,10 @@ def _evaluate_while(*arrays: np.ndarray, regions: Sequence[Graph], carries: int,
 while_loop: OpDefinition = define(
     "while_loop", Kind.REGION, regions=2, vjp=None,
     attributes={"carries": int, "checkpointed": tuple, "checkpoints": int, "scratch_bytes": int},
-    doc="Runs the second region while the first one gives true. Both take `carries` values and then the other operands; the second gives "
-        "what it hands on. Results: what is carried at the end; before that, where `checkpoints` is not 0 (a power of two), the number of "
-        "runs, a stride, and for each of the carries `checkpointed` a stack of what it was at the start of every run; of every 2nd, 4th, "
-        "... one where that is the first stride with which it fits.",
+    doc="Runs the second region while the first one returns true. Both take `carries` carried values, then the other operands; the second "
+        "returns the carried values of the next iteration. Results: the carried values at the end. If `checkpoints` (a power of two) is "
+        "not 0, before them: the number of iterations, a stride, and for each of the carries `checkpointed` a stack of its values at the "
+        "start of every iteration (every 2nd, 4th, ... one: the first stride with which `checkpoints` rows are enough).",
     infer=_infer_while, evaluate=_evaluate_while, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
 
@@ -158,17 +159,17 @@ def _evaluate_cond(*arrays: np.ndarray, regions: Sequence[Graph], **attrs: Any) 
 
 cond: OpDefinition = define(
     "cond", Kind.REGION, regions=2, vjp=None, attributes={"scratch_bytes": int},
-    doc="The results of the first region where the first operand is true, else of the second; both take the other operands.",
+    doc="The results of the first region if the first operand is true, else of the second; both take the other operands.",
     infer=_infer_cond, evaluate=_evaluate_cond, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
 
 def display_name(op: Op) -> str:
-    """What reports call an op: the function that a region was traced from, where that says more than the name of the op."""
+    """Name of an op in reports: the function that a region was traced from, if that says more than the name of the op."""
     return op.regions[-1].name if op.regions and op.name != "cond" else op.name
 
 
 def nested_graphs(graph: Graph) -> Iterator[Graph]:
-    """The graph, and the regions of its loops and branches."""
+    """Graph, followed by the regions of its loops and branches."""
     yield graph
     for op in graph.ops:
         if op.definition.region_use is RegionUse.CONTROL_FLOW:
@@ -181,7 +182,7 @@ def _interpreted(region: Graph) -> Body:
 
 
 def bind_control_flow(op: Op, regions: Sequence[Body]) -> Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]:
-    """A function that runs `op` on operands and writes its results into given arrays, by functions that run its regions."""
+    """Function that runs `op` on operands and writes its results into given arrays, using functions that run its regions."""
     attrs = {name: value for name, value in op.attrs.items() if name != "scratch_bytes"}
     if op.name == "cond":
         def branch(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
@@ -207,7 +208,7 @@ def bind_control_flow(op: Op, regions: Sequence[Body]) -> Callable[[Sequence[np.
 
 
 def run_control_flow(op: Op, regions: Sequence[Body]) -> Callable[..., tuple[np.ndarray, ...]]:
-    """As `bind_control_flow`, for a function that takes the operands and gives new arrays."""
+    """Function like that of `bind_control_flow`, which takes the operands and returns new arrays."""
     run, types = bind_control_flow(op, regions), [value.type for value in op.results]
 
     def call(*operands: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -1,4 +1,5 @@
-"""Convolutions, in the sense of networks: products of the windows of images with kernels; and the derivative in the kernels."""
+"""Convolutions, in the sense of networks: products of the windows of images with kernels; and the derivative with respect to the
+kernels."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from adjit.ir.ops.window_geometry import ATTRIBUTES, WindowGeometry, window_geom
 from adjit.ir.types import F32, Shape, TensorType
 
 PANEL_BYTES = 1 << 20
-"""About the most that windows take in memory at once."""
+"""Approximate most bytes that windows take in memory at once."""
 
 
 def convolution_windows(x: TensorType, sizes: Shape, attrs: Attributes) -> WindowGeometry:
-    """The windows of the images of a convolution with kernels of these sizes."""
+    """Windows of the images of a convolution with kernels of these sizes."""
     return window_geometry(x, sizes, **{name: attrs[name] for name in ATTRIBUTES})
 
 
@@ -39,12 +40,13 @@ def _infer_convolution(x: TensorType, w: TensorType, *, groups: int, **attrs: An
     _require_groups(x.shape[1], groups, "channels")
     _require_groups(w.shape[0], groups, "kernels")
     if w.shape[1] * groups != x.shape[1]:
-        raise ShapeError(f"{x} in {groups} groups has {x.shape[1] // groups} channels for a kernel, and {w} takes {w.shape[1]}")
+        raise ShapeError(f"{x} in {groups} groups has {x.shape[1] // groups} channels a group, and the kernels {w} take {w.shape[1]}")
     return x.with_shape((x.shape[0], w.shape[0], *convolution_windows(x, w.shape[2:], attrs).counts))
 
 
 def _im2col_blocks(x: np.ndarray, window: WindowGeometry, groups: int) -> Iterator[tuple[int, int, slice, np.ndarray]]:
-    """The windows of each image and group, in parts of the first axis of about `PANEL_BYTES` at most, as the columns of a matrix."""
+    """Windows of each image and group as the columns of a matrix, in blocks along the first axis of about `PANEL_BYTES` at most
+    (im2col)."""
     count, axes, inputs = window.counts[0], len(window.sizes), x.shape[1] // groups
     windows, elements = window.windows(window.padded(x, 0.0)), inputs * prod(window.sizes)
     windows = np.moveaxis(windows, range(2 + axes, 2 + 2 * axes), range(2, 2 + axes))       # [n, c, *sizes, *counts]
@@ -59,7 +61,7 @@ def _im2col_blocks(x: np.ndarray, window: WindowGeometry, groups: int) -> Iterat
 
 
 def _evaluate_convolution(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndarray:
-    """A product of matrices for each image, each group, and each block of windows."""
+    """Result of a product of matrices for each image, each group, and each block of windows."""
     window = WindowGeometry(x.shape[2:], w.shape[2:], **attrs)
     out = np.zeros((x.shape[0], w.shape[0], *window.counts), x.dtype)
     if not out.size or not w.size:
@@ -79,7 +81,7 @@ def _convolution_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Valu
 
 
 def convolution_input_gradient(ct: Value, w: Value, window: WindowGeometry, groups: int) -> Value:
-    """The derivative in the images: a convolution of the cotangent with the kernels turned round, input and output exchanged.
+    """Derivative with respect to the images: a convolution of the cotangent with the kernels flipped, input and output channels exchanged.
 
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, arXiv:1603.07285, chapter 4.
     """
@@ -102,7 +104,7 @@ _CASES: list[tuple[Shape, Shape, dict[str, Any]]] = [
     ((1, 2, 6, 6), (2, 2, 2, 2), {"low": (-1, 1), "high": (1, -2), "interior": (1, 0), "stride": (2, 1)}),
     ((1, 1, 5, 3), (1, 1, 1, 1), {"stride": (3, 2)}),
 ]
-"""Shapes of images and kernels, and attributes that are not plain."""
+"""Samples with unusual attributes: shapes of images and kernels, and the attributes."""
 
 
 def _convolution_samples() -> Iterator[Sample]:
@@ -122,7 +124,7 @@ def _convolution_samples() -> Iterator[Sample]:
 
 convolution: OpDefinition = define(
     "convolution", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int}, vjp=_convolution_vjp,
-    doc="Images [n, c, ...] by kernels [o, c / groups, ...], not turned round: each element of the result [n, o, ...] is the sum of a "
+    doc="Images [n, c, ...] by kernels [o, c / groups, ...], not flipped: each element of the result [n, o, ...] is the sum of a "
         "kernel times a window of its group of channels. Axes get `interior` zeros between elements, then `low` and `high` at their ends "
         "(negative: elements are taken away); windows are `stride` apart and their elements `dilation`.",
     infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples,
@@ -133,15 +135,15 @@ MAX_PARTIAL_SUMS, MAX_PARTIAL_SUM_BYTES = 16, 4 << 20
 
 
 def partial_sums(x: TensorType, ct: TensorType, sizes: Shape, groups: int) -> tuple[int, int]:
-    """How many parts the sum over images is cut into, whatever the number of threads; and the elements that a part takes, which are for
-    each kernel element a row of at least 16 outputs."""
+    """Number of partial sums into which the sum over images is split, whatever the number of threads, and the elements of one partial sum:
+    for each kernel element a row of at least 16 outputs."""
     rows = x.shape[1] * prod(sizes)
     elements = rows * -(-(ct.shape[1] // groups) // 16) * 16
     return max(min(x.shape[0], MAX_PARTIAL_SUMS, MAX_PARTIAL_SUM_BYTES // max(elements * x.dtype.itemsize, 1)), 1), elements
 
 
 def kernel_gradient(x: Value, ct: Value, sizes: Shape, attrs: Attributes) -> Value:
-    """The op `convolution_kernel_gradient`, for a convolution with these attributes, with memory for its partial sums."""
+    """Emit the op `convolution_kernel_gradient`, for a convolution with these attributes, with memory for its partial sums."""
     parts, elements = partial_sums(x.type, ct.type, sizes, attrs["groups"])
     return convolution_kernel_gradient(x, ct, sizes=sizes, scratch_bytes=parts * elements * x.type.dtype.itemsize, **attrs)
 
@@ -160,7 +162,7 @@ def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, group
 
 
 def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, groups: int, scratch_bytes: int, **attrs: Any) -> np.ndarray:
-    """The sum over images and blocks of the cotangent times the windows, each a product of matrices."""
+    """Sum over images and blocks of the cotangent times the windows, each a product of matrices."""
     window = WindowGeometry(x.shape[2:], sizes, **attrs)
     outputs = ct.shape[1] // groups
     out = np.zeros((ct.shape[1], x.shape[1] // groups, *sizes), x.dtype)
@@ -173,7 +175,7 @@ def _evaluate_kernel_gradient(x: np.ndarray, ct: np.ndarray, *, sizes: Shape, gr
 
 
 def _kernel_gradient_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
-    """It is linear in the cotangent of the images' convolution and in the images."""
+    """Cotangents of an op that is linear in the images and in the cotangent of the convolution."""
     x, cotangent = operands
     plain = {name: value for name, value in attrs.items() if name not in ("sizes", "scratch_bytes")}
     window = convolution_windows(x.type, attrs["sizes"], attrs)

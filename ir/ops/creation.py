@@ -71,5 +71,5 @@ iota: OpDefinition = define(
 
 
 def full_like(value: Value, number: float) -> Value:
-    """A constant of the type of `value`."""
+    """Constant with the type of `value`."""
     return constant(value=number, dtype=value.type.dtype, shape=value.type.shape)

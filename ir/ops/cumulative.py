@@ -1,4 +1,4 @@
-"""Ops along one axis in which the order of the elements counts: cumulative sums and products, sorting, places of extrema."""
+"""Ops along one axis for which the order of the elements counts: cumulative sums and products, sorting, indices of extrema."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ cumsum: OpDefinition = define(
 
 
 def shifted(x: Value, axis: int, distance: int, fill: float) -> Value:
-    """`x` with its elements moved up along `axis` (down where `distance` is negative), `fill` coming in."""
+    """`x` with its elements moved up along `axis` (down if `distance` is negative); vacated positions get `fill`."""
     rank, size = x.type.rank, x.type.shape[axis]
     count = min(abs(distance), size)
     start, stop, low, high = [0] * rank, list(x.type.shape), [0] * rank, [0] * rank
@@ -72,15 +72,15 @@ def shifted(x: Value, axis: int, distance: int, fill: float) -> Value:
 
 
 def products_before(x: Value, axis: int, reverse: bool) -> Value:
-    """For each element the product of those before it along `axis` (after it where `reverse`)."""
+    """Product of the elements before each element along `axis` (after it if `reverse`)."""
     return cumprod(shifted(x, axis, -1 if reverse else 1, 1.0), axis=axis, reverse=reverse)
 
 
 def _cumprod_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
-    """Without division: elements may be 0.
+    """Derivative without division, as elements may be 0.
 
-    The cotangent of x[i] is the product of the elements before it times s[i] = ct[i] + x[i + 1] * s[i + 1]. The recurrence is
-    solved by doubling: after a step, s[i] holds the terms up to twice the distance, and weight[i] the product across it.
+    The cotangent of x[i] is the product of the elements before it times s[i] = ct[i] + x[i + 1] * s[i + 1]. The recurrence is solved by
+    doubling: after a step, s[i] holds the terms up to twice the distance, and weight[i] the product across it.
     """
     (x,) = operands
     axis, reverse = attrs["axis"], attrs["reverse"]
@@ -98,7 +98,7 @@ cumprod: OpDefinition = define(
     "`axis`, from the end where `reverse`; in the dtype of the operand. The derivative is right where elements are 0.",
     infer=_infer_cumulative, evaluate=_cumulative(np.cumprod), vjp=_cumprod_vjp, samples=_cumprod_samples)
 
-# -- sorting and places of extrema
+# -- sorting and indices of extrema
 
 
 def _infer_argsort(x: TensorType, *, axis: int) -> TensorType:
@@ -125,11 +125,11 @@ def _order_samples() -> Iterator[Sample]:
 
 argsort: OpDefinition = define(
     "argsort", Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None,
-    doc="The places of the elements along `axis` in ascending order; equal ones keep their order, NaN comes last.",
+    doc="The indices that sort the elements along `axis` in ascending order; equal elements keep their order, NaN comes last.",
     infer=_infer_argsort, evaluate=lambda x, *, axis: np.argsort(x, axis, kind="stable"), samples=_order_samples)
 
 argmax, argmin = (
     define(name, Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None, numpy=function,
-           doc=f"The place of the {which} element along `axis`, the first of several; NaN counts as it.",
+           doc=f"The index of the {which} element along `axis`, the first of several; NaN counts as the {which}.",
            infer=_infer_argmax, evaluate=function, samples=_order_samples)
     for name, function, which in (("argmax", np.argmax, "largest"), ("argmin", np.argmin, "smallest")))

@@ -24,12 +24,12 @@ Local = Callable[[Value, Value], Value]
 
 
 def times(local: Local) -> VectorJacobianProduct:
-    """The rule `ct * local(x, result)`."""
+    """Derivative rule `ct * local(x, result)`."""
     return lambda ct, operands, results, attrs: (strong_multiply(ct, local(operands[0], results[0])),)
 
 
 def over(local: Local) -> VectorJacobianProduct:
-    """The rule `ct / local(x, result)`."""
+    """Derivative rule `ct / local(x, result)`."""
     return lambda ct, operands, results, attrs: (strong_divide(ct, local(operands[0], results[0])),)
 
 
@@ -58,8 +58,8 @@ def one_minus_square(value: Value) -> Value:
 def unary_function(name: str, function: Callable[..., np.ndarray], doc: str, low: float, high: float,
                     vjp: VectorJacobianProduct, numpy: Callable[..., np.ndarray] | None = None,
                     samples: Callable[[], Iterable[Sample]] | None = None, **traits: Any) -> OpDefinition:
-    """The record of a function of one float operand, with samples between `low` and `high` where no others are given. It is a
-    transcendental function, unless `traits` say otherwise."""
+    """Record of a function of one float operand, with samples between `low` and `high` unless `samples` are given. The function is
+    transcendental, unless `traits` say otherwise."""
     known = {"cost": OpCost.TRANSCENDENTAL, "rounding": Rounding.APPROXIMATE, **traits}
     return define(name, Kind.ELEMENTWISE, arity=1, doc=doc, infer=same_as_operands(FLOAT), evaluate=function, vjp=vjp,
                   scalar=f"{name}({{0}})", numpy=numpy, **known,
@@ -102,7 +102,7 @@ arctanh: OpDefinition = _ufunc(np.arctanh, "The inverse hyperbolic tangent.", -0
 # -- functions that NumPy does not have
 
 def _evaluate_sigmoid(x: np.ndarray) -> np.ndarray:
-    """Where `exp(-x)` overflows the quotient is the right 0."""
+    """1 / (1 + exp(-x)); if `exp(-x)` overflows, the quotient is the right 0."""
     return np.asarray(np.reciprocal(1 + np.exp(-x)))
 
 
@@ -139,7 +139,7 @@ def _power_samples() -> Iterator[Sample]:
 
 
 def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """As for an array of exponents: for a single one of 0.5 NumPy takes the square root, which is NaN at -inf."""
+    """x to the power y as for an array of exponents: for the single exponent 0.5, NumPy takes the square root, which is NaN at -inf."""
     return np.asarray(np.power(np.array(x, ndmin=1), np.array(y, ndmin=1, order="C"))).reshape(x.shape)
 
 
@@ -159,7 +159,7 @@ def _hypot_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...
 
 hypot: OpDefinition = define(
     "hypot", Kind.ELEMENTWISE, arity=2, numpy=np.hypot,
-    doc="sqrt(x**2 + y**2), without overflow on the way. Its derivative at (0, 0) is 0.",
+    doc="sqrt(x**2 + y**2), without intermediate overflow. Its derivative at (0, 0) is 0.",
     infer=same_as_operands(FLOAT), evaluate=np.hypot, scalar="hypot({0}, {1})", vjp=_hypot_vjp,
     cost=OpCost.TRANSCENDENTAL, rounding=Rounding.APPROXIMATE,
     samples=lambda: binary_samples(0.5, 2, differentiable=True))
@@ -187,7 +187,7 @@ arctan2: OpDefinition = define(
 
 
 def _logaddexp_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
-    """The shares are sigmoid(x - y) and sigmoid(y - x); equal infinities have no difference and share equally."""
+    """Shares of the cotangent are sigmoid(x - y) and sigmoid(y - x); equal infinities have no difference and share equally."""
     x, y = operands
     difference = _zero_where(logical_and(equal(x, y), isinf(x)), subtract(x, y))
     return strong_multiply(ct, sigmoid(difference)), strong_multiply(ct, sigmoid(negative(difference)))
@@ -195,7 +195,7 @@ def _logaddexp_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value,
 
 logaddexp: OpDefinition = define(
     "logaddexp", Kind.ELEMENTWISE, arity=2, numpy=np.logaddexp,
-    doc="log(exp(x) + exp(y)), without overflow on the way. Equal infinities share the cotangent equally.",
+    doc="log(exp(x) + exp(y)), without intermediate overflow. Equal infinities share the cotangent equally.",
     infer=same_as_operands(FLOAT), evaluate=np.logaddexp, scalar="logaddexp({0}, {1})", vjp=_logaddexp_vjp,
     cost=OpCost.TRANSCENDENTAL, rounding=Rounding.APPROXIMATE,
     samples=lambda: binary_samples(differentiable=True))

@@ -1,4 +1,4 @@
-"""Ops that read from or write to places that are data: i64 indices, at least 0 and below the size of the axis."""
+"""Ops that read or write at indices that are data: i64, at least 0 and below the size of the axis."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Cotangents = tuple[Value | None, ...]
 
 
 def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
-    """Raise `IndexError` where an index is negative or not below `size`. What users count from the end has had the size added by now: the
-    message has what they wrote."""
+    """Raise `IndexError` if an index is negative or not below `size`. Indices that the user counted from the end have had the size added by
+    now; the message shows the user's number."""
     if indices.size:
         lowest, highest = int(indices.min()), int(indices.max())
         if lowest < 0 or highest >= size:
@@ -37,7 +37,7 @@ def _at(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
 
 
 def _along(indices: np.ndarray, axis: int) -> tuple[Any, ...]:
-    """The index arrays of every dimension; that of `axis` is `indices`."""
+    """Index arrays of all dimensions; the array for `axis` is `indices`."""
     grid: list[Any] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = indices
     return tuple(grid)
@@ -85,7 +85,8 @@ def _evaluate_scatter_set(base: np.ndarray, indices: np.ndarray, updates: np.nda
 
 
 def _scatter_set_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attributes) -> Cotangents:
-    """Of the updates that go to the same place only the last arrives: the one whose number is found there afterwards."""
+    """Cotangents of `scatter_set`. Of several updates for one index, only the last reaches the result: it is found by scattering the
+    numbers of the updates."""
     base, indices, updates = operands
     axis = attrs["axis"]
     size, index_shape = base.type.shape[axis], indices.type.shape
@@ -181,7 +182,7 @@ def _scatter_along_samples() -> Iterator[Sample]:
 
 take_along_axis: OpDefinition = define(
     "take_along_axis", Kind.INDEXING, arity=2, attributes={"axis": int}, numpy=np.take_along_axis,
-    doc="For every index the element of the first operand that lies there along `axis`; the other coordinates are those of the index.",
+    doc="For every index the element of the first operand at this index along `axis`; the other coordinates are those of the index.",
     infer=_infer_take_along, evaluate=_evaluate_take_along, samples=_take_along_samples,
     vjp=lambda ct, operands, results, attrs: (
         scatter_add_along_axis(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))

@@ -27,7 +27,7 @@ def _binary(dtypes: Sequence[np.dtype]) -> Iterator[Sample]:
 
 
 def _shifts() -> Iterator[Sample]:
-    """Shifts by less, by exactly and by more than the width of the number."""
+    """Shifts by less than the width of the number, by the width, and by more."""
     for dtype in INTEGERS:
         values = edges(dtype)
         width = 8 * dtype.itemsize
@@ -53,7 +53,7 @@ logical_and, logical_or, logical_xor = (
         ("logical_xor", np.logical_xor, "Either x or y.", OpCost.MODERATE)))
 
 invert: OpDefinition = define(
-    "invert", Kind.ELEMENTWISE, arity=1, numpy=np.invert, doc="Every bit turned; for bools, not.", vjp=None,
+    "invert", Kind.ELEMENTWISE, arity=1, numpy=np.invert, doc="Every bit inverted; for bools, not.", vjp=None,
     infer=same_as_operands("biu"), evaluate=np.invert, scalar="invert({0})", samples=lambda: _unary((*INTEGERS, BOOL)),
     cost=OpCost.MODERATE, rounding=Rounding.NONE, same_alone=True)
 

@@ -1,4 +1,4 @@
-"""Ops that move elements to other places and compute none."""
+"""Ops that move elements and compute none."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ flip: OpDefinition = define(
 
 
 def strided(start: Shape, stop: Shape, step: Shape) -> tuple[builtins.slice, ...]:
-    """The index that selects every `step`th element of each dimension from `start` up to `stop`."""
+    """Index that selects every `step`th element of each dimension from `start` up to `stop`."""
     return tuple(builtins.slice(*bounds) for bounds in zip(start, stop, step, strict=True))
 
 
@@ -115,7 +115,7 @@ def _slice_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attribut
 
 
 def _spread(size: int, interior: int) -> int:
-    """The width of `size` elements with `interior` gaps between them."""
+    """Length of `size` elements with `interior` elements between neighbours."""
     return size + (size - 1) * interior if size else 0
 
 
@@ -254,6 +254,6 @@ def _update_slice_samples() -> Iterator[Sample]:
 
 update_slice: OpDefinition = define(
     "update_slice", Kind.MOVEMENT, arity=2, attributes={"start": tuple, "step": tuple},
-    doc="The base with the update written into every `step`th place of each dimension from `start` on.",
+    doc="The base with the update written to every `step`th index of each dimension from `start` on.",
     infer=_infer_update_slice, evaluate=_evaluate_update_slice, vjp=_update_slice_vjp, samples=_update_slice_samples,
     updates=True)

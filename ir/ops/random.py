@@ -18,7 +18,7 @@ ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 LOW_WORD = 0xFFFFFFFF
-BLOCK_ELEMENTS = 1 << 13     # elements: what the rounds hold of them fits into a second-level cache
+BLOCK_ELEMENTS = 1 << 13     # elements of which the intermediate words fit the L2 cache
 
 Words = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -43,7 +43,7 @@ def _infer_philox(counter: TensorType, key: TensorType) -> TensorType:
 
 
 def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Block by block, so that the intermediate words stay in the processor's cache; a key for all counters is one number."""
+    """Evaluate block by block, so that the intermediate words stay in the processor's cache; a key for all counters is one number."""
     counters, words = counter.reshape(-1), np.empty(counter.size, U64)
     one_key = key.size > 0 and not any(key.strides)
     keys = key[(0,) * key.ndim].reshape(1) if one_key else key.reshape(-1)

@@ -27,7 +27,7 @@ Operands = tuple[Value, ...]
 
 
 def _reduce_prod_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attributes) -> tuple[Value, ...]:
-    """The derivative in an element is the product of all others, found without division: some may be 0."""
+    """Derivative in an element: the product of all others, found without division, as some may be 0."""
     (x,) = operands
     axes, shape = attrs["axes"], x.type.shape
     kept = other_axes(x.type.rank, axes)
@@ -49,7 +49,7 @@ def _reduce_prod_samples() -> Iterator[Sample]:
 
 reduce_prod: OpDefinition = define(
     "reduce_prod", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.prod,
-    doc="The product over `axes`, in the dtype of the operand; 1 of nothing. The derivative is right where elements are 0.",
+    doc="The product over `axes`, in the dtype of the operand; 1 for no elements. The derivative is right where elements are 0.",
     infer=infer_reduction(NUMBER, empty=True), evaluate=lambda x, *, axes: np.multiply.reduce(x, axis=axes, dtype=x.dtype),
     scalar="({0} * {1})", identity=lambda dtype: dtype.type(1), combine=np.multiply, vjp=_reduce_prod_vjp, samples=_reduce_prod_samples)
 
@@ -57,7 +57,8 @@ reduce_prod: OpDefinition = define(
 
 
 def _extremum_vjp(worse: OpDefinition, ct: Value, x: Value, extremum: Value, axes: tuple[int, ...]) -> tuple[Value, ...]:
-    """Everything that is not `worse` than the extremum shares the cotangent; where that is NaN, all elements do."""
+    """Cotangents of a maximum or minimum: elements that are not `worse` than the extremum share the cotangent; if the extremum is NaN, all
+    elements do."""
     shape, kept = x.type.shape, other_axes(x.type.rank, axes)
     lost = worse(x, broadcast(extremum, shape=shape, axes=kept))
     zero = full_like(x, 0.0)
@@ -73,11 +74,11 @@ def _highest(dtype: np.dtype) -> Any:
     return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
 
 
-_TIES = "Elements that tie share the cotangent equally; all elements where the result is NaN."
+_TIES = "Elements that tie share the cotangent equally; all elements if the result is NaN."
 
 reduce_max: OpDefinition = define(
     "reduce_max", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.max,
-    doc=f"The largest element over `axes`; NaN where there is one. {_TIES}",
+    doc=f"The largest element over `axes`; NaN if one element is NaN. {_TIES}",
     infer=infer_reduction(ANY, empty=False), evaluate=lambda x, *, axes: np.maximum.reduce(x, axis=axes),
     scalar="maximum({0}, {1})", identity=_lowest, combine=np.maximum,
     samples=lambda: reduction_samples(empty=False, others=(*INTEGERS, BOOL)),
@@ -85,7 +86,7 @@ reduce_max: OpDefinition = define(
 
 reduce_min: OpDefinition = define(
     "reduce_min", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.min,
-    doc=f"The smallest element over `axes`; NaN where there is one. {_TIES}",
+    doc=f"The smallest element over `axes`; NaN if one element is NaN. {_TIES}",
     infer=infer_reduction(ANY, empty=False), evaluate=lambda x, *, axes: np.minimum.reduce(x, axis=axes),
     scalar="minimum({0}, {1})", identity=_highest, combine=np.minimum,
     samples=lambda: reduction_samples(empty=False, others=(*INTEGERS, BOOL)),
@@ -102,11 +103,13 @@ def _bool_samples() -> Iterator[Sample]:
 
 
 reduce_and: OpDefinition = define(
-    "reduce_and", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.all, doc="Whether all are true; true of nothing.",
+    "reduce_and", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.all,
+    doc="True if all elements are true; true for no elements.",
     infer=infer_reduction("b", empty=True), evaluate=lambda x, *, axes: np.logical_and.reduce(x, axis=axes),
     scalar="logical_and({0}, {1})", identity=lambda dtype: np.True_, combine=np.logical_and, vjp=None, samples=_bool_samples)
 
 reduce_or: OpDefinition = define(
-    "reduce_or", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.any, doc="Whether one is true; false of nothing.",
+    "reduce_or", Kind.REDUCTION, arity=1, attributes={"axes": tuple}, numpy=np.any,
+    doc="True if one element is true; false for no elements.",
     infer=infer_reduction("b", empty=True), evaluate=lambda x, *, axes: np.logical_or.reduce(x, axis=axes),
     scalar="logical_or({0}, {1})", identity=lambda dtype: np.False_, combine=np.logical_or, vjp=None, samples=_bool_samples)

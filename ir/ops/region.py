@@ -58,7 +58,7 @@ custom_call: OpDefinition = define(
 
 checkpoint: OpDefinition = define(
     "checkpoint", Kind.REGION, regions=1, vjp=None,
-    doc="The results of the region; the backward pass runs it again instead of keeping its intermediate values.",
+    doc="The results of the region; the backward pass runs the region again instead of saving its intermediate values.",
     infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.CALL)
 
 fused: OpDefinition = define(
@@ -70,7 +70,7 @@ fused: OpDefinition = define(
 
 matmul_epilogue: OpDefinition = define(
     "matmul_epilogue", Kind.REGION, regions=1, vjp=None,
-    doc="A product of two matrices and what follows it element by element, as one: the region, whose first op is the `matmul` of its "
+    doc="A product of two matrices and the elementwise ops that follow (its epilogue): the region, whose first op is the `matmul` of its "
         "first two parameters.",
     infer=_infer_call, evaluate=_evaluate_call, samples=no_samples, region_use=RegionUse.KERNEL)
 

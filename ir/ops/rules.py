@@ -1,4 +1,4 @@
-"""Type rules that many op records share, and the checks that the others are made of."""
+"""Type rules that many op records share, and the checks from which other rules are made."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def require_length(type: TensorType, **sequences: Sequence[int]) -> None:
 
 
 def same_as_operands(kinds: str) -> Callable[..., TensorType]:
-    """The rule of most elementwise ops: operands of one type, of a dtype of `kinds`, and a result of that type."""
+    """Type rule of most elementwise ops: operands of one type, of a dtype of `kinds`, and a result of the same type."""
     def infer(*types: TensorType) -> TensorType:
         require_same(*types)
         require(types[0], kinds)
@@ -78,7 +78,7 @@ def same_as_operands(kinds: str) -> Callable[..., TensorType]:
 
 
 def to_bool(kinds: str) -> Callable[..., TensorType]:
-    """The rule of predicates: operands of one type, and bools of that shape."""
+    """Type rule of predicates: operands of one type, and bools of the same shape."""
     def infer(*types: TensorType) -> TensorType:
         require_same(*types)
         require(types[0], kinds)
@@ -92,7 +92,7 @@ def drop_axes(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 def require_number(value: float, dtype: np.dtype) -> None:
-    """Raise `DTypeError` unless `value` is a Python number that `dtype` has."""
+    """Raise `DTypeError` unless `value` is a Python number that `dtype` can hold."""
     if type(value) not in (bool, int, float):
         raise DTypeError(f"a number of an attribute has to be a Python bool, int or float, got {value!r}")
     if dtype.kind == "b" and value not in (0, 1):

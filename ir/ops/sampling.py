@@ -1,4 +1,4 @@
-"""Operands for the samples of op records. Deterministic: the same numbers in every run."""
+"""Operands for the samples of op records. Deterministic: the same numbers in every process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOTH_BOOLS = np.array([[False, False, True, True], [False, True, False, True]])
 
 
 def no_samples() -> Iterator[Sample]:
-    """None: ops with regions, and those of planned graphs, are tested through the programs that contain them."""
+    """No samples: ops with regions, and ops of planned graphs, are tested through the programs that contain them."""
     return iter(())
 
 
@@ -37,7 +37,7 @@ def edges(dtype: np.dtype) -> np.ndarray:
 
 
 def ends_of_integers(dtype: np.dtype) -> np.ndarray:
-    """Floats around the ends of integer types, those next to them among them: some fit, some do not."""
+    """Floats around the limits of integer types, and their neighbours: some fit, some do not."""
     ends = np.array([0.0, 1.0, *(2.0**bits for bits in (7, 8, 15, 16, 31, 32, 40, 53, 63, 64, 65, 100)), 1.7e308, np.inf, np.nan])
     with np.errstate(over="ignore"):
         ends = ends.astype(dtype)
@@ -54,7 +54,7 @@ def edge_pairs(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
 
 def unary_samples(low: float, high: float, *, differentiable: bool, twice: bool = True,
                   others: Sequence[np.dtype] = ()) -> Iterator[Sample]:
-    """Samples of an elementwise op of one float operand between `low` and `high`; `others` are more dtypes it takes."""
+    """Samples of an elementwise op of one float operand between `low` and `high`; `others` are further dtypes of the op."""
     yield Sample((uniform((3, 4), low, high),), differentiable=(0,) if differentiable else (), twice=twice)
     yield Sample((uniform((), low, high, seed=1),), differentiable=(0,) if differentiable else (), twice=twice)
     yield Sample((uniform((0, 3)),))
@@ -65,7 +65,7 @@ def unary_samples(low: float, high: float, *, differentiable: bool, twice: bool 
 
 def binary_samples(low: float = -2.0, high: float = 2.0, *, differentiable: bool, twice: bool = True,
                    others: Sequence[np.dtype] = ()) -> Iterator[Sample]:
-    """Samples of an elementwise op of two float operands between `low` and `high`; `others` are more dtypes it takes."""
+    """Samples of an elementwise op of two float operands between `low` and `high`; `others` are further dtypes of the op."""
     wrt = (0, 1) if differentiable else ()
     yield Sample((uniform((3, 4), low, high), uniform((3, 4), low, high, seed=1)), differentiable=wrt, twice=twice)
     yield Sample((uniform((), low, high), uniform((), low, high, seed=1)), differentiable=wrt, twice=twice)

@@ -49,8 +49,8 @@ select: OpDefinition = define(
 
 
 def convert_array(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
-    """The array in another dtype. C, so NumPy too, leaves open what becomes of a float that an integer does not hold: here it is the
-    same on every machine, that which NumPy gives for single elements on x86-64."""
+    """Array in another dtype. C, and so NumPy too, leaves the conversion of a float that does not fit an integer undefined. Here the result
+    is the same on every machine: the one that NumPy computes for single elements on x86-64."""
     if x.dtype.kind != "f" or dtype.kind not in "iu":
         return x.astype(dtype, copy=False)
     if dtype == U64:
@@ -61,7 +61,7 @@ def convert_array(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
 
 
 def _truncate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Floats toward zero as signed integers, the smallest of which stands for all that they do not hold."""
+    """Floats rounded toward zero as signed integers; floats that do not fit become the smallest integer."""
     limit = -x.dtype.type(np.iinfo(dtype).min)
     fits = np.abs(x) < limit
     return (x if fits.all() else np.where(fits, x, -limit)).astype(dtype)
@@ -88,9 +88,9 @@ def _convert_samples() -> Iterator[Sample]:
 
 convert: OpDefinition = define(
     "convert", Kind.ELEMENTWISE, arity=1, attributes={"dtype": np.dtype},
-    doc="The operand in another dtype, as `ndarray.astype` does it. Of a float that does not fit, an integer keeps the low bits: of its "
-        "whole part as i64 for u32, as i32 for shorter ones, where the smallest i64 or i32 stands for what those do not hold, infinities "
-        "and NaN; u64 takes 2^63 off from there on, and puts it back. Between floats the cotangent is converted back; integers and "
+    doc="The operand in another dtype, as `ndarray.astype` does it. A float is rounded toward 0 to i64 (for i64 and u32) or i32 (for "
+        "shorter integers) and keeps the low bits; floats that do not fit, infinities and NaN become the smallest i64 or i32 first. For "
+        "u64, 2^63 is subtracted from floats from 2^63 on, and added again. Between floats the cotangent is converted back; integers and "
         "bools have none.",
     infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=convert_array, scalar="convert({0})", vjp=_convert_vjp,
     samples=_convert_samples, cost=OpCost.MODERATE, rounding=Rounding.ONCE, same_alone=True)
@@ -103,7 +103,7 @@ stop_gradient: OpDefinition = define(
 
 
 def _relu_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
-    """Written with the result, which the next layer keeps for itself anyway: the operand need not be kept."""
+    """Written with the result, which the next layer saves anyway, so that the operand need not be saved."""
     zero = full_like(ct, 0.0)
     return (select(less_equal(results[0], zero), zero, ct),)
 
@@ -136,7 +136,7 @@ def _minimum_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, .
 
 
 def _share_cotangent(ct: Value, first: Value, second: Value) -> tuple[Value, Value]:
-    """The cotangent for the operand that is chosen, halves where neither is."""
+    """Cotangents of the two operands: all for the chosen one, half for each if neither is chosen."""
     zero, half = full_like(ct, 0.0), _half(ct)
     return select(first, ct, select(second, zero, half)), select(second, ct, select(first, zero, half))
 

@@ -29,7 +29,7 @@ _SQRT_PI = math.sqrt(math.pi)
 
 
 def _also_negative(low: float, high: float, *negative: float) -> Callable[[], Iterator[Sample]]:
-    """Samples between `low` and `high`, and these negative arguments, where another formula holds."""
+    """Samples between `low` and `high`, and at these negative arguments, for which another formula holds."""
     def samples() -> Iterator[Sample]:
         yield from unary_samples(low, high, differentiable=True)
         yield Sample((np.array(negative),), differentiable=(0,))
@@ -41,7 +41,7 @@ def _also_negative(low: float, high: float, *negative: float) -> Callable[[], It
 
 
 def erfcx_derivative(x: Value, y: Value) -> Value:
-    """2 x y - 2 / sqrt(pi); far out, where that cancels, the asymptotic series (DLMF 7.12.1)."""
+    """2 x y - 2 / sqrt(pi); for large x, where the difference cancels, the asymptotic series (DLMF 7.12.1)."""
     limit = 8.0 if x.type.dtype == F32 else 60.0
     beyond = greater(x, full_like(x, limit))
     safe = select(beyond, x, full_like(x, limit))
@@ -76,9 +76,9 @@ trigamma: OpDefinition = unary_function(
 
 
 def polygamma(order: int, x: Value) -> Value:
-    """The derivative of digamma of this order, from 2 on; made of ops, so that it can be differentiated itself.
+    """Derivative of digamma of this order (at least 2), made of ops, so that the derivative can be differentiated itself.
 
-    order! times the Hurwitz zeta function by Euler and Maclaurin's formula (DLMF 25.11.9), negative x by the reflection formula
+    Formula: order! times the Hurwitz zeta function by Euler and Maclaurin's formula (DLMF 25.11.9), negative x by the reflection formula
     (DLMF 5.15.6).
     """
     mirrored = less(x, full_like(x, 0.0))
@@ -122,7 +122,7 @@ def _bernoulli(n: int) -> fractions.Fraction:
 
 
 def _cotangent_derivative(order: int, cotangent: Value) -> Value:
-    """That of pi cot(pi x) of this order: a polynomial P of the cotangent, and the next one is -(1 + c^2) P'."""
+    """Derivative of pi cot(pi x) of this order: a polynomial P of the cotangent c; the next derivative is -(1 + c^2) P'."""
     coefficients = [0, 1]
     for _ in range(order):
         slope = [k * c for k, c in enumerate(coefficients)][1:]

@@ -1,4 +1,4 @@
-"""`tiled`: a part of a program that runs tile by tile, each tile a slice of everything, nearly always along the first axis."""
+"""`tiled`: a region that runs tile by tile; each tile is a slice of every sliced operand, nearly always along the first axis."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def _infer(*types: TensorType, regions: Sequence[Graph], count: int, sliced: tup
     (region,) = regions
     for type, param, cut in zip(types, region.params, sliced, strict=True):
         if not (_holds(type, param.type, count) or is_column_tile(type, param.type, count) if cut else type == param.type):
-            raise ShapeError(f"{f'{count} tiled of' if cut else 'all tiled share'} {param.type}, got {type}")
+            raise ShapeError(f"expected {f'{count} tiles of' if cut else 'the whole'} {param.type}, got {type}")
     results = tuple(TensorType(value.type.dtype, shape) for value, shape in zip(region.results, shapes, strict=True))
     for type, value in zip(results, region.results, strict=True):
         if not _holds(type, value.type, count):
-            raise ShapeError(f"{count} tiles of {value.type} are no {type}")
+            raise ShapeError(f"{count} tiles of {value.type} do not make {type}")
     return results
 
 
 def _holds(type: TensorType, tile: TensorType, count: int) -> bool:
-    """Whether a value is `count` tiles, one after the other: stacked, or joined along the first axis."""
+    """True if a value is `count` tiles, one after the other: stacked, or joined along the first axis."""
     joined = tile.rank > 0 and type.shape == (tile.shape[0] * count, *tile.shape[1:])
     return type.dtype == tile.dtype and (joined or type.shape == (count, *tile.shape))
 
 
 def is_column_tile(type: TensorType, tile: TensorType, count: int) -> bool:
-    """Whether a tile is some columns of a matrix: its rows are as far apart in memory as those of the whole.
+    """True if a tile is a block of columns of a matrix: the rows of the tile are as far apart in memory as those of the matrix.
 
     >>> is_column_tile(TensorType(np.dtype("f4"), (3, 8)), TensorType(np.dtype("f4"), (3, 2)), 4)
     True
@@ -59,7 +59,7 @@ def _split(array: np.ndarray, tile: TensorType, count: int) -> Sequence[np.ndarr
 
 
 def tile_stride_bytes(type: TensorType, tile: TensorType, count: int) -> int:
-    """The bytes from one of `count` tiles of a value to the next.
+    """Bytes from one of `count` tiles of a value to the next.
 
     >>> tile_stride_bytes(TensorType(np.dtype("f4"), (8, 3)), TensorType(np.dtype("f4"), (2, 3)), 4)
     24
@@ -71,7 +71,7 @@ def tile_stride_bytes(type: TensorType, tile: TensorType, count: int) -> int:
 
 tiled: OpDefinition = define(
     "tiled", Kind.REGION, regions=1, vjp=None, attributes={"count": int, "sliced": tuple, "shapes": tuple},
-    doc="The region, run `count` times: on equal slices along the first axis of the operands that are `sliced` (on some columns of a "
-        "matrix where the region's parameter has all rows), and on the whole of the others. The results of the runs follow each other in "
+    doc="The region, run `count` times: on equal slices along the first axis of the operands that are `sliced` (on a block of columns of a "
+        "matrix if the region's parameter has all rows), and on the whole of the others. The results of all tiles follow each other in "
         "memory, in `shapes`.",
     infer=_infer, evaluate=_evaluate, samples=no_samples, region_use=RegionUse.TILING, runs="count")

@@ -1,4 +1,4 @@
-"""Sets of ops that share a trait, by their names, told from their records."""
+"""Sets of ops that share a trait, by name, computed from the op records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _used_as(*uses: RegionUse) -> frozenset[str]:
 
 ELEMENTWISE = tuple(name for name, op in DEFINITIONS.items() if op.kind is Kind.ELEMENTWISE)
 REDUCTIONS = tuple(name for name, op in DEFINITIONS.items() if op.kind is Kind.REDUCTION)
-"""In the order of the records, as all rules for them are tried."""
+"""Names of reductions, in the order of the records, in which all rules for them are tried."""
 
 # -- cost inside a kernel
 
@@ -26,19 +26,19 @@ FREE_IN_KERNELS = _names(lambda op: op.cost is OpCost.FREE)
 """Ops that cost nothing inside a kernel: each kernel gets a copy of its own instead of a buffer."""
 
 SAME_ELEMENTS = FREE_IN_KERNELS & _names(lambda op: op.kind is Kind.MOVEMENT)
-"""Ops whose result at a position of a kernel is the operand there."""
+"""Ops whose result at a position of a kernel equals the operand at this position."""
 
 FREE_IN_TILES = FREE_IN_KERNELS & (SAME_ELEMENTS | _names(lambda op: op.uniform))
-"""Ops that become part of the kernels that read them, and of each panel that asks for them."""
+"""Ops that become part of the kernels that read them, and of each tile that needs them."""
 
 CHEAP = _names(lambda op: op.cost is OpCost.CHEAP)
-"""Ops of few instructions, which do not hold up the tiles of a product."""
+"""Ops of few instructions, which do not slow down a product's tiles."""
 
 TRANSCENDENTAL = _names(lambda op: op.cost is OpCost.TRANSCENDENTAL)
 """Ops that cost many times an addition."""
 
 CACHED_OPS = _names(lambda op: op.cost is not None and op.cost >= OpCost.DIVISION)
-"""Ops that cost more than storing and loading a value in the first cache."""
+"""Ops that cost more than storing and loading a value in the L1 cache."""
 
 # -- operands and results
 
@@ -50,7 +50,7 @@ VIEWS = _names(lambda op: op.view)
 """Ops that move nothing, or next to nothing."""
 
 UPDATES = _names(lambda op: op.updates)
-"""Ops that change parts of their first operand."""
+"""Ops that replace elements of their first operand."""
 
 SAVES_OPERANDS = _names(lambda op: op.saves_operands)
 """Ops whose results eager tensors do not save, as in PyTorch."""
@@ -65,7 +65,7 @@ EXPANDED = _used_as(RegionUse.TRANSFORM, RegionUse.CALL)
 """Ops that become other ops when a graph is differentiated."""
 
 TRANSFORMS = EXPANDED | {"stop_gradient"}
-"""Ops that mean something to derivatives alone: none is left when they are taken."""
+"""Ops that have a meaning for derivatives alone: none is left after differentiation."""
 
 CONTROL_FLOW = _used_as(RegionUse.CONTROL_FLOW)
 NESTED_PROGRAMS = _used_as(RegionUse.CONTROL_FLOW, RegionUse.TILING)

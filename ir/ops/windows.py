@@ -1,4 +1,4 @@
-"""Sums and extrema of windows that slide over the last axes: what pooling is made of."""
+"""Sums and extrema of windows that slide over the last axes, from which pooling is made."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _samples(**extra: Any) -> Iterator[Sample]:
 
 
 def _evaluate_window_sum(x: np.ndarray, *, sizes: Shape, **attrs: Any) -> np.ndarray:
-    """The sum along the last axis first: a window costs the sum of its sizes, not their product."""
+    """Sums of windows, axis by axis, the last axis first: a window costs the sum of its sizes, not their product."""
     rank = len(sizes)
     for axis in reversed(range(rank)):
         x = np.moveaxis(x, axis - rank, -1)
@@ -69,13 +69,13 @@ def _window_sum_samples() -> Iterator[Sample]:
 
 window_sum: OpDefinition = define(
     "window_sum", Kind.WINDOW, arity=1, attributes=_ATTRIBUTES, infer=_infer_windows, evaluate=_evaluate_window_sum,
-    doc="The sums of windows of `sizes` over the last axes, which lie as those of a convolution do.",
+    doc="The sums of windows of `sizes` over the last axes, with the geometry of a convolution.",
     vjp=_window_sum_vjp, samples=_window_sum_samples)
 
 
 def _infer_max(x: TensorType, *, sizes: Shape, **attrs: Any) -> TensorType:
     if any(attrs["interior"]):
-        raise ShapeError(f"windows of which the largest element is taken have no elements between those of {x}, got {attrs['interior']}")
+        raise ShapeError(f"the largest element of windows takes no interior padding of {x}, got {attrs['interior']}")
     if any(number < 0 for number in (*attrs["low"], *attrs["high"])):
         raise ShapeError(f"padding cannot be negative, got {attrs['low']} and {attrs['high']}")
     return _infer_windows(x, sizes=sizes, **attrs)
@@ -102,12 +102,12 @@ _CHOICE = "of equal elements the first in C order, of several NaN the last."
 
 window_max: OpDefinition = define(
     "window_max", Kind.WINDOW, arity=1, attributes=_ATTRIBUTES, infer=_infer_max, evaluate=_evaluate_window_max,
-    doc=f"The largest element of each window, -inf outside; NaN where there is one. The cotangent goes to one element: {_CHOICE}",
+    doc=f"The largest element of each window, -inf outside; NaN if the window has one. The cotangent goes to one element: {_CHOICE}",
     vjp=_window_max_vjp, samples=_samples)
 
 
 def _argmax_of_windows(x: np.ndarray, window: WindowGeometry) -> np.ndarray:
-    """The number, in C order, of the largest element of each window."""
+    """Index, in C order, of the largest element of each window."""
     padded = window.padded(x, -np.inf)
     best = padded[window.elements((0,) * len(window.sizes))].copy()
     number = np.zeros(best.shape, np.min_scalar_type(prod(window.sizes) - 1))
@@ -152,14 +152,14 @@ def _pair_samples(per_window: bool) -> Iterator[Sample]:
 
 window_max_scatter: OpDefinition = define(
     "window_max_scatter", Kind.WINDOW, arity=2, attributes=_ATTRIBUTES, infer=_infer_scatter, evaluate=_evaluate_scatter,
-    doc=f"Zeros, to which the number of each window is added where the largest element of that window of the first operand lies: {_CHOICE}",
+    doc=f"Zeros, plus the number of each window at the largest element of the same window in the first operand: {_CHOICE}",
     vjp=_scatter_vjp, samples=lambda: _pair_samples(True))
 
 
 def _require_non_overlapping(sizes: Shape, stride: Shape, low: Shape, high: Shape, dilation: Shape, **attrs: Any) -> None:
     if sizes != stride or any(low) or any(high) or any(step != 1 for step in dilation):
-        raise ShapeError(f"windows that lie side by side are needed, not of {sizes} with stride {stride}, padding {low} and {high}, "
-                         f"dilation {dilation}")
+        raise ShapeError(f"non-overlapping windows without padding are needed, got sizes {sizes}, stride {stride}, "
+                         f"padding {low} and {high}, dilation {dilation}")
 
 
 def _infer_share(x: TensorType, ct: TensorType, **attrs: Any) -> TensorType:
@@ -189,8 +189,8 @@ def _share_samples() -> Iterator[Sample]:
 
 window_max_share: OpDefinition = define(
     "window_max_share", Kind.WINDOW, arity=2, attributes=_ATTRIBUTES, infer=_infer_share, evaluate=_evaluate_share, vjp=None,
-    doc="The number of each window, shared by the elements of the first operand that are the largest of the window (all, where that is "
-        "NaN); 0 for the others. Windows lie side by side. Simplification makes it of derivatives of `reduce_max`.",
+    doc="The number of each window, shared by the elements of the first operand that are the largest of the window (all, if the largest "
+        "is NaN); 0 for the others. Windows do not overlap. Simplification makes this op from derivatives of `reduce_max`.",
     samples=_share_samples)
 
 
