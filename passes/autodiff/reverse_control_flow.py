@@ -104,13 +104,13 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
     partition = context.partition_region(body, wanted, seeds)
     forward = partition.forward
     stacked = list(forward.results[:rows])
-    count_stored: dict[int, int] = {}         # for each saved value: the index of its stack
+    stack_of: dict[int, int] = {}         # for each saved value: the index of its stack
     for number, entry in enumerate(partition.saved):
         if entry.is_result or entry.index < carries:
             value = (forward.results if entry.is_result else forward.params)[entry.index]
             if value not in stacked:
                 stacked.append(value)
-            count_stored[number] = stacked.index(value)
+            stack_of[number] = stacked.index(value)
     region = Graph(body.name, forward.params, forward.ops, (*stacked, *forward.results[rows:rows + carries]), body.param_roles)
     new = [_like(value, (length,)) for value in stacked] + [_like(value) for value in op.results[rows:]]
     for made, old in zip([*new[:rows], *new[len(stacked):]], op.results, strict=True):
@@ -118,7 +118,7 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
     results = context.append(new, (region,))
 
     def outer(number: int) -> Value:
-        return results[count_stored[number]] if number in count_stored else operands[partition.saved[number].index]
+        return results[stack_of[number]] if number in stack_of else operands[partition.saved[number].index]
 
     fixed = {number: outer(number) for number, entry in enumerate(partition.saved)
              if not entry.is_result and entry.index >= carries + slices}

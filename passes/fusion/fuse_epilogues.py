@@ -131,8 +131,8 @@ def _fuse_epilogue(matmul: Op, kernel: Op, writable: set[Value]) -> list[Op] | N
 def _remaining_kernel(kernel: Op, given: Value) -> Op:
     """Kernel that reads one of its results instead of computing it."""
     (region,) = kernel.regions
-    extent = kernel.results.index(given)
-    inner = region.results[extent]
+    position = kernel.results.index(given)
+    inner = region.results[position]
     results = tuple(value for value in region.results if value is not inner)
     ops = needed_ops(region.ops, results, {inner})
     used = {value for op in ops for value in op.operands}

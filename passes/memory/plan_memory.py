@@ -83,9 +83,9 @@ def _with_planned_tile(op: Op, slots: Mapping[Value, Slot]) -> Op:
     """Tiled op with a planned region: a region result whose slot outside is an operand's slot is written over the matching parameter."""
     (region,) = op.regions
     operand_at = {slots[value]: index for index, value in enumerate(op.operands)}
-    offset_iterator = {operand_at[slot]: index for index, slot in enumerate(op.slots) if slot in operand_at}
-    roles = tuple("donated" if index in offset_iterator else role for index, role in enumerate(region.param_roles))
-    return replace(op, regions=(_plan(replace(region, param_roles=roles), results_in_params(region, offset_iterator)),))
+    result_in_param = {operand_at[slot]: index for index, slot in enumerate(op.slots) if slot in operand_at}
+    roles = tuple("donated" if index in result_in_param else role for index, role in enumerate(region.param_roles))
+    return replace(op, regions=(_plan(replace(region, param_roles=roles), results_in_params(region, result_in_param)),))
 
 
 def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:

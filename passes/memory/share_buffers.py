@@ -110,12 +110,12 @@ def _allocations(graph: Graph, destinations: dict[Value, Slot], unaliased: set[V
             allocation_of[value].last = index
         for value in op.results:
             destination = destinations.get(value)
-            offset_of = alias_offset(op)
-            if offset_of is not None and value not in copied and _may_alias(allocation_of[op.operands[0]], value, destination, graph):
+            offset = alias_offset(op)
+            if offset is not None and value not in copied and _may_alias(allocation_of[op.operands[0]], value, destination, graph):
                 base = allocation_of[op.operands[0]]
                 base.values.append(value)
                 if value.type.nbytes != base.values[0].type.nbytes:
-                    base.slices[value] = base.offset_of(op.operands[0]) + offset_of
+                    base.slices[value] = base.offset_of(op.operands[0]) + offset
                 base.destination = destination or base.destination
                 allocation_of[value] = base
             else:
@@ -156,9 +156,9 @@ def _place_concatenations(graph: Graph, allocation_of: dict[Value, Allocation], 
             sequence.append(op)
             continue
         operands = list(op.operands)
-        for position, (value, offset_of) in enumerate(zip(op.operands, starts, strict=True)):
+        for position, (value, start) in enumerate(zip(op.operands, starts, strict=True)):
             if value in placed:
-                allocation_of[value].destination = destination.offset_by(offset_of)
+                allocation_of[value].destination = destination.offset_by(start)
             elif value.type.size:
                 operands[position] = copy = Value(value.type)
                 unaliased.add(copy)

@@ -323,12 +323,12 @@ def update_everything(op: Op, graph: Rewriter) -> Value | None:
 @MOVEMENT.rule("slice", any_operand=("update_slice",))
 def slice_of_update(op: Op, graph: Rewriter) -> Value | None:
     """A slice of exactly the region that an update_slice wrote is the update."""
-    shortest_number = graph.producer(op.operands[0], "update_slice")
-    if shortest_number is None or shortest_number.operands[1].type != op.result.type or op.result.type.size == 0:
+    updated = graph.producer(op.operands[0], "update_slice")
+    if updated is None or updated.operands[1].type != op.result.type or op.result.type.size == 0:
         return None
-    steps = zip(op.attrs["step"], shortest_number.attrs["step"], op.result.type.shape, strict=True)
-    same = shortest_number.attrs["start"] == op.attrs["start"] and all(a == b or size == 1 for a, b, size in steps)
-    return shortest_number.operands[1] if same else None
+    steps = zip(op.attrs["step"], updated.attrs["step"], op.result.type.shape, strict=True)
+    same = updated.attrs["start"] == op.attrs["start"] and all(a == b or size == 1 for a, b, size in steps)
+    return updated.operands[1] if same else None
 
 
 def _with(values: Sequence[int], position: int, value: int) -> tuple[int, ...]:

@@ -95,9 +95,9 @@ def _followed(graph: Graph, start: Mapping[Value, int], batch: int = 0, ties: It
         tied.setdefault(other, []).append(one)
     axes, worklist = Axes(start, batch), list(start)
 
-    def reach(other: Value, operand_axis: int | None) -> None:
-        if operand_axis is not None and other not in axes:
-            axes[other] = operand_axis
+    def reach(other: Value, axis: int | None) -> None:
+        if axis is not None and other not in axes:
+            axes[other] = axis
             worklist.append(other)
 
     def reach_loop(op: Op) -> None:
@@ -117,11 +117,11 @@ def _followed(graph: Graph, start: Mapping[Value, int], batch: int = 0, ties: It
             if op.name == "scan":
                 reach_loop(op)
                 continue
-            for operand_axis in range(op.results[0].type.rank):
-                operand_axes = infer_operand_axes(op, operand_axis, batch)
+            for result_axis in range(op.results[0].type.rank):
+                operand_axes = infer_operand_axes(op, result_axis, batch)
                 if operand_axes is not None and any(
                         v is value and cut == axes[value] for v, cut in zip(op.operands, operand_axes, strict=True)):
-                    reach(op.result, operand_axis)
+                    reach(op.result, result_axis)
         for other in tied.get(value, ()):
             reach(other, axes[value])
     return axes
@@ -161,9 +161,9 @@ def _sums(body: Graph, carries: int, axes: Axes) -> dict[int, Op]:
             continue
         cuts = (next((axes.get(value) for value in op.operands if axes.get(value) in op.attrs["axes"]), None),) \
             if op.name == "reduce_sum" else summed_axes(op)
-        source_op = [producer.get(value) for value in op.operands]
+        sources = [producer.get(value) for value in op.operands]
         if cuts is not None and None not in cuts and tuple(map(axes.get, op.operands)) == cuts \
-                and not any(one is not None and one.definition.kind is Kind.CREATION for one in source_op):
+                and not any(one is not None and one.definition.kind is Kind.CREATION for one in sources):
             found[index] = op
     return found
 

@@ -67,18 +67,18 @@ class Network:
         """Augment shortest paths until none is left; returns the flow that was added."""
         total = 0
         next_edge = [0] * len(self._edges_of)
-        way: list[int] = []
+        path: list[int] = []
         node = self.SOURCE
         while True:
             if node == self.SINK:
-                amount = min(self._free[edge] for edge in way)
+                amount = min(self._free[edge] for edge in path)
                 total += amount
-                for edge in way:
+                for edge in path:
                     self._free[edge] -= amount
                     self._free[edge ^ 1] += amount
-                full = next(position for position, edge in enumerate(way) if not self._free[edge])
-                node = self._target[way[full] ^ 1]
-                del way[full:]
+                full = next(position for position, edge in enumerate(path) if not self._free[edge])
+                node = self._target[path[full] ^ 1]
+                del path[full:]
                 continue
             edges = self._edges_of[node]
             while next_edge[node] < len(edges):
@@ -87,12 +87,12 @@ class Network:
                     break
                 next_edge[node] += 1
             else:
-                if not way:
+                if not path:
                     return total
-                node = self._target[way.pop() ^ 1]
+                node = self._target[path.pop() ^ 1]
                 next_edge[node] += 1
                 continue
-            way.append(edge)
+            path.append(edge)
             node = self._target[edge]
 
     def _sink_side(self) -> set[int]:
