@@ -9,6 +9,7 @@ ever.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable
 from functools import cache
 from operator import attrgetter
@@ -26,7 +27,7 @@ else:
             cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, weakref_slot=weakref_slot)
             fields = tuple(dataclasses.fields(cls))
             if "__init__" not in defined:
-                cls.__init__ = _deferred_init(cls, frozen)
+                cls.__init__, cls.__signature__ = _deferred_init(cls, frozen), _Signature(cls)
             if wants_repr:
                 cls.__repr__ = _repr([field.name for field in fields if field.repr])
             if wants_eq:
@@ -59,6 +60,23 @@ def _deferred_init(cls: type, frozen: bool) -> Callable[..., None]:
             init(self, *args, **kwargs)
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     return __init__
+
+
+class _Signature:
+    """Signature of a class for `inspect.signature` and `help`, made of the fields: `__init__` itself takes any arguments at first."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: type):
+        self._of = of
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if owner is not self._of:       # a subclass may have an `__init__` of its own
+            raise AttributeError("__signature__")
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        return inspect.Signature([inspect.Parameter(field.name, kind, annotation=field.type, default=(
+            ... if field.default_factory is not _MISSING else empty if field.default is _MISSING else field.default))
+            for field in dataclasses.fields(owner) if field.init], return_annotation=None)
 
 
 def _assign_fields(self: Any, fields: Iterable[dataclasses.Field[Any]], assign: Callable[[Any, str, Any], None], args: tuple[Any, ...],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 
 import pytest
@@ -102,3 +103,22 @@ def test_classes_with_one_field_and_with_none():
     assert Nothing() == Nothing()
     nan = float("nan")
     assert One(nan) == One(nan)
+
+
+def test_signatures_show_the_fields_before_and_after_init_is_compiled():
+    @dataclass
+    class Fields:
+        first: int
+        second: str = "b"
+        made: list[int] = dataclasses.field(default_factory=list)
+        hidden: int = dataclasses.field(default=0, init=False)
+
+    class WithInit(Fields):
+        def __init__(self, only: float):
+            super().__init__(int(only))
+
+    before = inspect.signature(Fields)
+    for number in range(100):
+        Fields(number)
+    assert str(before) == str(inspect.signature(Fields)) == "(first: 'int', second: 'str' = 'b', made: 'list[int]' = Ellipsis) -> None"
+    assert list(inspect.signature(WithInit).parameters) == ["only"]
