@@ -79,7 +79,7 @@ def _plain(signature: Signature) -> Signature:
 
 
 def _set(function: Function, signature: Signature, text: str, name: str | None = None) -> None:
-    doc = (function.__doc__ or f"As `numpy.{name}`.").rstrip()
+    doc = (function.__doc__ or f"Equivalent of `numpy.{name}`.").rstrip()
     first, mark, examples = doc.partition(">>> ")
     function.__doc__ = f"{first.rstrip()}\n\n{text}" + (f"\n\n{mark}{inspect.cleandoc(examples)}" if mark else "")
     function.__signature__ = signature      # type: ignore[attr-defined]

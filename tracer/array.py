@@ -1,8 +1,8 @@
-"""The array that stands for a value while a function is traced: an ndarray to the user's code, a node of the graph to us.
+"""Traced arrays: an array that stands for a value while a function is traced. It is an ndarray to the user's code, a node of the graph to
+adjit.
 
-A traced array that owns its content is a cell that holds the current value: writing to it puts another value in.
-A view knows how to read itself from its base and how to write itself back, so that NumPy's aliasing holds
-although the graph itself never overwrites anything.
+A traced array that owns its content is a cell that holds the current value: a write stores another value in the cell. A view knows how to
+read itself from its base and how to write itself back, so that NumPy's aliasing holds although the graph itself never overwrites anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from adjit.tracer.user_location import find_user_location, is_called_by
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a view lies in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`.
+    """Position of a view in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`. Two views of
+    one base have equal `key` if they are the same elements. `certain`: NumPy has a view here in any case; else NumPy may have a copy, by a
+    memory layout that is not known while tracing.
 
     `key` tells whether two views of one base are the same elements. `certain`: NumPy has a view here in any case; else it may have
     a copy, by a layout that is not known while tracing.
@@ -51,14 +53,15 @@ class View:
 
 
 class TracedArray:
-    """An array whose values are not known while tracing. Shape and dtype are.
+    """Array whose dtype and shape are known while tracing, and whose values are not.
 
-    `weak`: it came from a Python number, and promotes like one. `writable`: it may be written to within the trace.
-    `scalar`: NumPy would have a scalar here, so `x += y` makes a new one; one that is not writable is an argument, which may as well be
-    an array of no dimension. `alias`: what it is a view of. `steps`: its strides, counted in elements; without `layout_known` NumPy's may
-    be others. No name here is one of ndarray's that means something else.
+    `weak`: the array came from a Python number, and promotes like one. `writable`: it may be written to within the trace. `scalar`: NumPy
+    would have a scalar here, so `x += y` makes a new one; a scalar that is not writable is an argument, which may as well be an array of no
+    dimension. `alias`: the view that the array is, or None. `steps`: the strides of the array, counted in elements; without `layout_known`
+    NumPy's strides may be others. No name here is a name of ndarray's with another meaning.
 
-    `__class__` is what NumPy would have, for `isinstance` (see `traced_array`): code of ours asks for `TracedArray` first, or `type(x)`.
+    `__class__` is the class that NumPy's object would have, for `isinstance` (see `traced_array`): code of adjit asks for `TracedArray`
+    first, or `type(x)`.
     """
 
     __slots__ = ("_steps", "_value", "_version", "alias", "layout_known", "scope", "weak", "writable")
@@ -82,17 +85,17 @@ class TracedArray:
 
     @property
     def steps(self) -> Strides:
-        """Those that the array would have in NumPy, where new arrays are in C order."""
+        """Strides that the array would have in NumPy, where new arrays are in C order."""
         return contiguous_strides(self.shape) if self._steps is None else self._steps
 
     @property
     def immutable(self) -> bool:
-        """True if it is a scalar for certain: views of it are copies, and nothing is written to it."""
+        """True if the array is a scalar for certain: views of it are copies, and nothing is written to it."""
         return self.scalar and self.writable
 
     @property
     def in_order(self) -> bool:
-        """True if NumPy's elementwise functions make arrays in C order of it: no axis has longer strides than one before it."""
+        """True if NumPy's elementwise functions make arrays in C order from this array: no axis has longer strides than one before it."""
         steps = [abs(stride) for size, stride in zip(self.shape, self.steps, strict=True) if size > 1 and stride]
         return not self.size or (self.layout_known and steps == sorted(steps, reverse=True))
 
@@ -100,7 +103,7 @@ class TracedArray:
 
     @property
     def value(self) -> Value:
-        """What the array holds now; raises `TraceError` after the end of its trace."""
+        """Current value of the array; raises `TraceError` after the end of its trace."""
         if not self.scope.open:
             raise self._escaped()
         view = self.alias
@@ -113,7 +116,7 @@ class TracedArray:
         return self._value
 
     def assign(self, value: Value) -> None:
-        """Put another value of the same type in; what views show of it, or it of its base, follows."""
+        """Store another value of the same type; views of the array, or its base, follow."""
         if not self.scope.open:
             raise self._escaped()
         view = self.alias
@@ -303,19 +306,19 @@ _METHOD_HINTS = {
 
 
 def scalar_refused(message: str) -> DTypeError:
-    """The error for a scalar that would have to change."""
+    """Error for a scalar that would have to change."""
     return DTypeError(message, find_user_location(),
                       hint="s = s + 1 and s += 1 make a new scalar; aj.numpy.array(s) is an array of no dimension, which can be written to")
 
 
 def write_refused(location: Location | None) -> TraceError:
-    """The error for a traced value that is written into an ordinary ndarray."""
+    """Error for a traced value that is written into an ordinary ndarray."""
     return TraceError("a traced value cannot be written into an ordinary ndarray", location,
                       hint="make the array inside of the function with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
 
 
 class TracedNDArray(TracedArray):
-    """One that NumPy has as an array: it has a length, and can be looped over, which scalars do not even offer."""
+    """Traced array that is an array in NumPy: it has a length and can be iterated over; scalars do not have these methods at all."""
 
     __slots__ = ()
     __class__ = np.ndarray      # type: ignore[assignment]
@@ -334,19 +337,19 @@ class TracedNDArray(TracedArray):
 
 @cache
 def _scalar_class(number: type) -> type[TracedArray]:
-    """The class of those that NumPy, or Python, has as a scalar of the type `number`."""
+    """Class of traced arrays that are scalars of the type `number` in NumPy or Python."""
     return type("TracedArray", (TracedArray,), {"__slots__": (), "__class__": number})
 
 
 def traced_array(value: Value, scope: Scope, weak: bool = False, scalar: bool | None = None, **properties: Any) -> TracedArray:
-    """A traced array of `scope`, of the class for what it stands for; without `scalar`, what NumPy makes of its shape."""
+    """Make a traced array of `scope`, of the class for its kind; without `scalar`, the shape decides as in NumPy."""
     dtype, array = value.type.dtype, bool(value.type.shape) or scalar is False
     number: type = float if weak and dtype.kind == "f" else dtype.type
     return (TracedNDArray if array else _scalar_class(number))(value, scope, weak, **properties)
 
 
 def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:
-    """As `traced_array`, in the scope that is active."""
+    """Make a traced array as `traced_array` does, in the scope that is active."""
     scope = active_scope()
     if scope is None:
         raise TraceError("a traced array is made outside of a trace", find_user_location())
@@ -355,7 +358,7 @@ def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:
 
 def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[Value, Value], Value],
             strides: Strides | None, key: object = None, writable: bool = True, certain: bool = True) -> TracedArray:
-    """A view of `base`, see `View`; of a scalar, which has no views, a new array or scalar."""
+    """Make a view of `base`, see `View`; of a scalar, which has no views, a new array or scalar."""
     if base.immutable:
         return wrap(read(base.value))
     certain = certain and (base.alias is None or base.alias.certain)
@@ -364,12 +367,13 @@ def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[
 
 
 def unwrap(x: Any) -> Value:
-    """The value of a traced array or of anything that can become one."""
+    """Return the value of a traced array, or of anything that can become a traced array."""
     return as_traced(x).value
 
 
 def as_traced(x: Any) -> TracedArray:
-    """`x` as a traced array: plain arrays are captured by reference, numbers become constants, lists are stacked, wrappers opened."""
+    """Return `x` as a traced array: plain arrays are captured by reference, numbers become constants, lists are stacked, wrappers opened.
+    """
     if isinstance(x, TracedArray):
         return x
     if isinstance(x, ArrayWrapper):
@@ -396,5 +400,5 @@ def as_traced(x: Any) -> TracedArray:
 
 
 def contains_traced(x: Any) -> bool:
-    """True if a traced array lies in these nested lists and tuples."""
+    """True if nested lists and tuples hold a traced array."""
     return isinstance(x, TracedArray) or (isinstance(x, (list, tuple)) and any(map(contains_traced, x)))

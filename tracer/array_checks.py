@@ -1,4 +1,4 @@
-"""Which arrays adjit takes, and the errors for those it does not."""
+"""Checks of the arrays that adjit takes, and the errors for other arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_ndarray(x: Any) -> TypeGuard[np.ndarray]:
 
 
 def check_array(array: np.ndarray, what: str, location: Location | None = None) -> np.dtype:
-    """The native dtype of `array`.
+    """Return the native dtype of `array`.
 
     Raises `DTypeError` for a dtype that the IR lacks and `UnsupportedError` for a masked array or another subclass whose
     operations mean something else; the message begins with `what`.

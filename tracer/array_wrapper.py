@@ -1,4 +1,4 @@
-"""Objects of other packages that hold an array and that NumPy's functions of ours are to understand: eager tensors."""
+"""Objects that hold an array and that adjit's NumPy functions accept in its place: eager tensors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Function = Callable[..., Any]
 
 
 class ArrayWrapper:
-    """Holds an array: `array`, an ndarray, or a traced array while a function is captured.
+    """Holder of an array: `array` is an ndarray, or a traced array while a function is captured.
 
-    A function of ours that is called with a wrapper among its arguments hands the call to `apply_wrapped`.
+    A function of adjit that is called with a wrapper among its arguments passes the call to `apply_wrapped`.
     """
 
     array: Any
@@ -23,20 +23,20 @@ class ArrayWrapper:
         raise NotImplementedError
 
     def as_argument(self, traced: Any) -> Any:
-        """What a function that is traced gets in place of this wrapper, whose content is the parameter `traced`."""
+        """Argument for a traced function in place of this wrapper, whose content is the parameter `traced`."""
         raise NotImplementedError
 
     def signature_key(self) -> tuple[Any, ...]:
-        """What else than dtype and shape a trace depends on."""
+        """Properties besides dtype and shape that a trace depends on."""
         raise NotImplementedError
 
     def around(self, traced: Any) -> Any:
-        """A wrapper like this one around another array, for a function that is traced into a region."""
+        """Wrap another array in a wrapper like this one, for a function that is traced into a region."""
         raise NotImplementedError
 
     @classmethod
     def apply_closure(cls, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call `function`, which is given wrappers and may reach others by itself, within the trace under way."""
+        """Call `function` within the trace under way; it takes wrappers, and may read other wrappers from its closure."""
         raise NotImplementedError
 
     @classmethod
@@ -46,12 +46,12 @@ class ArrayWrapper:
 
 
 class IdentityKeyed:
-    """Objects that compiled functions take by reference; who compiles looks after what they hold. See `eager.state.Stateful`."""
+    """Base of objects that compiled functions take by reference; the compiling code compares their contents. See `eager.state.Stateful`."""
 
 
 def held_by(function: Any) -> list[Any]:
-    """What a callable object is called with besides its arguments: the object of a method, what a partial binds; itself if it is taken
-    by reference."""
+    """Objects that a callable passes to its function besides the arguments: the object of a method, the bound arguments of a partial; the
+    callable itself if it is taken by reference."""
     if isinstance(function, IdentityKeyed):
         return [function]
     if isinstance(function, MethodType):
@@ -62,7 +62,7 @@ def held_by(function: Any) -> list[Any]:
 
 
 def find_wrapper(args: Sequence[Any], kwargs: Mapping[str, Any]) -> ArrayWrapper | None:
-    """The first wrapper among the arguments, also within lists and tuples."""
+    """Return the first wrapper among the arguments, also within lists and tuples."""
     for arg in args:
         if isinstance(arg, ArrayWrapper):
             return arg

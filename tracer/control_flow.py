@@ -1,4 +1,4 @@
-"""Traces the functions that loops and branches run into closed regions of the trace under way."""
+"""Tracing of the functions of loops and branches into closed regions of the trace under way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 class WrapperReturned(Exception):
-    """A body that was given no wrapped array returns one: it closes over some."""
+    """Raised if a body that was given no wrapped array returns one: the body closes over a wrapped array."""
 
     def __init__(self, wrapper: ArrayWrapper):
         super().__init__(wrapper)
@@ -35,7 +35,7 @@ class WrapperReturned(Exception):
 
 @contextmanager
 def wrapping(wrapper: ArrayWrapper | None) -> Iterator[None]:
-    """Give the bodies that are traced within the block wrappers like this one for all floats: else what they compute of these would be
+    """Give the bodies that are traced within the block wrappers like this one for all floats; otherwise results of these floats would be
     constants beside wrapped arrays. With None a body that returns a wrapped array raises `WrapperReturned`."""
     around = thread.context
     before = around.wrapping
@@ -48,8 +48,8 @@ def wrapping(wrapper: ArrayWrapper | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class BodyParameter:
-    """What a body is given for one leaf: `weak` as a Python float promotes, `carried` from run to run;
-    `wrapper` where it is to be wrapped."""
+    """Type of a body's parameter: `weak` if it promotes as a Python float, `carried` from iteration to iteration; `wrapper` if the body
+    gets it wrapped."""
 
     type: TensorType
     weak: bool = False
@@ -59,8 +59,8 @@ class BodyParameter:
 
 @dataclass(frozen=True, slots=True)
 class TracedBody:
-    """A traced body: its graph, whose parameters after those of the leaves stand for `captures`; the tree that it returns, and of each leaf
-    whether it is weak and where it came from."""
+    """Traced body of a loop or branch: its graph, whose last parameters, after the parameters of the leaves, stand for `captures`; its
+    result tree, and for each leaf of the result whether it is weak and where it came from."""
 
     graph: Graph
     captures: tuple[Value, ...]
@@ -69,7 +69,7 @@ class TracedBody:
     origins: tuple[str, ...]
 
     def unchanged(self, carries: int) -> list[int]:
-        """Which of the carried values it hands on as they are."""
+        """Numbers of the carried values that the body returns unchanged."""
         first = len(self.graph.results) - carries
         return [index for index in range(carries) if self.graph.results[first + index] is self.graph.params[index]]
 
@@ -127,21 +127,21 @@ def is_numeric(leaf: Any) -> bool:
 
 
 class Remedy(NamedTuple):
-    """What to do where a shape, or a dtype, is not as it has to be."""
+    """Remedies for a wrong shape and for a wrong dtype."""
 
     shape: str
     dtype: str
 
 
 def check_structure(expected: TreeSpec, found: TreeSpec, what: str, of: str) -> None:
-    """Raise `TraceError` where a function returns another structure than it has to."""
+    """Raise `TraceError` if a function returns another structure than expected."""
     if found != expected:
         raise TraceError(f"{what} has the structure\n        {structure_text(found)}\n    but {of} has\n        {structure_text(expected)}",
                          find_user_location(), hint="both have to be the same: keys, lengths and kinds of containers")
 
 
 def check_types(body: TracedBody, first: int, expected: Sequence[TensorType], tree: TreeSpec, what: str, of: str, remedy: Remedy) -> None:
-    """Raise `ShapeError` or `DTypeError` where results from `first` on are of other types than `expected`, for the leaves of `tree`."""
+    """Raise `ShapeError` or `DTypeError` if results from `first` on are of other types than `expected`, for the leaves of `tree`."""
     for index, type in enumerate(expected):
         found = body.graph.results[first + index].type
         if found == type:

@@ -1,4 +1,4 @@
-"""How a function of ours is called: within a trace it emits, outside of one it is evaluated at once on plain arrays."""
+"""Calls of adjit's functions: within a trace they emit ops, outside of a trace they are evaluated at once on plain arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 
 
 def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
-    """`function`, written over traced arrays, for callers anywhere, to whom it gives arrays of their kind.
+    """Make `function`, written over traced arrays, callable with the caller's kind of arrays.
 
     Outside of a trace plain arrays go in, and ndarrays and NumPy scalars come out. Boxed arrays are asked to make the call.
     """
@@ -40,7 +40,7 @@ def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Register a function as ours for `numpy_functions`; gives back its entry point."""
+    """Register a function as adjit's for `numpy_functions`; returns its entry point."""
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
         call = dispatched(function)
@@ -52,7 +52,8 @@ def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P
 
 
 def _with_layout(result: Any, args: tuple[Any, ...]) -> Any:
-    """NumPy's functions keep the order of axes of what they are given, in ways of their own, where that is not C order."""
+    """Mark the layout of new arrays as unknown if an argument is not in C order: NumPy's functions then follow the arguments' axis order,
+    each in its own way."""
     new = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(x, TracedArray)
            and x.alias is None and x._steps is None and sum(size > 1 for size in x.shape) > 1 and not any(x is arg for arg in args)]
     if new and not _in_order(args):

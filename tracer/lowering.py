@@ -16,7 +16,7 @@ Strides = tuple[int, ...]
 
 
 def contiguous_strides(shape: Sequence[int]) -> Strides:
-    """The strides of a C-contiguous array, counted in elements."""
+    """Strides of a C-contiguous array, counted in elements."""
     strides: list[int] = []
     step = 1
     for size in reversed(shape):
@@ -26,7 +26,7 @@ def contiguous_strides(shape: Sequence[int]) -> Strides:
 
 
 def convert(value: Value, dtype: np.dtype) -> Value:
-    """`value` with NumPy's `astype` meaning; to bool is `!= 0`."""
+    """Convert `value` as NumPy's `astype` does; to bool is `!= 0`."""
     if value.type.dtype == dtype:
         return value
     if dtype == BOOL:
@@ -35,7 +35,7 @@ def convert(value: Value, dtype: np.dtype) -> Value:
 
 
 def constant(number: bool | int | float | np.generic, dtype: np.dtype, shape: Shape = ()) -> Value:
-    """A tensor filled with one number; a Python integer that `dtype` cannot hold raises `IntegerOverflowError`, as in NumPy."""
+    """Make a tensor filled with one number; a Python integer that `dtype` cannot hold raises `IntegerOverflowError`, as in NumPy."""
     try:
         filled = number.astype(dtype) if isinstance(number, np.generic) else dtype.type(number)
     except OverflowError as error:
@@ -45,7 +45,7 @@ def constant(number: bool | int | float | np.generic, dtype: np.dtype, shape: Sh
 
 
 def reshape(value: Value, shape: Sequence[int]) -> Value:
-    """`value` in C order with `shape` (no -1)."""
+    """Reshape `value` in C order to `shape` (no -1)."""
     return value if value.type.shape == tuple(shape) else ops.reshape(value, shape=tuple(shape))
 
 
@@ -56,7 +56,7 @@ def transpose(value: Value, permutation: Sequence[int]) -> Value:
 
 
 def broadcast(value: Value, shape: Sequence[int]) -> Value:
-    """`value` broadcast to `shape` by NumPy's rules; the shapes are known to fit."""
+    """Broadcast `value` to `shape` by NumPy's rules; the shapes are known to fit."""
     shape = tuple(shape)
     if value.type.shape == shape:
         return value
@@ -69,7 +69,7 @@ def broadcast(value: Value, shape: Sequence[int]) -> Value:
 
 
 def slice_axis(value: Value, axis: int, start: int, stop: int) -> Value:
-    """Elements `start` to `stop` of one axis."""
+    """Take elements `start` to `stop` of one axis."""
     shape = value.type.shape
     if (start, stop) == (0, shape[axis]):
         return value
@@ -78,12 +78,12 @@ def slice_axis(value: Value, axis: int, start: int, stop: int) -> Value:
 
 
 def iota(dtype: np.dtype, shape: Sequence[int], axis: int) -> Value:
-    """The index along `axis`, at every element."""
+    """Index along `axis`, at every element."""
     return ops.iota(dtype=dtype, shape=tuple(shape), axis=axis)
 
 
 def wrapped_index(index: Value, size: int) -> Value:
-    """An index in i64, where negative ones count from the end. One that is out of range stays so: the op that uses it raises."""
+    """Convert an index to i64, negative ones counted from the end. An index out of range stays out of range: the op that uses it raises."""
     signed = index.type.dtype.kind == "i"
     index = convert(index, I64)
     if not signed:

@@ -35,7 +35,7 @@ def _operand(x: Any) -> bool:
 
 
 def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
-    """Numbers that came from Python stay weak under operators, as Python's own would."""
+    """Apply a ufunc for an operator: Python numbers stay weak, as Python's own would."""
     result = FUNCTIONS[ufunc](*inputs)
     if isinstance(result, TracedArray) and result.dtype.kind == "f" and all(map(is_weak, inputs)):
         return wrap(result.value, weak=True)
@@ -75,7 +75,7 @@ def _astype(self: TracedArray, dtype: Any, order: str = "K", casting: Casting = 
 
 
 def _several(sizes: tuple[Any, ...]) -> Any:
-    """Methods take axes and sizes as one tuple or as several arguments."""
+    """Return axes or sizes that were given as one tuple or as several arguments."""
     return sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
 
 
@@ -92,7 +92,7 @@ def _copy(self: TracedArray, order: str = "C") -> TracedArray:
 
 
 def _conjugate(self: TracedArray, out: Any = None) -> Any:
-    """The array itself, as in NumPy: all numbers are real."""
+    """Return the array itself, as NumPy does: all numbers are real."""
     return self if out is None else FUNCTIONS[np.conjugate](self, out=out)
 
 
@@ -118,15 +118,16 @@ def _rdivmod(self: TracedArray, other: Any) -> Any:
 
 
 def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
-    """The operator squares arrays, so bools become int8 as by `np.square`; `np.power`, and a scalar, have them become int64."""
+    """Raise to a power as NumPy's operator, which squares arrays with `np.square`: bools become int8. With `np.power`, and for a scalar,
+    they become int64."""
     if type(other) is int and other == 2 and self.dtype == np.bool_ and self.ndim and modulus is None:
         return FUNCTIONS[np.square](self)
     return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
 
 
 def array_namespace(self: Any, /, *, api_version: str | None = None) -> ModuleType:
-    """NumPy's: its functions have rules. SciPy asks for it with SCIPY_ARRAY_API=1; a library that has a wrapper around NumPy of its own
-    (array_api_compat) gets that, so that it finds one namespace for traced arrays and plain ones."""
+    """Return NumPy's namespace: its functions have rules. SciPy asks for it with SCIPY_ARRAY_API=1. A library with its own wrapper around
+    NumPy (array_api_compat) gets its wrapper, so that it finds one namespace for traced arrays and plain ones."""
     library, asked, _ = sys._getframe(1).f_globals.get("__name__", "").partition("array_api_compat.")
     return sys.modules.get(f"{library}array_api_compat.numpy", np) if asked else np
 

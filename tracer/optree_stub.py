@@ -1,4 +1,4 @@
-"""Stands for optree where it is not installed: a process that only runs exported programs has no trees to trace."""
+"""Replacement of optree where it is not installed: a process that only runs exported programs has no trees to trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PyTreeSpec = Any
 
 
 def dict_insertion_ordered(mode: bool, *, namespace: str) -> Any:
-    """Nothing to set."""
+    """Do nothing: there is no setting."""
     return nullcontext()
 
 

@@ -21,7 +21,7 @@ Kind = np.dtype | type      # a dtype, or `int` or `float` for a weak scalar
 
 
 def as_operand(x: Any) -> Operand:
-    """`x` as an operand of an elementwise function; scalars stay what they are, so that they cost nothing."""
+    """Return `x` as an operand of an elementwise function; scalars stay scalars, so that they cost nothing."""
     if isinstance(x, TracedArray) or (isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)):
         return x
     if isinstance(x, complex) and not isinstance(x, np.generic):
@@ -37,7 +37,7 @@ def shape_of(x: Operand) -> tuple[int, ...]:
 
 
 def kind_of(x: Operand) -> Kind:
-    """What `x` counts as in promotion."""
+    """Return the kind of `x` in promotion."""
     if isinstance(x, TracedArray):
         return float if x.weak else x.dtype
     if isinstance(x, np.generic):
@@ -50,7 +50,7 @@ def is_weak(x: Any) -> bool:
 
 
 def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
-    """`x` as a value of this dtype and shape."""
+    """Return `x` as a value of this dtype and shape."""
     if isinstance(x, TracedArray):
         return broadcast(convert(x.value, dtype), shape)
     return constant(x, dtype, shape)
@@ -58,7 +58,7 @@ def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
 
 @lru_cache(maxsize=4096)
 def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None, casting: Casting) -> tuple[np.dtype, ...]:
-    """The dtypes that `ufunc` computes with: of its inputs, then of its outputs."""
+    """Return the dtypes that `ufunc` computes with: of its inputs, then of its outputs."""
     if all(isinstance(kind, type) for kind in kinds):
         kinds = tuple(F64 if kind is float else I64 for kind in kinds)
     signature = None if dtype is None else (None,) * ufunc.nin + (dtype,) * ufunc.nout
@@ -68,7 +68,7 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None
 
 
 def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: Casting = "same_kind") -> tuple[np.dtype, ...]:
-    """As `loop_dtypes`; raises `DTypeError` where NumPy raises, or where the loop's dtype is not one of ours."""
+    """Resolve dtypes as `loop_dtypes` does; raises `DTypeError` if NumPy raises, or if adjit does not have the loop's dtype."""
     kinds = tuple(map(kind_of, operands))
     try:
         dtypes = loop_dtypes(ufunc, kinds, None if dtype is None else np.dtype(dtype), casting)
@@ -88,7 +88,7 @@ def is_supported(dtype: np.dtype) -> bool:
 
 
 def dtype_argument(dtype: Any) -> np.dtype:
-    """The dtype that a user named; raises `DTypeError` where it is not supported."""
+    """Return the dtype that a user named; raises `DTypeError` if it is not supported."""
     target = np.dtype(dtype)
     if not is_supported(target):
         raise DTypeError(f"{target}: this dtype is not supported", find_user_location(),
@@ -97,12 +97,12 @@ def dtype_argument(dtype: Any) -> np.dtype:
 
 
 def common_dtype(operands: Sequence[Operand]) -> np.dtype:
-    """`np.result_type` of the operands."""
+    """Return `np.result_type` of the operands."""
     return check_dtype(np.result_type(*(0.0 if (kind := kind_of(x)) is float else 0 if kind is int else kind for x in operands)))
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype that `sum`, `prod`, `cumsum` and `cumprod` accumulate in: small integers and bools add_captures."""
+    """Accumulator dtype of `sum`, `prod`, `cumsum` and `cumprod`: small integers and bools are widened."""
     if dtype.kind in "bi":
         return I64
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype

@@ -20,12 +20,12 @@ from adjit.tracer.user_location import find_user_location
 Array = Any
 Shape = int | Sequence[int]
 
-_DRAWS, _SPLITS, _FOLDS = 0, 1 << 63, 1 << 62     # where the counters of each use begin: no two uses share a word
+_DRAWS, _SPLITS, _FOLDS = 0, 1 << 63, 1 << 62     # first counter of each use: no two uses share a word
 
 
 @dispatched
 def key(seed: int | Array) -> Array:
-    """The key of an integer seed (modulo 2**64): a uint64 scalar.
+    """Make the key of an integer seed (modulo 2**64): a uint64 scalar.
 
     >>> key(7)
     np.uint64(7)
@@ -40,7 +40,7 @@ def key(seed: int | Array) -> Array:
 
 @dispatched
 def split(key: Array, n: int = 2) -> Array:
-    """`n` new keys, an array of shape `(n,)`: independent of each other and of what is drawn with `key`.
+    """Make `n` new keys, an array of shape `(n,)`: independent of each other and of the numbers drawn with `key`.
 
     >>> first, second = split(key(0))
     >>> first != second
@@ -51,7 +51,7 @@ def split(key: Array, n: int = 2) -> Array:
 
 @dispatched
 def fold_in(key: Array, number: int | Array) -> Array:
-    """A new key from a key and an integer, such as the number of a step or a layer (taken modulo 2**62).
+    """Make a new key from a key and an integer, such as the number of a step or a layer (taken modulo 2**62).
 
     >>> fold_in(key(0), 1) == fold_in(key(0), 1)
     np.True_
@@ -69,7 +69,8 @@ def fold_in(key: Array, number: int | Array) -> Array:
 
 @dispatched
 def uniform(key: Array, shape: Shape = (), dtype: Any = np.float64, low: float | Array = 0.0, high: float | Array = 1.0) -> Array:
-    """Uniform numbers in [low, high): multiples of 2**-53 (float32: 2**-24) of the range. Rounding may give `high` where it is not 1.
+    """Draw uniform numbers in [low, high): multiples of 2**-53 (float32: 2**-24) of the range. Rounding may give `high` if the range is not
+    1.
 
     >>> uniform(key(0), (2, 3)).shape
     (2, 3)
@@ -84,7 +85,7 @@ def uniform(key: Array, shape: Shape = (), dtype: Any = np.float64, low: float |
 
 @dispatched
 def normal(key: Array, shape: Shape = (), dtype: Any = np.float64) -> Array:
-    """Numbers of the standard normal distribution, up to 8.6 standard deviations.
+    """Draw numbers of the standard normal distribution, up to 8.6 standard deviations.
 
     Source: Box and Muller, A note on the generation of random normal deviates, 1958; each number takes two words of the generator.
 
@@ -102,7 +103,7 @@ def normal(key: Array, shape: Shape = (), dtype: Any = np.float64) -> Array:
 
 @dispatched
 def bernoulli(key: Array, p: float | Array = 0.5, shape: Shape | None = None) -> Array:
-    """Bools that are True with probability `p`; `shape` is that of `p` where it is not given.
+    """Draw bools that are True with probability `p`; `shape` defaults to the shape of `p`.
 
     >>> bernoulli(key(0), 1.0, 3)
     array([ True,  True,  True])
@@ -113,7 +114,7 @@ def bernoulli(key: Array, p: float | Array = 0.5, shape: Shape | None = None) ->
 
 @dispatched
 def permutation(key: Array, x: int | Array) -> Array:
-    """The rows of `x`, or the integers below `x`, in random order.
+    """Return the rows of `x`, or the integers below `x`, in random order.
 
     >>> np.sort(permutation(key(0), 4))
     array([0, 1, 2, 3])
@@ -130,7 +131,7 @@ def permutation(key: Array, x: int | Array) -> Array:
 def randint(key: Array, shape: Shape, low: int | Array, high: int | Array, dtype: Any = np.int64) -> Array:
     """Integers in [low, high): the remainder of 64 random bits, so that probabilities are off by a part in 2**64 / (high - low) at most.
 
-    Of array limits it is not checked that low < high.
+    Array limits are not checked for low < high.
 
     >>> randint(key(0), 5, 3, 4)
     array([3, 3, 3, 3, 3])
@@ -154,13 +155,13 @@ def randint(key: Array, shape: Shape, low: int | Array, high: int | Array, dtype
 
 
 def _words(key: Array, count: int, start: int = _DRAWS) -> Array:
-    """The generator's words for the counters from `start`: uint64 of shape `(count,)`."""
+    """Draw the generator's words for the counters from `start`: uint64 of shape `(count,)`."""
     counters: Array = wrap(iota(U64, (count,), 0))
     return wrap(ops.philox((counters + np.uint64(start)).value, broadcast(_check_key(key).value, (count,))))
 
 
 def _unit(words: Array, dtype: Any) -> Array:
-    """Words to [0, 1), from as many of the upper bits as the dtype has digits."""
+    """Convert words to numbers in [0, 1), from as many of the upper bits as the dtype has digits."""
     digits = 53 if dtype == np.float64 else 24
     return (words >> np.uint64(64 - digits)).astype(dtype) * 2.0 ** -digits
 

@@ -1,4 +1,4 @@
-"""Code that Python runs in the midst of a trace and that is no part of it: handlers of signals, destructors, functions of debuggers.
+"""Isolation of a trace from code that Python runs in the midst of it: handlers of signals, destructors, functions of debuggers.
 
     @isolated_from_handlers
     def trace_function(...): ...
@@ -35,7 +35,7 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 def isolated_from_handlers(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, called so that handlers of signals are no part of what it does."""
+    """Wrap `function` so that handlers of signals are no part of its trace."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,7 +54,7 @@ _NUMBERS = range(1, signal.NSIG)
 
 
 def is_reentrant(*arguments: Any) -> bool:
-    """True if a call with these arguments, in the midst of a trace, comes from code that is no part of it. With traced ones it does not."""
+    """True if a call in the midst of a trace comes from code that is no part of it. False if an argument is a traced array."""
     if _has_traced(arguments):
         return False
     watching = [watch.__code__ for watch in (sys.gettrace(), sys.getprofile()) if isinstance(watch, (FunctionType, MethodType))]
@@ -68,8 +68,8 @@ def is_reentrant(*arguments: Any) -> bool:
 
 
 def interrupts_evaluation(*arguments: Any) -> bool:
-    """True if who calls the caller of this with these arguments, while a function of ours is evaluated, is no function of ours: then it
-    interrupts that one."""
+    """True if a function of ours is being evaluated and the code that called our caller is not ours: that code interrupts the evaluation.
+    """
     return not _has_traced(arguments) and not is_ours(sys._getframe(2).f_globals.get("__name__", ""))
 
 
@@ -85,7 +85,7 @@ _FINALIZE = weakref.finalize.__call__.__code__
 
 
 class _HandlerIsolation:
-    """The handlers of the process, for as long as one function runs."""
+    """Replacement of the process's signal handlers for as long as one function runs."""
 
     def __init__(self, handlers: dict[int, Handler]):
         self.is_over = False
@@ -98,12 +98,12 @@ class _HandlerIsolation:
                 signal.signal(part.number, part)
             return work()
         finally:
-            self.is_over = True     # from here on handlers that are still replaced note signals only
+            self.is_over = True     # from here on replaced handlers only record signals
             raised = None
             while self.parts:
                 try:
                     self._put_back()
-                except BaseException as error:      # of one that is back already
+                except BaseException as error:      # from a handler that is restored already
                     raised = error
             _raise_again(self.came)
             if raised is not None:
@@ -112,13 +112,13 @@ class _HandlerIsolation:
     def _put_back(self) -> None:
         while self.parts:
             part = self.parts[-1]
-            if _signal.getsignal(part.number) is part:      # else somebody has set another one meanwhile
+            if _signal.getsignal(part.number) is part:      # else somebody has set another handler meanwhile
                 signal.signal(part.number, part.handler)
             self.parts.pop()
 
 
 class _IsolatedHandler:
-    """Takes the place of a handler."""
+    """Handler that runs the user's handler outside of the trace under way."""
 
     def __init__(self, replaced: _HandlerIsolation, number: int, handler: Handler):
         self.replaced, self.number, self.handler = replaced, number, handler
@@ -131,7 +131,7 @@ class _IsolatedHandler:
 
 
 def _raise_again(numbers: list[int]) -> None:
-    """Have each signal handled, whatever the handlers of others raise."""
+    """Raise each signal again, whatever the handlers of others raise."""
     if numbers:
         number = numbers.pop()
         try:

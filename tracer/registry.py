@@ -1,4 +1,4 @@
-"""The tables behind the NumPy protocols: which function of ours stands for which of NumPy's."""
+"""Tables behind the NumPy protocols: adjit's function for each of NumPy's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
 
 
 def find(numpy_function: Any) -> Function:
-    """Our function for NumPy's; raises `UnsupportedError` with the nearest name there is."""
+    """Return adjit's function for NumPy's; raises `UnsupportedError` with the nearest name there is."""
     found = FUNCTIONS.get(numpy_function)
     if found is None and isinstance(numpy_function, np.ufunc):
         found = FUNCTIONS.get(("scipy.special", numpy_function.__name__))
@@ -66,7 +66,7 @@ def full_name(numpy_function: Any) -> str:
 
 
 def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedError:
-    """The error for a NumPy function without a rule."""
+    """Error for a NumPy function without a rule."""
     name = name or full_name(numpy_function)
     short = name.rpartition(".")[2]
     alternative = _ALTERNATIVES.get(short)
@@ -79,7 +79,7 @@ def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedErro
 
 
 def numpy_namespace() -> dict[str, Function]:
-    """Our functions by NumPy's names, those of its main namespace (for `adjit.numpy`)."""
+    """Return adjit's functions by NumPy's names in its main namespace (for `adjit.numpy`)."""
     names = {}
     for name, candidate in vars(np).items():      # not getattr: that imports NumPy's submodules, numpy.f2py and all
         if callable(candidate) and not isinstance(candidate, type) and candidate in FUNCTIONS:

@@ -1,4 +1,4 @@
-"""Parameters of public functions that have a new name: the old one is still accepted by keyword, with a `DeprecationWarning`."""
+"""Renamed parameters of public functions: the old name is still accepted by keyword, with a `DeprecationWarning`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _warned: set[tuple[str, str]] = set()
 
 
 def renamed_parameters(**new_names: str) -> Callable[[F], F]:
-    """A decorator that takes each parameter by the name it had, too: `renamed_parameters(lo="lower")`.
+    """Make a decorator that also accepts the old name of each parameter: `renamed_parameters(lo="lower")`.
 
     The first use of an old name in a process is a `DeprecationWarning` at the user's line. Both names at once raise `TypeError`.
 

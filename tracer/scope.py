@@ -1,4 +1,4 @@
-"""The traces that are under way in this thread, and the arrays they captured."""
+"""Traces that are under way in this thread, and the arrays they captured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _memory(array: np.ndarray) -> tuple[Any, ...]:
 
 
 def transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | None:
-    """A C-contiguous array on the same memory, and the permutation that gives `array`; None where `array` is no such permutation."""
+    """Return a C-contiguous array on the same memory, and the permutation that gives `array`; None if `array` is no such permutation."""
     if array.__class__ is not np.ndarray or array.flags.c_contiguous:
         return None
     order = np.argsort([-stride for stride in array.strides], kind="stable")
@@ -43,7 +43,7 @@ def transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | N
 
 @dataclass(frozen=True, slots=True)
 class CapturedArray:
-    """An array that the function reached by itself; `value` is the parameter that stands for it."""
+    """Array that the function read from its closure or globals; `value` is the parameter that stands for it."""
 
     array: np.ndarray
     value: Value
@@ -66,7 +66,7 @@ class Scope:
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
         self.wrappers: list[weakref.ref[ArrayWrapper]] = []           # made around its arrays; of the outermost scope
-        self.depends_on_strides = False                              # whether the order in memory decided something; of the outermost scope
+        self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 
     @property
@@ -81,7 +81,7 @@ class Scope:
         return isinstance(self.builder, Evaluator)
 
     def capture(self, array: np.ndarray) -> Value:
-        """The value of a plain array: a parameter of the outermost graph, the same one each time."""
+        """Return the value of a plain array: a parameter of the outermost graph, the same one each time."""
         if isinstance(self.builder, Evaluator):
             self.arrays.append(array)
             return ArrayValue(np.asarray(array, dtype=check_array(array, "an array")))
@@ -96,7 +96,7 @@ class Scope:
         return known.value
 
     def same_memory(self, array: np.ndarray) -> np.ndarray:
-        """The array that is used for this memory: its owner where it is the whole of it, else the view that came first."""
+        """Return the array that represents this memory: its owner if the owner is the whole memory, else the first view seen."""
         base = array.base
         if base.__class__ is np.ndarray and _memory(base) == _memory(array):
             return base
@@ -120,8 +120,8 @@ def is_tracing() -> bool:
 
 
 open_traces = ctypes.c_int64(0)
-"""How many traces are under way in all threads, for machine code that has no way to look at this thread's: 0 says that there is none.
-The regions of one count as part of it."""
+"""Number of traces under way in all threads, for machine code, which cannot look at this thread's scopes: 0 means there is none. The
+regions of a trace are not counted separately."""
 
 _lock = threading.Lock()
 
@@ -130,7 +130,7 @@ _lock = threading.Lock()
 def entered(scope: Scope) -> Iterator[Scope]:
     """Work in `scope` within the block; closed at its end.
 
-    Ctrl-C may come after any call: what is to be undone is done within `try`, and undone before anything is called.
+    Ctrl-C may arrive after any call: a change that has to be undone is made within `try`, and undone before anything is called.
     """
     scopes, is_trace = thread.context.scopes, _is_trace(scope)
     depth = len(scopes)
@@ -141,7 +141,7 @@ def entered(scope: Scope) -> Iterator[Scope]:
                 scope.counted = True
         with emitting(scope.builder):
             try:
-                scopes.append(scope)        # never without its emitter: handlers of signals look, too
+                scopes.append(scope)        # never without its emitter: signal handlers look, too
                 yield scope
             finally:
                 del scopes[depth:]
@@ -158,7 +158,7 @@ def _is_trace(scope: Scope) -> bool:
 
 
 def _recount() -> None:
-    """In a forked child, where the traces of other threads are gone."""
+    """Reset the count in a forked child, where the traces of other threads are gone."""
     global _lock
     _lock = threading.Lock()
     open_traces.value = sum(map(_is_trace, thread.context.scopes))
@@ -169,5 +169,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def evaluating() -> Scope:
-    """A scope in which every op is run where it is called."""
+    """Make a scope in which every op is run where it is called."""
     return Scope(Evaluator(find_user_location))

@@ -1,4 +1,4 @@
-"""What a call looks like to the cache of compiled functions: tree, dtypes, shapes and static values.
+"""Signatures of calls for the cache of compiled functions: tree, dtypes, shapes and static values.
 
 `flatten_call` runs at every call of a compiled function, so the common case, arrays in dicts, is a short loop.
 """
@@ -30,7 +30,7 @@ _INEXACT = (float, complex, np.inexact)
 
 
 class StaticArgument:
-    """An argument named in `static=`: one leaf, whatever it holds."""
+    """Argument named in `static=`: one leaf, whatever it holds."""
 
     __slots__ = ("value",)
 
@@ -38,9 +38,9 @@ class StaticArgument:
         self.value = value
 
 
-@dataclass(slots=True, eq=False)       # not frozen: one is made at every call, and that takes twice as long
+@dataclass(slots=True, eq=False)       # not frozen: one is made at every call, and freezing takes twice as long
 class CallSignature:
-    """One call, taken apart. Never changed.
+    """Flattened arguments of one call. Never changed.
 
     `key` is equal for calls that can share a trace. `leaves` are the arrays to pass, in the order of the graph's
     parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
@@ -56,20 +56,20 @@ class CallSignature:
     positional: int
 
     def leaf_paths(self) -> list[str]:
-        """How the user writes each leaf: `params['w1']`."""
+        """Expressions of the leaves in the user's code: `params['w1']`."""
         return argument_paths(self.function, self.positional, self.tree)
 
     def identity_keyed(self) -> list[Any]:
-        """The objects that are taken by reference: arguments, and what the function is, or is bound to."""
+        """Objects that are taken by reference: arguments, the function itself, or the object that the function is bound to."""
         return [value for value in (*held_by(self.function), *self.all_leaves) if isinstance(value, IdentityKeyed)]
 
     def owners(self) -> list[Any]:
-        """The objects that `key` names by their identity: it is good as long as they live."""
+        """Objects that `key` names by their identity: the key is valid as long as they live."""
         bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
         return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, IdentityKeyed)]
 
     def without_arguments(self) -> CallSignature:
-        """What can be kept for long: neither the arguments nor the object of a bound method."""
+        """Signature that can be retained for long: without the arguments and the object of a bound method."""
         function = partial(self.function.__func__, None) if isinstance(self.function, MethodType) else self.function
         return replace(self, leaves=(), all_leaves=(), function=function)
 
@@ -77,12 +77,12 @@ class CallSignature:
         return self.leaf_keys[index][0] != "static"
 
     def leaf_type(self, index: int) -> TensorType:
-        """The type of a traced leaf."""
+        """Type of a traced leaf."""
         key = self.leaf_keys[index]
         return TensorType(F64, ()) if key is _WEAK else TensorType(check_dtype(key[0]), key[1])
 
     def traced_paths(self) -> list[str]:
-        """The paths of `leaves`."""
+        """Paths of `leaves`."""
         return [path for index, path in enumerate(self.leaf_paths()) if self.is_traced(index)]
 
     def value_names(self) -> list[str]:
@@ -96,8 +96,8 @@ class CallSignature:
 
 def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
                  static_names: frozenset[str] = frozenset(), context: object = None) -> CallSignature:
-    """Take a call apart; `context` is what else the trace depends on. Raises `DTypeError` or `UnsupportedError` that names the argument
-    where it cannot be traced.
+    """Flatten the arguments of a call; `context` is everything else that the trace depends on. Raises `DTypeError` or `UnsupportedError`
+    that names an argument that cannot be traced.
     """
     if static_names:
         args, kwargs = _wrap_static(fun, args, kwargs, static_names)
@@ -133,14 +133,14 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 def _repeated(wrappers: Sequence[ArrayWrapper]) -> tuple[int, ...]:
-    """Which of these wrappers are one and the same: for each the place of its first occurrence; empty where all differ."""
+    """Index of the first occurrence of each wrapper; empty if all differ."""
     first: dict[int, int] = {}
     first_positions = tuple(first.setdefault(id(wrapper), position) for position, wrapper in enumerate(wrappers))
     return first_positions if len(first) < len(wrappers) else ()
 
 
 def describe_difference(old: CallSignature, new: CallSignature) -> str:
-    """What made a new trace necessary, in one sentence for `explain()`.
+    """Describe the difference that made a new trace necessary, in one sentence for `explain()`.
 
     The first differing argument is named, with what it was and what it is.
     """
@@ -158,9 +158,9 @@ def describe_difference(old: CallSignature, new: CallSignature) -> str:
 
 
 def parameter_names(fun: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first `count` positional parameters; `rest[0]`, ... for those that `*rest` takes."""
+    """Return the names of the first `count` positional parameters; `rest[0]`, ... for those that `*rest` takes."""
     inner: Any = getattr(fun, "__wrapped__", fun)
-    if isinstance(inner, IdentityKeyed):          # a module passes on what it is given
+    if isinstance(inner, IdentityKeyed):          # a module passes on its arguments
         fun = inner.forward if hasattr(inner, "forward") else fun
     target, skip = (fun.__func__, 1) if isinstance(fun, MethodType) else (fun, 0)
     if type(target) is FunctionType and not hasattr(target, "__wrapped__"):
@@ -178,7 +178,7 @@ def parameter_names(fun: Callable[..., Any], count: int) -> list[str]:
 
 
 def argument_paths(fun: Callable[..., Any], positional: int, tree: TreeSpec) -> list[str]:
-    """For every leaf of `(args, kwargs)`, how the user would write it."""
+    """Return the expression in the user's code for every leaf of `(args, kwargs)`."""
     names = parameter_names(fun, positional)
     result = []
     for path, accessor in zip(tree.paths(), paths(tree), strict=True):
@@ -198,7 +198,7 @@ def _wrap_static(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 def _static_key(value: Any, path: Callable[[], str]) -> Any:
-    """A hashable stand-in that is equal only for values that act alike: 1 is not True, 0.0 not -0.0 and no float64, and NaN is NaN."""
+    """Make a hashable key that is equal only for values that act alike: 1 is not True, 0.0 not -0.0 and no float64, and NaN is NaN."""
     if isinstance(value, _INEXACT):
         return type(value), repr(value)
     if isinstance(value, (tuple, list)):
@@ -215,9 +215,9 @@ def _static_key(value: Any, path: Callable[[], str]) -> Any:
 
 
 def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
-    """A leaf that is neither a plain native array nor static."""
+    """Convert a leaf that is neither a plain native array nor static."""
     if isinstance(leaf, TracedArray):
-        _ = leaf.value          # says so if its trace is over
+        _ = leaf.value          # raises if its trace is over
         raise TraceError(f"the argument {path()} is a traced array of a trace that is still under way", find_user_location(),
                          hint="call the compiled function inside of the trace, or return the array first")
     if isinstance(leaf, complex) and not isinstance(leaf, np.generic):
@@ -245,7 +245,7 @@ def _describe(key: tuple[Any, ...]) -> str:
 
 
 def _describe_static(kind: type, value: Any) -> str:
-    """The value that a key of `_static_key` stands for."""
+    """Describe the value that a key of `_static_key` stands for."""
     if issubclass(kind, _INEXACT):
         return str(value)
     if issubclass(kind, list):

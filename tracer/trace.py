@@ -1,4 +1,4 @@
-"""Runs a Python function on traced arrays and keeps the graph of what it did."""
+"""Tracing: runs a Python function on traced arrays and records the graph of its operations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function",
 
 @dataclass(frozen=True, slots=True)
 class StaticLeaf:
-    """A leaf of a result that is no array: the same at every call."""
+    """Leaf of a result that is no array: the same at every call."""
 
     value: Any
 
@@ -48,9 +48,9 @@ OutLeaf = int | StaticLeaf      # the number of a result of the graph, or a cons
 class Trace:
     """A traced function.
 
-    The graph's parameters are the traced leaves of the arguments, then `captured`: arrays that the function reached by
-    itself (roles "input" and "captured"), then what else was added to the trace: the content of wrappers. Calls whose signature has the key
-    of `signature` can use it while `sources` holds.
+    The graph's parameters are the traced leaves of the arguments, then `captured`: arrays that the function read from its closure or
+    globals (roles "input" and "captured"), then other parameters that were added to the trace: the content of wrappers. Calls whose
+    signature has the key of `signature` can use the trace while `sources` holds.
     """
 
     graph: Graph
@@ -59,16 +59,16 @@ class Trace:
     out_leaves: tuple[OutLeaf, ...]
     captured: tuple[np.ndarray, ...]
     guards: TraceGuards
-    in_order: frozenset[int] = frozenset()      # leaves that have to be C-contiguous, as they were: views and copies hang on it
+    in_order: frozenset[int] = frozenset()      # leaves that have to be C-contiguous, as they were: views and copies depend on it
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
-        """What the function returns, from one array for each result of the graph."""
+        """Build the function's result from one array for each result of the graph."""
         return unflatten(self.out_tree, (results[leaf] if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
 
 
 @dataclass(frozen=True, slots=True)
 class RegionTrace:
-    """A function traced into a closed region of the trace under way.
+    """Function traced into a closed region of the trace under way.
 
     `operands` are the outer values for all parameters of `graph`: first those of the traced leaves of the arguments
     (`argument_count` of them), then the ones the function took from outside. `argument_tree` is the structure of `(args, kwargs)`
@@ -84,14 +84,14 @@ class RegionTrace:
     out_leaves: tuple[OutLeaf, ...]
 
     def rebuild(self, values: Sequence[Value]) -> Tree:
-        """What the function returns, with these values of the trace under way for the results of `graph`."""
+        """Build the function's result from these values of the trace under way, for the results of `graph`."""
         return unflatten(self.out_tree, (wrap(values[leaf]) if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
 
 
 @isolated_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
                    static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None) -> Trace:
-    """Trace `fun(*args, **kwargs)` at top level; `reached` is what it reaches, where that is known.
+    """Trace `fun(*args, **kwargs)` at top level; `reached` is the objects that the function reaches, if they are known.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
     are neither arrays nor trees of arrays.
@@ -145,13 +145,13 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
 
 
 def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
-    """What a trace may read besides its traced arguments: whatever the function and its static arguments lead to."""
+    """Roots of the objects that a trace may read besides its traced arguments: the function and its static arguments."""
     return [fun, *(leaf.value if isinstance(leaf, StaticArgument) else leaf for index, leaf in enumerate(signature.all_leaves)
                    if not signature.is_traced(index))]
 
 
 def _warn_of_unguarded(reach: Reachability, fun: Callable[..., Any]) -> None:
-    """Say, once for each function, what changes would not be noticed of."""
+    """Warn, once for each function, of objects whose changes would not be noticed."""
     for path, value in reach.unguarded.items():
         if (function_name(fun), path) in _warned:
             continue
@@ -169,7 +169,8 @@ def _has_numbers(value: Any) -> bool:
 
 
 def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict[int, ContentGuard]:
-    """What arrays held that Python read during the trace, by their identity: all of them where code reads that nobody follows."""
+    """Content guards of the arrays that Python read during the trace, by identity: of all arrays if the code calls functions that are not
+    followed."""
     contents: dict[int, ContentGuard] = {}
     everything = reach.calls_libraries or EVERYTHING in reach.stored
     written = observation.checksums.keys() & scope.captures.keys()
@@ -220,7 +221,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 def _in_order(graph: Graph, signature: CallSignature, captured: Sequence[Value]) -> Graph:
-    """The graph with its parameters in this order: arguments, captured arrays, others."""
+    """Order the parameters of the graph: arguments, captured arrays, others."""
     first = [*graph.params[:len(signature.leaves)], *captured]
     known = set(first)
     roles = dict(zip(graph.params, graph.param_roles, strict=True))
@@ -232,13 +233,13 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
     try:
         return fun(*args, **kwargs)
     except ValueError as error:
-        if isinstance(error.__cause__, TraceError):     # of plain[i] = x NumPy says that x is a sequence, whatever x itself says
+        if isinstance(error.__cause__, TraceError):     # for plain[i] = x NumPy says that x is a sequence, whatever x itself says
             raise write_refused(error.__cause__.location) from error
         raise
 
 
 def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> None:
-    """Refuse a function that puts something into a dict or list that was passed to it, and does not return it: it would be lost."""
+    """Reject a function that stores something in a dict or list that was passed to it, and does not return it: the change would be lost."""
     known = {*map(id, leaves), *map(id, flatten(result)[0])}
     now, tree = flatten(arguments)
     for leaf, path in zip(now, paths(tree), strict=True):
@@ -248,7 +249,7 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> No
 
 
 def collect_results(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
-    """The values that a function returned, and how its result is made of them."""
+    """Return the values that a function returned, and the structure of its result."""
     leaves, tree = flatten(result)
     values: list[Value] = []
     out: list[OutLeaf] = []
@@ -263,7 +264,7 @@ def collect_results(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf,
 
 
 def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:
-    """Raise `UnsupportedError` where leaf number `index` of a result cannot be part of one."""
+    """Raise `UnsupportedError` if leaf number `index` of a result cannot be part of a result."""
     if isinstance(leaf, (TracedArray, np.ndarray, float, np.generic)) or is_static(leaf):
         return
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
@@ -272,7 +273,7 @@ def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:
 
 
 def function_name(fun: Any) -> str:
-    """The name for the graph of a function."""
+    """Return the name for the graph of a function."""
     while isinstance(fun, partial):
         fun = fun.func
     return getattr(fun, "__name__", type(fun).__name__)

@@ -28,7 +28,7 @@ TreeSpec = optree.PyTreeSpec
 
 
 def flatten(tree: Tree) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a tree and its structure. None is structure, not a leaf."""
+    """Return the leaves of a tree and its structure. None is structure, not a leaf."""
     leaves, spec = optree.tree_flatten(tree, namespace=NAMESPACE)
     found = [kind for kind in map(type, leaves) if kind not in _PLAIN and hasattr(kind, "__dataclass_fields__")]
     if not found:
@@ -39,7 +39,7 @@ def flatten(tree: Tree) -> tuple[list[Any], TreeSpec]:
 
 
 def flatten_arguments(args: tuple[Any, ...], kwargs: Any) -> tuple[list[Any], TreeSpec]:
-    """`flatten((args, kwargs))`, quickly where there are positional arguments only, and all of them are leaves as a matter of course."""
+    """Return `flatten((args, kwargs))`, quickly if there are positional arguments only, and all of them are plain leaves."""
     for arg in args:
         if not (type(arg) in _LEAVES or isinstance(arg, (ArrayWrapper, IdentityKeyed))):
             return flatten((args, kwargs))
@@ -66,17 +66,17 @@ def is_static(leaf: Any) -> bool:
 
 
 def paths(spec: TreeSpec) -> list[str]:
-    """How each leaf is reached from the root, as Python would write it: `['w1'][0]`."""
+    """Return the path of each leaf from the root, as Python would write it: `['w1'][0]`."""
     return [accessor.codify("") for accessor in spec.accessors()]
 
 
 def structure_text(spec: TreeSpec) -> str:
-    """A structure in words: `{'w': *, 'b': (*, *)}`, a star for each leaf."""
+    """Describe a structure: `{'w': *, 'b': (*, *)}`, a star for each leaf."""
     return str(spec).removeprefix("PyTreeSpec(").removesuffix(")").removesuffix(f", namespace={NAMESPACE!r}")
 
 
 def as_name(path: str) -> str:
-    """A path as the name of a value: `params['w1'][0]` is `params.w1.0`."""
+    """Convert a path to the name of a value: `params['w1'][0]` is `params.w1.0`."""
     return ".".join(re.findall(r"\w+", path))
 
 

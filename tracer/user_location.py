@@ -1,4 +1,4 @@
-"""Finds the user's line: the innermost frame that belongs neither to adjit nor to a library that calls back for it."""
+"""Location of the user's line: the innermost frame that belongs neither to adjit nor to a library that calls back for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OURS = frozenset({"adjit", "numpy", "scipy", "optree", "contextlib", "copy", "f
 
 
 def find_user_location() -> Location | None:
-    """The place in the user's code that is being run; None where every frame is ours."""
+    """Return the line of the user's code that is being run; None if every frame is ours."""
     frame = sys._getframe(1)
     while frame is not None:
         if not is_ours(frame.f_globals.get("__name__", "")):
@@ -25,7 +25,7 @@ def find_user_location() -> Location | None:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of something at the user's line: once for each line, unless Python's filters say otherwise."""
+    """Warn at the user's line: once for each line, unless Python's filters say otherwise."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
@@ -66,7 +66,7 @@ def _location(file: str, line: int, function: str) -> Location:
 
 @lru_cache(maxsize=4096)
 def _display_name(file: str) -> str:
-    """The file relative to the working directory where it lies below it."""
+    """Return the file relative to the working directory if it lies below it."""
     if not os.path.isabs(file):
         return file
     relative = os.path.relpath(file)

@@ -52,7 +52,7 @@ def _stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callab
 
 @_stands_for(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """As `numpy.linalg.cholesky`: L of a = L L^T, of matrices [..., n, n]. In a trace it is NaN where `a` is not positive definite.
+    """Equivalent of `numpy.linalg.cholesky`: L of a = L L^T, of matrices [..., n, n]. In a trace it is NaN where `a` is not positive definite.
 
     Raises `ShapeError` for matrices that are not square. The derivative is that in a symmetric matrix.
 
@@ -67,7 +67,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 @_stands_for(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
-    """As `numpy.linalg.solve`: x of a @ x = b. In a trace it is NaN or infinite where `a` is singular.
+    """Equivalent of `numpy.linalg.solve`: x of a @ x = b. In a trace it is NaN or infinite where `a` is singular.
 
     `b` is a vector where it has one dimension, else matrices [..., n, k]. Raises `ShapeError` where these do not fit.
 
@@ -106,7 +106,7 @@ def _solve_triangular(a: Any, b: Any, turned: bool, lower: bool) -> Any:
 
 @_stands_for(np.linalg.inv)
 def inv(a: Any) -> Any:
-    """As `numpy.linalg.inv`. In a trace it is NaN or infinite where `a` is singular.
+    """Equivalent of `numpy.linalg.inv`. In a trace it is NaN or infinite where `a` is singular.
 
     >>> import numpy as np
     >>> inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
@@ -119,7 +119,7 @@ def inv(a: Any) -> Any:
 
 @_stands_for(np.linalg.det)
 def det(a: Any) -> Any:
-    """As `numpy.linalg.det`. The derivative of a singular matrix is NaN or infinite.
+    """Equivalent of `numpy.linalg.det`. The derivative of a singular matrix is NaN or infinite.
 
     >>> import numpy as np
     >>> round(float(det(np.array([[2.0, 1.0], [0.0, 4.0]]))), 9)
@@ -131,7 +131,7 @@ def det(a: Any) -> Any:
 
 @_stands_for(np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
-    """As `numpy.linalg.slogdet`: the sign of the determinant, and the logarithm of its absolute value.
+    """Equivalent of `numpy.linalg.slogdet`: the sign of the determinant, and the logarithm of its absolute value.
 
     >>> import numpy as np
     >>> sign, logarithm = slogdet(np.array([[2.0, 1.0], [0.0, 4.0]]))
@@ -148,7 +148,7 @@ def slogdet(a: Any) -> Any:
 
 @_stands_for(np.linalg.matrix_power)
 def matrix_power(a: Any, n: int) -> Any:
-    """As `numpy.linalg.matrix_power`.
+    """Equivalent of `numpy.linalg.matrix_power`.
 
     >>> import numpy as np
     >>> matrix_power(np.array([[1.0, 1.0], [0.0, 1.0]]), 5)
@@ -168,7 +168,7 @@ def matrix_power(a: Any, n: int) -> Any:
 
 @_stands_for(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """As `numpy.linalg.norm`, but for the norms of matrices that are made of singular values (`ord` 2, -2 and "nuc"), which raise
+    """Equivalent of `numpy.linalg.norm`, but for the norms of matrices that are made of singular values (`ord` 2, -2 and "nuc"), which raise
     `UnsupportedError`. The derivative where a norm is 0 is 0.
 
     >>> import numpy as np

@@ -23,7 +23,7 @@ def test_functions_say_what_they_take(name: str) -> None:
     assert "kwargs" not in parameters or name in ("clip", "einsum", "pad")
     assert all(p.annotation is p.empty for p in parameters.values())
     text = pydoc.render_doc(function, renderer=pydoc.plaintext)
-    assert "As `numpy." in text
+    assert "Equivalent of `numpy." in text
     assert "TracedArray" not in text
     assert ("`ShapeError`" in text) or ("`UnsupportedError`" in text)
     if not isinstance(getattr(np, name), np.ufunc):

@@ -24,7 +24,7 @@ _exp, _log, _sum, _max = FUNCTIONS[np.exp], FUNCTIONS[np.log], reductions.sum, r
 
 @dispatched
 def stop_gradient(x: Any) -> TracedArray:
-    """`x` as a constant for differentiation."""
+    """Return `x` as a constant for differentiation."""
     return wrap(ops.stop_gradient(as_traced(x).value))
 
 
@@ -34,7 +34,7 @@ def floating(x: Any) -> TracedArray:
 
 
 def _highest(x: TracedArray, axis: Any) -> TracedArray:
-    """The largest element, as a constant; 0 where it is infinite or there is none, so that x - x does not become NaN."""
+    """Return the largest element, as a constant; 0 where it is infinite or there is none, so that x - x does not become NaN."""
     axes = normalize_axes(axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         return wrap(lowering.constant(0.0, x.dtype, tuple(1 if i in axes else size for i, size in enumerate(x.shape))))
@@ -126,8 +126,8 @@ def erf(x: Any) -> TracedArray:
 
 
 def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
-    """The norm of order `ord` of the elements over `axis` as one vector. The derivative of a norm that is 0 is 0, and so is that in an
-    element that is 0 where `ord` is below 2: on both sides of it the norm is the same."""
+    """Norm of order `ord` of the elements over `axis` as one vector. The derivative of a norm of 0 is 0. So is the derivative in an element
+    of 0 if `ord` is below 2: the norm is the same on both sides of 0."""
     if ord == 2:
         return root(_sum(FUNCTIONS[np.square](x), axis=axis, keepdims=keepdims))
     if ord == 0:
@@ -150,7 +150,7 @@ def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
 
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """As `numpy.isclose`."""
+    """Equivalent of `numpy.isclose`."""
     x, y = as_traced(a), as_traced(b)
     if y.dtype.kind != "f":
         y = FUNCTIONS["astype"](y, common_dtype([as_operand(y), 1.0]))
@@ -161,13 +161,13 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 @implements(np.allclose)
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """As `numpy.allclose`, as an array of no dimension."""
+    """Equivalent of `numpy.allclose`, as an array of no dimension."""
     return FUNCTIONS[np.all](isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """As `numpy.array_equal`, as an array of no dimension; False at once for different shapes."""
+    """Equivalent of `numpy.array_equal`, as an array of no dimension; False at once for different shapes."""
     x, y = as_traced(a1), as_traced(a2)
     if x.shape != y.shape:
         return False
@@ -177,7 +177,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 @implements(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """As `numpy.nan_to_num`."""
+    """Equivalent of `numpy.nan_to_num`."""
     array = as_traced(x)
     result = array
     if array.dtype.kind == "f":
@@ -193,10 +193,10 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 @implements(np.sinc)
 def sinc(x: Any) -> Any:
-    """As `numpy.sinc`: sin(pi x) / (pi x), 1 at 0."""
+    """Equivalent of `numpy.sinc`: sin(pi x) / (pi x), 1 at 0."""
     array = floating(x)
     small = FUNCTIONS[np.less](FUNCTIONS[np.absolute](array), 0.03)
     angle = math.pi * where(small, 1.0, array)
     square = FUNCTIONS[np.square](math.pi * where(small, array, 0.0))
-    series = 1.0 - square / 6 * (1.0 - square / 20 * (1.0 - square / 42 * (1.0 - square / 72)))     # has all derivatives at 0 too
+    series = 1.0 - square / 6 * (1.0 - square / 20 * (1.0 - square / 42 * (1.0 - square / 72)))     # all derivatives exist at 0 too
     return wrap(where(small, series, FUNCTIONS[np.sin](angle) / angle).value)

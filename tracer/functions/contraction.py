@@ -22,7 +22,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 def contract(a: Value, b: Value) -> Value:
-    """`[*batch, m, k] x [*batch, k, n]` with equal batches; bools as or of ands."""
+    """Multiply `[*batch, m, k] x [*batch, k, n]` with equal batches; bools as or of ands."""
     if a.type.dtype == BOOL:
         return lowering.convert(contract(lowering.convert(a, I64), lowering.convert(b, I64)), BOOL)
     return ops.matmul(a, b, transpose_a=False, transpose_b=False)
@@ -35,7 +35,7 @@ def describe(x: TracedArray) -> str:
 @implements(np.matmul)
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind", order: str = "K",
            subok: bool = True) -> Any:
-    """As `numpy.matmul`. A stack of matrices times one matrix is a single product of a taller matrix."""
+    """Equivalent of `numpy.matmul`. A stack of matrices times one matrix is a single product of a taller matrix."""
     a, b = as_traced(x1), as_traced(x2)
     if not a.ndim or not b.ndim:
         raise ShapeError("matmul: a scalar operand, use * instead", find_user_location())
@@ -67,13 +67,13 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
 if hasattr(np, "vecdot"):
     @implements(np.vecdot)
     def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-        """As `numpy.vecdot`."""
+        """Equivalent of `numpy.vecdot`."""
         return FUNCTIONS[np.sum](FUNCTIONS[np.multiply](moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)), axis=-1)
 
 
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """As `numpy.dot`; a Python number has a dtype here, as in NumPy."""
+    """Equivalent of `numpy.dot`; a Python number has a dtype here, as in NumPy."""
     x, y = as_array(a), as_array(b)
     if not x.ndim or not y.ndim:
         return FUNCTIONS[np.multiply](x, y, out=out)
@@ -84,7 +84,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
-    """As `numpy.inner`; a Python number has a dtype here, as in NumPy."""
+    """Equivalent of `numpy.inner`; a Python number has a dtype here, as in NumPy."""
     x, y = as_array(a), as_array(b)
     if not x.ndim or not y.ndim:
         return FUNCTIONS[np.multiply](x, y)
@@ -93,19 +93,19 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
-    """As `numpy.vdot`."""
+    """Equivalent of `numpy.vdot`."""
     return matmul(FUNCTIONS[np.ravel](a), FUNCTIONS[np.ravel](b))
 
 
 @implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """As `numpy.outer`."""
+    """Equivalent of `numpy.outer`."""
     return FUNCTIONS[np.multiply](FUNCTIONS[np.ravel](a)[:, None], FUNCTIONS[np.ravel](b)[None, :], out=out)
 
 
 @implements(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """As `numpy.tensordot`; a Python number has a dtype here, as in NumPy."""
+    """Equivalent of `numpy.tensordot`; a Python number has a dtype here, as in NumPy."""
     x, y = as_array(a), as_array(b)
     if isinstance(axes, (int, np.integer)):
         axes = (range(x.ndim - int(axes), x.ndim), range(int(axes)))

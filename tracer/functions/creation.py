@@ -28,7 +28,7 @@ def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray
 
 @dispatched
 def zeros(shape: Any, dtype: Any = float) -> TracedArray:
-    """As `numpy.zeros`.
+    """Equivalent of `numpy.zeros`.
 
     >>> zeros(2)
     array([0., 0.])
@@ -38,7 +38,7 @@ def zeros(shape: Any, dtype: Any = float) -> TracedArray:
 
 @dispatched
 def ones(shape: Any, dtype: Any = float) -> TracedArray:
-    """As `numpy.ones`.
+    """Equivalent of `numpy.ones`.
 
     >>> ones((2, 1), "float32")
     array([[1.],
@@ -49,7 +49,7 @@ def ones(shape: Any, dtype: Any = float) -> TracedArray:
 
 @dispatched
 def empty(shape: Any, dtype: Any = float) -> TracedArray:
-    """As `numpy.empty`, filled with zeros.
+    """Equivalent of `numpy.empty`, filled with zeros.
 
     >>> empty(2)
     array([0., 0.])
@@ -59,7 +59,7 @@ def empty(shape: Any, dtype: Any = float) -> TracedArray:
 
 @dispatched
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
-    """As `numpy.full`; `fill_value` may be traced.
+    """Equivalent of `numpy.full`; `fill_value` may be traced.
 
     >>> full((2, 2), [1.0, 2.0])
     array([[1., 2.],
@@ -71,7 +71,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
     if isinstance(operand, TracedArray):
         return FUNCTIONS[np.copy](FUNCTIONS[np.broadcast_to](FUNCTIONS["astype"](operand, target), as_shape(shape)))
     if target.kind in "iu" and kind is float:
-        operand = np.float64(operand)       # is truncated, where a Python number has to fit
+        operand = np.float64(operand)       # truncated, where a Python number has to fit
     return wrap(to_value(operand, target, as_shape(shape)), scalar=False)
 
 
@@ -82,7 +82,7 @@ def _like(number: int | None) -> Any:
         return in_order_of(_filled(number or 0, kind, x.shape if shape is None else as_shape(shape)), order)
 
     name = {0: "zeros_like", 1: "ones_like", None: "empty_like"}[number]
-    function.__name__, function.__doc__ = name, f"As `numpy.{name}`{', filled with zeros' if number is None else ''}."
+    function.__name__, function.__doc__ = name, f"Equivalent of `numpy.{name}`{', filled with zeros' if number is None else ''}."
     return function
 
 
@@ -93,14 +93,14 @@ empty_like = implements(np.empty_like)(_like(None))
 
 @implements(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
-    """As `numpy.full_like`."""
+    """Equivalent of `numpy.full_like`."""
     x = as_traced(a)
     return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
 
 
 @dispatched
 def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> TracedArray:
-    """As `numpy.array`; nested lists may hold traced arrays, which are stacked. Raises `ArgumentError` where `copy=False` cannot be.
+    """Equivalent of `numpy.array`; nested lists may hold traced arrays, which are stacked. Raises `ArgumentError` if `copy=False` fails.
 
     >>> array([1, 2])
     array([1, 2])
@@ -116,7 +116,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: in
 
 @dispatched
 def asarray(a: Any, dtype: Any = None) -> TracedArray:
-    """As `numpy.asarray`; a traced array stays what it is, unless `dtype` is another.
+    """Equivalent of `numpy.asarray`; a traced array stays what it is, unless `dtype` is another.
 
     >>> asarray([1, 2], dtype="float64")
     array([1., 2.])
@@ -127,7 +127,7 @@ def asarray(a: Any, dtype: Any = None) -> TracedArray:
 
 @dispatched
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> TracedArray:
-    """As `numpy.arange`, with static bounds.
+    """Equivalent of `numpy.arange`, with static bounds.
 
     >>> arange(3)
     array([0, 1, 2])
@@ -145,7 +145,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tr
 
 @dispatched
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> TracedArray:
-    """As `numpy.linspace` for scalars or arrays `start` and `stop`, along a new first axis.
+    """Equivalent of `numpy.linspace` for scalars or arrays `start` and `stop`, along a new first axis.
 
     >>> linspace(0.0, 1.0, 3)
     array([0. , 0.5, 1. ])
@@ -168,7 +168,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
 
 @dispatched
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
-    """As `numpy.eye`.
+    """Equivalent of `numpy.eye`.
 
     >>> eye(2, 3, k=1)
     array([[0., 1., 0.],
@@ -181,7 +181,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
 
 @dispatched
 def identity(n: int, dtype: Any = float) -> TracedArray:
-    """As `numpy.identity`.
+    """Equivalent of `numpy.identity`.
 
     >>> identity(2, dtype="int64")
     array([[1, 0],
@@ -192,7 +192,7 @@ def identity(n: int, dtype: Any = float) -> TracedArray:
 
 @dispatched
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
-    """As `numpy.tri`.
+    """Equivalent of `numpy.tri`.
 
     >>> tri(2)
     array([[1., 0.],
@@ -205,13 +205,13 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
 
 @implements(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype:
-    """As `numpy.result_type`."""
+    """Equivalent of `numpy.result_type`."""
     return np.result_type(*((0.0 if x.weak else x.dtype) if isinstance(x, TracedArray) else x for x in arrays_and_dtypes))
 
 
 @implements(np.can_cast)
 def can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
-    """As `numpy.can_cast`."""
+    """Equivalent of `numpy.can_cast`."""
     return np.can_cast(from_.dtype if isinstance(from_, TracedArray) else from_, to, casting)
 
 

@@ -1,4 +1,4 @@
-"""`np.einsum`: pairs of operands become matmuls, what concerns one operand alone becomes diagonals and sums."""
+"""`np.einsum`: pairs of operands become matmuls; labels of one operand alone become diagonals and sums."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Term = tuple[Value, str]        # a tensor and the label of each of its axes
 
 @implements(np.einsum)
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: Casting = "safe", optimize: Any = False) -> Any:
-    """As `numpy.einsum`; three operands and more are contracted in pairs, as with its `optimize=True`."""
+    """Equivalent of `numpy.einsum`; three operands and more are contracted in pairs, as with its `optimize=True`."""
     inputs, output, arrays = _parse(operands)
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(x.dtype for x in arrays)))
     sizes = _sizes(inputs, arrays)
@@ -55,7 +55,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
 
 
 def _parse(operands: Sequence[Any]) -> tuple[list[str], str, list[TracedArray]]:
-    """Labels of every operand and of the output, ellipses and implicit outputs written out."""
+    """Return the labels of every operand and of the output, ellipses and implicit outputs written out."""
     if not isinstance(operands[0], str):
         operands = _from_lists(operands)
     text = operands[0].replace(" ", "")
@@ -83,7 +83,7 @@ def _parse(operands: Sequence[Any]) -> tuple[list[str], str, list[TracedArray]]:
 
 
 def _from_lists(operands: Sequence[Any]) -> list[Any]:
-    """The other form: array, labels, array, labels, ..., output labels."""
+    """Convert the other form: array, labels, array, labels, ..., output labels."""
     def text(labels: Sequence[Any]) -> str:
         return "".join("..." if label is Ellipsis else _LETTERS[label] for label in labels)
 
@@ -104,7 +104,7 @@ def _sizes(inputs: list[str], arrays: list[TracedArray]) -> dict[str, int]:
 
 
 def _order(inputs: list[str], output: str, sizes: dict[str, int], count: int) -> list[tuple[int, ...]]:
-    """Which operands are contracted when; results go to the end of the list."""
+    """Contraction order: the operands of each contraction; results go to the end of the list."""
     if count <= 2:
         return [tuple(range(count))]
     shapes = [np.broadcast_to(np.empty(()), [sizes[label] for label in labels]) for labels in inputs]
@@ -113,7 +113,7 @@ def _order(inputs: list[str], output: str, sizes: dict[str, int], count: int) ->
 
 
 def _diagonal_view(x: TracedArray, labels: str) -> tuple[TracedArray, str]:
-    """The diagonals of repeated labels in the memory of `x`: where nothing is summed NumPy gives a view."""
+    """Return the diagonals of repeated labels in the memory of `x`: if nothing is summed NumPy gives a view."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
@@ -123,7 +123,7 @@ def _diagonal_view(x: TracedArray, labels: str) -> tuple[TracedArray, str]:
 
 
 def _diagonals(value: Value, labels: str) -> Term:
-    """Repeated labels of one operand: its diagonal."""
+    """Take the diagonal of repeated labels of one operand."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
@@ -140,7 +140,7 @@ def _diagonals(value: Value, labels: str) -> Term:
 
 
 def _widen(term: Term, sizes: dict[str, int]) -> Term:
-    """Axes of size 1 that stand for a larger one are broadcast, as an ellipsis allows."""
+    """Broadcast axes of size 1 that stand for a larger one, as an ellipsis allows."""
     value, labels = term
     return lowering.broadcast(value, [sizes[label] for label in labels]), labels
 
@@ -156,8 +156,9 @@ def _reduced(reduce: Callable[..., Value], term: Term, needed: set[str]) -> Term
 
 
 def _two(a: Term, b: Term, needed: set[str], sizes: dict[str, int]) -> Term:
-    """As `_pair`, for all operands there are: NaN where NumPy, which sums the products of all elements, has inf - inf or 0 * inf. Where a
-    label of one operand alone is summed first, inf stays inf; it meets numbers of both signs, or 0, in what was summed of the other."""
+    """Contract two terms as `_pair` does, with NumPy's NaN. NumPy sums the products of all elements, which gives NaN for inf - inf and 0 *
+    inf. `_pair` first sums a label of one operand alone, and inf stays inf: NaN is put where inf meets a sum of numbers of both signs, or
+    of 0."""
     value, labels = _pair(a, b, needed, sizes)
     kind = value.type.dtype
     for one, other in ((a, b), (b, a)):
@@ -169,7 +170,7 @@ def _two(a: Term, b: Term, needed: set[str], sizes: dict[str, int]) -> Term:
         mixed = ops.logical_not(ops.logical_or(*one_sign)), "".join(label for label in one[1] if label in own)
         infinite = _reduced(ops.reduce_or, (ops.isinf(other[0]), other[1]), needed | set(one[1]))
         flags, others = ((lowering.convert(flag, kind), names) for flag, names in (mixed, infinite))
-        within = set(mixed[1]) <= set(infinite[1])      # then no product of matrices is needed
+        within = set(mixed[1]) <= set(infinite[1])      # no product of matrices is needed then
         count, names = _sum_out(_pair(flags, others, needed.union(infinite[1]) if within else needed, sizes), needed)
         meets = ops.greater(lowering.transpose(count, [names.index(label) for label in labels]), ops.full_like(value, 0.0))
         value = ops.multiply(value, ops.select(meets, ops.full_like(value, math.nan), ops.full_like(value, 1.0)))

@@ -30,7 +30,7 @@ _MASK_HINT = ("the shape of x[mask] depends on the values of the mask: use np.wh
 
 @dataclass(frozen=True, slots=True)
 class _Basic:
-    """The slices of an index, one an axis, and the shape of the result: dropped axes are absent, new ones are 1."""
+    """Slices of a basic index, one for each axis, and the shape of the result: dropped axes are absent, new ones are 1."""
 
     slices: tuple[slice, ...]
     shape: tuple[int, ...]
@@ -39,11 +39,11 @@ class _Basic:
 
 @implements("getitem")
 def getitem(x: TracedArray, index: Any) -> TracedArray:
-    """`x[index]`: a view for basic indices, a new array for integer arrays; a new scalar where every axis is given an integer."""
+    """Return `x[index]`: a view for basic indices, a new array for integer arrays; a new scalar if every axis has an integer index."""
     if x.scalar and type(index) is int:     # no IndexError: loops over what has no __iter__ end there, without a word
         raise DTypeError(f"iteration over a 0-d array, or an index into a scalar ({x.dtype})", find_user_location())
     entries = _expand(x, index)
-    kept = any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))      # then NumPy makes no scalars
+    kept = any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))      # NumPy makes no scalars then
     if not any(_is_array(entry) for entry in entries):
         view = _basic_view(wrap(x.value, scalar=False) if x.immutable and kept else x, entries)
         return wrap(view.value, scalar=not view.shape and not kept) if _is_copied(index, view.shape) else view
@@ -61,7 +61,7 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
 
 @implements("setitem")
 def setitem(x: TracedArray, index: Any, new: Any) -> None:
-    """`x[index] = new`, converted to the dtype of `x`; a traced bool mask takes one number, or an array of the shape of `x`."""
+    """Assign `x[index] = new`, converted to the dtype of `x`; a traced bool mask takes one number, or an array of the shape of `x`."""
     if x.immutable:
         raise scalar_refused(f"'numpy.{x.dtype.type.__name__}' object does not support item assignment")
     if isinstance(index, tuple) and len(index) == 1:
@@ -89,18 +89,18 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
 
 
 def _already_written(target: TracedArray, new: Any) -> bool:
-    """`x[i] += v` writes through the view first, and then assigns the view to where it lies."""
+    """True if the view was already written: `x[i] += v` writes through the view first, and then assigns the view to its own elements."""
     a, b = target.alias, new.alias if isinstance(new, TracedArray) else None
     return a is not None and b is not None and a.base is b.base and a.key == b.key and a.key is not None
 
 
 def _integer_key(entries: list[Any]) -> object:
-    """Equal for views at the same traced integers."""
+    """Key that is equal for views at the same traced integers."""
     return "at", tuple(entry.value if isinstance(entry, TracedArray) else None for entry in entries)
 
 
 def _fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None) -> Value:
-    """`new` as a value of the dtype of `target` and of `shape` (that of `target`)."""
+    """Return `new` as a value with the dtype of `target`, and with `shape` or the shape of `target`."""
     numbers = isinstance(new, (list, tuple)) and not contains_traced(new)
     operand = as_operand(_assigned(new, target.dtype) if numbers or type(new) is float else new)
     shape = target.shape if shape is None else shape
@@ -116,7 +116,7 @@ def _fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None)
 
 
 def _assigned(numbers: Any, dtype: np.dtype) -> Any:
-    """Python numbers as an array of `dtype` takes them: floats are truncated, integers have to fit."""
+    """Convert Python numbers as an assignment to an array of `dtype` does: floats are truncated, integers have to fit."""
     try:
         converted = np.asarray(numbers, dtype)
     except OverflowError as error:
@@ -144,13 +144,13 @@ def _is_array(entry: Any) -> bool:
 
 
 def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
-    """True if NumPy copies what a basic index chooses: a scalar, or anything chosen with an array of no dimension."""
+    """True if NumPy copies the elements that a basic index chooses: a scalar, or anything chosen with an array of no dimension."""
     items = index if isinstance(index, tuple) else (index,)
     return any(map(is_ndarray, items)) or (not shape and not any(item is Ellipsis for item in items))
 
 
 def _expand(x: TracedArray, index: Any) -> list[Any]:
-    """One entry an axis, and None for new ones: slices, integers, and integer arrays (plain or traced)."""
+    """Return one entry for each axis, and None for new axes: slices, integers, and integer arrays (plain or traced)."""
     items: list[Any] = []
     given = [(as_traced(item) if contains_traced(item) else fixed(np.asarray(item, dtype=None if item else np.int64)))
              if isinstance(item, list) else item for item in (index if isinstance(index, tuple) else (index,))]
@@ -188,7 +188,7 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
 
 
 def first_axes(items: Sequence[Any], ndim: int) -> list[int]:
-    """For each part of an index the first axis that it is about."""
+    """First axis of each item of an index."""
     widths = [0 if item is None or item is Ellipsis else getattr(item, "ndim", 1) if getattr(item, "dtype", None) == np.bool_ else 1
               for item in items]
     axes = [0, *accumulate(widths)][:len(widths)]
@@ -199,7 +199,7 @@ def first_axes(items: Sequence[Any], ndim: int) -> list[int]:
 
 
 def check_mask(mask: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
-    """Raise `IndexingError` where a mask does not have the sizes of the axes from `axis` on that it chooses from."""
+    """Raise `IndexingError` if the shape of a mask differs from the axes from `axis` on, which it chooses from."""
     axes = shape[axis:axis + len(mask)]
     if mask != axes:
         raise IndexingError(f"boolean index did not match indexed array: the mask has the shape {mask}, the "
@@ -209,7 +209,7 @@ def check_mask(mask: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None
 
 
 def _mask_indices(x: TracedArray, mask: np.ndarray, axis: int) -> list[np.ndarray]:
-    """A plain mask as integer arrays; its content becomes part of what the trace is valid for."""
+    """Convert a plain mask to integer arrays; the trace then holds for the mask's content only."""
     if mask.ndim == 0:
         raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
     freeze(mask)
@@ -218,7 +218,7 @@ def _mask_indices(x: TracedArray, mask: np.ndarray, axis: int) -> list[np.ndarra
 
 
 def freeze(array: np.ndarray) -> None:
-    """The content of a plain array decided something that is fixed in the graph: it becomes part of what the trace holds for."""
+    """Note that the content of a plain array decided something that is fixed in the graph: the trace holds for this content only."""
     scope = active_scope()
     if scope is not None and array.flags.writeable:
         scope.freeze(array)
@@ -281,7 +281,7 @@ def _resolve(x: TracedArray, entries: list[Any]) -> _Basic:
 
 
 def check_bounds(index: int, size: int, axis: int) -> int:
-    """`index` counted from 0; raises `IndexingError`, as NumPy does."""
+    """Return `index` counted from 0; raises `IndexingError`, as NumPy does."""
     if not -size <= index < size:
         raise IndexingError(f"index {index} is out of bounds for axis {axis} with size {size}", find_user_location())
     return index % size
@@ -290,9 +290,9 @@ def check_bounds(index: int, size: int, axis: int) -> int:
 # -- the advanced part
 
 def _split(x: TracedArray, entries: list[Any]) -> tuple[TracedArray, dict[int, Any], bool]:
-    """The basic part as a view, the index arrays by axis of that view, and whether their axes come first in the result.
+    """Return the basic index as a view, the index arrays by axis of that view, and whether their axes come first in the result.
 
-    An integer beside index arrays counts as one of them for the place of the result's axes.
+    An integer between index arrays counts as one of them for the position of the result's axes.
     """
     positions = [position for position, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
     in_front = positions != list(range(positions[0], positions[0] + len(positions)))
@@ -308,14 +308,14 @@ def _split(x: TracedArray, entries: list[Any]) -> tuple[TracedArray, dict[int, A
 
 
 def fixed(indices: np.ndarray) -> np.ndarray:
-    """An array of indices made here, which nobody can change."""
+    """Make an array of indices read-only: it is made here, and nobody can change it."""
     own = indices.copy()
     own.flags.writeable = False
     return own
 
 
 def as_index(entry: Any, size: int, axis: int) -> Value:
-    """An index array as i64 values; plain ones are checked now, as NumPy does."""
+    """Convert an index array to i64 values; plain ones are checked now, as NumPy does."""
     if is_ndarray(entry):
         if entry.size:
             check_bounds(int(entry.min()), size, axis)
@@ -327,7 +327,8 @@ def as_index(entry: Any, size: int, axis: int) -> Value:
 
 def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
               ) -> tuple[Callable[[Value], Value], Callable[[Value, Value], Value]]:
-    """How to read and write the elements that index arrays choose in an array of `shape`: one take or scatter along one axis."""
+    """Return functions that read and write the elements that index arrays choose in an array of `shape`: one take or scatter along one
+    axis."""
     axes = list(indices)
     try:
         positions = np.broadcast_shapes(*(index.type.shape for index in indices.values()))
@@ -361,7 +362,7 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
 
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
-    """As `numpy.copyto`."""
+    """Equivalent of `numpy.copyto`."""
     if isinstance(dst, TracedArray) and dst.immutable:
         raise scalar_refused(f"copyto() argument 1 must be a numpy.ndarray, not numpy.{dst.dtype.type.__name__}")
     operand = as_operand(src)

@@ -41,7 +41,7 @@ def _list(arrays: Any) -> list[TracedArray]:
 
 @implements(np.concatenate)
 def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
-    """As `numpy.concatenate`."""
+    """Equivalent of `numpy.concatenate`."""
     pieces = _list(arrays)
     if not pieces:
         raise ValueError("need at least one array to concatenate")
@@ -64,7 +64,7 @@ if hasattr(np, "concat"):
 
 @implements(np.stack)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
-    """As `numpy.stack`; Python numbers among the elements are weak."""
+    """Equivalent of `numpy.stack`; Python numbers among the elements are weak."""
     pieces = _list(arrays)
     if not pieces:
         raise ValueError("need at least one array to stack")
@@ -78,38 +78,38 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 
 @implements(np.vstack, *([np.row_stack] if "row_stack" in np.__dict__ else []))
 def vstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
-    """As `numpy.vstack`."""
+    """Equivalent of `numpy.vstack`."""
     return concatenate([atleast_2d(piece) for piece in tup], axis=0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
-    """As `numpy.hstack`."""
+    """Equivalent of `numpy.hstack`."""
     pieces = [atleast_1d(piece) for piece in tup]
     return concatenate(pieces, axis=0 if pieces and pieces[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack)
 def dstack(tup: Any) -> Any:
-    """As `numpy.dstack`."""
+    """Equivalent of `numpy.dstack`."""
     return concatenate([atleast_3d(piece) for piece in tup], axis=2)
 
 
 @implements(np.column_stack)
 def column_stack(tup: Any) -> Any:
-    """As `numpy.column_stack`."""
+    """Equivalent of `numpy.column_stack`."""
     return concatenate([piece if piece.ndim >= 2 else reshape_to(piece, (piece.size, 1)) for piece in _list(tup)], axis=1)
 
 
 @implements(np.append)
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """As `numpy.append`."""
+    """Equivalent of `numpy.append`."""
     return concatenate([arr, values], axis=axis)
 
 
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
-    """As `numpy.array_split`: views."""
+    """Equivalent of `numpy.array_split`: views."""
     x = as_traced(ary)
     dim = normalize_axis(axis, x.ndim)
     size = x.shape[dim]
@@ -127,7 +127,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Trace
 
 @implements(np.split)
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
-    """As `numpy.split`: views."""
+    """Equivalent of `numpy.split`: views."""
     x = as_traced(ary)
     dim = normalize_axis(axis, x.ndim)
     if not isinstance(indices_or_sections, (list, tuple, np.ndarray)) and x.shape[dim] % operator.index(indices_or_sections):
@@ -138,14 +138,14 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[TracedArray
 
 @implements(np.hsplit)
 def hsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
-    """As `numpy.hsplit`."""
+    """Equivalent of `numpy.hsplit`."""
     x = as_traced(ary)
     return split(x, indices_or_sections, 1 if x.ndim > 1 else 0)
 
 
 @implements(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
-    """As `numpy.vsplit`."""
+    """Equivalent of `numpy.vsplit`."""
     x = as_traced(ary)
     if x.ndim < 2:
         raise ShapeError(f"vsplit: an array of at least two dimensions is needed, got {x.shape}", find_user_location(),
@@ -155,7 +155,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
 
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> TracedArray:
-    """As `numpy.repeat`; the numbers of repeats are static."""
+    """Equivalent of `numpy.repeat`; the numbers of repeats are static."""
     x = as_traced(a)
     if axis is None or not x.ndim:
         x, axis = ravel(x), 0 if axis is None else axis
@@ -176,7 +176,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> TracedArray:
 
 @implements(np.tile)
 def tile(A: Any, reps: Any) -> TracedArray:
-    """As `numpy.tile`."""
+    """Equivalent of `numpy.tile`."""
     x = as_traced(A)
     counts = tuple(operator.index(n) for n in reps) if isinstance(reps, (tuple, list, np.ndarray)) else (operator.index(reps),)
     ndim = max(x.ndim, len(counts))
@@ -188,7 +188,7 @@ def tile(A: Any, reps: Any) -> TracedArray:
 
 
 def _pairs(width: Any, ndim: int) -> list[tuple[int, int]]:
-    """`pad_width` as NumPy reads it: a number, a pair, or a pair an axis (or a dict of axes)."""
+    """Return `pad_width` as NumPy reads it: a number, a pair, or a pair for each axis (or a dict of axes)."""
     if isinstance(width, dict):
         table: list[tuple[int, int]] = [(0, 0)] * ndim
         for axis, entry in width.items():
@@ -202,7 +202,7 @@ def _pairs(width: Any, ndim: int) -> list[tuple[int, int]]:
 
 @implements(np.pad)
 def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, reflect_type: str = "even") -> TracedArray:
-    """As `numpy.pad`, modes constant, edge, reflect, symmetric, wrap and empty."""
+    """Equivalent of `numpy.pad`, modes constant, edge, reflect, symmetric, wrap and empty."""
     x = as_traced(array)
     pairs = _pairs(pad_width, x.ndim)
     if mode in ("constant", "empty"):
@@ -235,7 +235,7 @@ def _pad_constant(x: TracedArray, pairs: Sequence[tuple[int, int]], values: Any)
 
 @implements(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
-    """As `numpy.roll`, by static shifts."""
+    """Equivalent of `numpy.roll`, by static shifts."""
     x = as_traced(a)
     if axis is None:
         return reshape_to(roll(ravel(x), int(np.sum(shift)), 0), x.shape)
@@ -253,7 +253,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
 
 @implements(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[TracedArray, ...]:
-    """As `numpy.meshgrid`; with `copy=False` views, those that repeat elements read-only."""
+    """Equivalent of `numpy.meshgrid`; with `copy=False` views, those that repeat elements read-only."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     vectors = [reshape_to(x, (x.size,)) for x in map(as_array, xi)]
@@ -268,7 +268,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 @implements(np.trapezoid if hasattr(np, "trapezoid") else np.trapz)     # type: ignore[attr-defined]
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """As `numpy.trapezoid`."""
+    """Equivalent of `numpy.trapezoid`."""
     values = moveaxis(y, axis, -1)
     width = dx if x is None else FUNCTIONS[np.diff](x if as_traced(x).ndim == 1 else moveaxis(x, axis, -1))
     return FUNCTIONS[np.sum](width * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
@@ -276,7 +276,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 @implements(np.kron)
 def kron(a: Any, b: Any) -> TracedArray:
-    """As `numpy.kron`."""
+    """Equivalent of `numpy.kron`."""
     x, y = as_traced(a), as_traced(b)
     ndim = max(x.ndim, y.ndim)
     left, right = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
@@ -286,10 +286,10 @@ def kron(a: Any, b: Any) -> TracedArray:
 
 @implements(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """As `numpy.select`."""
+    """Equivalent of `numpy.select`."""
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError("list of cases must be same length as list of conditions, and not empty")
-    dtype = common_dtype([as_operand(choice) for choice in (*choicelist, default)])      # not that of each pair, from the last on
+    dtype = common_dtype([as_operand(choice) for choice in (*choicelist, default)])      # of all choices at once, not of each pair
     result, *choices = (as_traced(choice).astype(dtype) for choice in (default, *reversed(choicelist)))
     for condition, choice in zip(reversed(condlist), choices, strict=True):
         result = FUNCTIONS[np.where](condition, choice, result)

@@ -29,7 +29,7 @@ def given(argument: Any) -> bool:
 
 
 def reduce(op: Reduce, x: TracedArray, value: Value, axis: Any, keepdims: Any, out: Any, name: str) -> Any:
-    """`op` over the axes of `value`, which has the shape of `x`. A sum over none still is one: of -0.0 it is 0.0."""
+    """Reduce the axes of `value`, which has the shape of `x`, with `op`. A sum over no axes still is a sum: -0.0 becomes 0.0."""
     axes = tuple(sorted(normalize_reduced(axis, x.ndim)))
     result = op(value, axes=axes) if axes or op is ops.reduce_sum else value
     if keepdims is True or (given(keepdims) and keepdims):
@@ -38,7 +38,7 @@ def reduce(op: Reduce, x: TracedArray, value: Value, axis: Any, keepdims: Any, o
 
 
 def masked(x: TracedArray, where_mask: Any, neutral: Any) -> TracedArray:
-    """`x` with the elements that `where=` leaves out made neutral."""
+    """Set the elements of `x` that `where=` leaves out to the neutral element."""
     if where_mask is True or not given(where_mask):
         return x
     if broadcast_shapes("where=", x, as_traced(where_mask)) != x.shape:
@@ -48,7 +48,7 @@ def masked(x: TracedArray, where_mask: Any, neutral: Any) -> TracedArray:
 
 
 def accumulation(ufunc: np.ufunc, op: Reduce, neutral: int) -> Callable[..., Any]:
-    """sum and prod."""
+    """Make `sum` or `prod`."""
 
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value,
                  where: Any = True) -> Any:
@@ -64,7 +64,7 @@ def accumulation(ufunc: np.ufunc, op: Reduce, neutral: int) -> Callable[..., Any
 
 
 def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
-    """max and min."""
+    """Make `max` or `min`."""
 
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value, where: Any = True) -> Any:
         x = as_traced(a)
@@ -89,7 +89,7 @@ def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
 
 
 def _beginning_with(ufunc: np.ufunc, initial: Any, result: TracedArray) -> TracedArray:
-    """`result` with the number that `initial=` begins with, which takes its dtype."""
+    """Combine `result` with the number of `initial=`, converted to the dtype of `result`."""
     if not given(initial):
         return result
     if np.shape(initial) != ():
@@ -101,7 +101,7 @@ def _beginning_with(ufunc: np.ufunc, initial: Any, result: TracedArray) -> Trace
 
 
 def quantifier(op: Reduce, neutral: bool) -> Callable[..., Any]:
-    """any and all."""
+    """Make `any` or `all`."""
 
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         x = as_traced(a)
@@ -113,7 +113,7 @@ def quantifier(op: Reduce, neutral: bool) -> Callable[..., Any]:
 
 def _named(name: str, function: Callable[..., Any], *numpy_functions: Any) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"As `numpy.{name}`."
+    function.__doc__ = f"Equivalent of `numpy.{name}`."
     return implements(*numpy_functions)(function)
 
 
@@ -126,7 +126,7 @@ all = _named("all", quantifier(ops.reduce_and, True), np.all)
 
 
 def _element_count(x: TracedArray, axis: Any, keepdims: Any, mask: Any) -> Any:
-    """How many elements each mean is over."""
+    """Number of elements in each mean."""
     if mask is True or not given(mask):
         return int(np.prod([x.shape[i] for i in normalize_axes(axis, x.ndim)], dtype=np.int64))
     shape = broadcast_shapes("mean", x, as_traced(mask))
@@ -135,7 +135,7 @@ def _element_count(x: TracedArray, axis: Any, keepdims: Any, mask: Any) -> Any:
 
 @implements(np.mean)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """As `numpy.mean`; integers and bools are averaged in float64."""
+    """Equivalent of `numpy.mean`; integers and bools are averaged in float64."""
     x = as_traced(a)
     target = dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
     total = sum(x, axis=axis, dtype=target, keepdims=keepdims, where=where)
@@ -146,7 +146,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 @implements(np.var)
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True,
         mean: Any = _no_value, correction: Any = _no_value) -> Any:
-    """As `numpy.var`: the mean square of what is left when the mean is subtracted."""
+    """Equivalent of `numpy.var`: the mean square of the deviations from the mean."""
     x = as_traced(a)
     target = dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
     x = wrap(lowering.convert(x.value, target))
@@ -160,13 +160,13 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any 
 @implements(np.std)
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True,
         mean: Any = _no_value, correction: Any = _no_value) -> Any:
-    """As `numpy.std`. The derivative where it is 0 is 0."""
+    """Equivalent of `numpy.std`. The derivative of a deviation of 0 is 0."""
     variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     return store(root(variance), out, name="std")
 
 
 def root(x: TracedArray, degree: float = 2.0) -> TracedArray:
-    """The root of numbers that are not negative; where they are 0 its derivatives are 0, in place of infinite."""
+    """Root of non-negative numbers; its derivatives at 0 are 0 instead of infinite."""
     zero = FUNCTIONS[np.equal](x, 0.0)
     inner = where(zero, 1.0, x)
     return wrap(where(zero, 0.0, FUNCTIONS[np.sqrt](inner) if degree == 2 else FUNCTIONS[np.power](inner, 1.0 / degree)).value)
@@ -174,7 +174,7 @@ def root(x: TracedArray, degree: float = 2.0) -> TracedArray:
 
 @implements(np.average)
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """As `numpy.average`."""
+    """Equivalent of `numpy.average`."""
     x = as_traced(a)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
@@ -196,13 +196,13 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 @implements(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """As `numpy.ptp`."""
+    """Equivalent of `numpy.ptp`."""
     return store(max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims), out, name="ptp")
 
 
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """As `numpy.count_nonzero`."""
+    """Equivalent of `numpy.count_nonzero`."""
     return sum(FUNCTIONS["astype"](a, BOOL), axis=axis, keepdims=keepdims)
 
 
@@ -242,7 +242,7 @@ cumprod = _named("cumprod", _cumulative(ops.cumprod, "cumprod"), np.cumprod)
 
 @implements(np.diff)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _no_value, append: Any = _no_value) -> TracedArray:
-    """As `numpy.diff`."""
+    """Equivalent of `numpy.diff`."""
     x = as_traced(a)
     dim = normalize_axis(axis, x.ndim)
     if n < 0:
@@ -264,7 +264,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _no_value, append: A
 
 
 def _reduce_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`ufunc.reduce`: along axis 0 by default."""
+    """Make `ufunc.reduce`: along axis 0 by default."""
     def call(a: Any, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
         return function(a, axis, *args, **kwargs)
 

@@ -27,7 +27,7 @@ def _index_array(indices: Any) -> TracedArray | np.ndarray:
 
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """As `numpy.take`, modes raise, wrap and clip."""
+    """Equivalent of `numpy.take`, modes raise, wrap and clip."""
     x = as_traced(a)
     if axis is None or not x.ndim:
         x, axis = ravel(x), 0 if axis is None else axis
@@ -47,7 +47,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> TracedArray:
-    """As `numpy.take_along_axis`."""
+    """Equivalent of `numpy.take_along_axis`."""
     x, index_array = as_traced(arr), as_traced(indices)
     if index_array.dtype.kind not in "iu":
         raise IndexingError("`indices` must be an integer array", find_user_location())
@@ -68,7 +68,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> TracedArra
 
 @implements(np.argsort)
 def argsort(a: Any, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = None) -> TracedArray:
-    """As `numpy.argsort`, always stable."""
+    """Equivalent of `numpy.argsort`, always stable."""
     refuse(order is not None, "argsort(order=...)")
     x = as_traced(a)
     if axis is None or not x.ndim:
@@ -78,7 +78,7 @@ def argsort(a: Any, axis: int | None = -1, kind: str | None = None, order: Any =
 
 @implements(np.sort)
 def sort(a: Any, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = None) -> TracedArray:
-    """As `numpy.sort`. The derivative goes along the permutation."""
+    """Equivalent of `numpy.sort`. The derivative follows the permutation."""
     refuse(order is not None, "sort(order=...)")
     x = as_traced(a)
     if axis is None:
@@ -101,19 +101,19 @@ def _triangle(m: Any, k: int, lower: bool) -> TracedArray:
 
 @implements(np.tril)
 def tril(m: Any, k: int = 0) -> TracedArray:
-    """As `numpy.tril`."""
+    """Equivalent of `numpy.tril`."""
     return _triangle(m, k, lower=True)
 
 
 @implements(np.triu)
 def triu(m: Any, k: int = 0) -> TracedArray:
-    """As `numpy.triu`."""
+    """Equivalent of `numpy.triu`."""
     return _triangle(m, k, lower=False)
 
 
 @implements(np.diag)
 def diag(v: Any, k: int = 0) -> TracedArray:
-    """As `numpy.diag`: a matrix from its diagonal, or the diagonal of a matrix (read-only)."""
+    """Equivalent of `numpy.diag`: a matrix from its diagonal, or the diagonal of a matrix (read-only)."""
     x = as_traced(v)
     if x.ndim == 2:
         return diagonal(x, k)
@@ -130,18 +130,18 @@ def diag(v: Any, k: int = 0) -> TracedArray:
 
 @implements(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> TracedArray:
-    """As `numpy.diagflat`."""
+    """Equivalent of `numpy.diagflat`."""
     return diag(ravel(v), k)
 
 
 @implements(np.trace)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """As `numpy.trace`."""
+    """Equivalent of `numpy.trace`."""
     return FUNCTIONS[np.sum](diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
 def _refuse(numpy_function: Any) -> None:
-    """Register a function whose results have a shape that depends on values."""
+    """Register an error for a function whose results have a shape that depends on values."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError(f"{name} has no rule: the shape of its result depends on values", find_user_location(),

@@ -1,4 +1,4 @@
-"""Functions that give an array another shape or order of axes: views, as in NumPy, wherever NumPy gives views."""
+"""Functions that change the shape or the order of axes: views, as in NumPy, wherever NumPy gives views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
-    """`axis` counted from 0; raises `IndexingError`."""
+    """Return `axis` counted from 0; raises `IndexingError`."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise IndexingError(f"axis {number} is out of bounds for array of dimension {ndim}", find_user_location())
@@ -29,7 +29,7 @@ def normalize_axis(axis: Any, ndim: int) -> int:
 
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes that `axis` names, in the order given; None is all."""
+    """Return the axes that `axis` names, in the order given; None means all axes."""
     if axis is None:
         return tuple(range(ndim))
     axes = tuple(normalize_axis(item, ndim) for item in axis) if isinstance(axis, (tuple, list)) else (normalize_axis(axis, ndim),)
@@ -39,19 +39,19 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def normalize_reduced(axis: Any, ndim: int) -> tuple[int, ...]:
-    """As `normalize_axes`, for the functions that take 0 and -1 for an array of no dimension as well."""
+    """Return axes as `normalize_axes` does, for functions that take 0 and -1 for an array of no dimension as well."""
     return () if not ndim and isinstance(axis, (int, np.integer)) and axis in (0, -1) else normalize_axes(axis, ndim)
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
-    """A shape given as an integer or a sequence of them."""
+    """Convert an integer or a sequence of integers to a shape."""
     if isinstance(shape, (tuple, list, np.ndarray)):
         return tuple(operator.index(size) for size in shape)
     return (operator.index(shape),)
 
 
 def view_strides(shape: Sequence[int], strides: Strides, new_shape: Sequence[int]) -> Strides | None:
-    """The strides of a reshaped view, in C order; None where the elements have to be copied."""
+    """Strides of a reshaped view, in C order; None if the elements have to be copied."""
     if math.prod(shape) == 0:
         return contiguous_strides(new_shape)
     old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
@@ -80,7 +80,7 @@ def view_strides(shape: Sequence[int], strides: Strides, new_shape: Sequence[int
 
 
 def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -> TracedArray:
-    """`x` in C order with the full `shape`: a view where NumPy gives one."""
+    """Reshape `x` in C order to the full `shape`: a view where NumPy gives one."""
     shape, old = tuple(shape), x.shape
     strides = view_strides(old, x.steps, shape)
     certain = [size for size in old if size != 1] == [size for size in shape if size != 1]
@@ -97,7 +97,7 @@ def reshape_to(x: TracedArray, shape: Sequence[int], copy: bool | None = None) -
 
 
 def permute(x: TracedArray, permutation: Sequence[int]) -> TracedArray:
-    """A view of `x` with its axes in this order."""
+    """Return a view of `x` with its axes in this order."""
     order = tuple(permutation)
     back = tuple(order.index(axis) for axis in range(len(order)))
     return view_of(x, lambda value: lowering.transpose(value, order), lambda base, value: lowering.transpose(value, back),
@@ -105,7 +105,7 @@ def permute(x: TracedArray, permutation: Sequence[int]) -> TracedArray:
 
 
 def complete_shape(shape: Any, size: int, old: Sequence[int], function: str = "reshape") -> tuple[int, ...]:
-    """`shape` with its -1 replaced."""
+    """Replace the -1 in `shape`."""
     sizes = as_shape(shape)
     if sizes.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
@@ -119,13 +119,13 @@ def complete_shape(shape: Any, size: int, old: Sequence[int], function: str = "r
 
 
 def check_order(order: str) -> None:
-    """Refuse the orders that depend on how an array lies in memory, which is not known while tracing."""
+    """Reject the orders that depend on the memory layout of an array, which is not known while tracing."""
     refuse(order not in ("C", "F"), f"order={order!r}", "give order='C' or order='F'")
 
 
 @implements(np.reshape)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> TracedArray:
-    """As `numpy.reshape`."""
+    """Equivalent of `numpy.reshape`."""
     x = as_traced(a)
     sizes = complete_shape(shape if shape is not None else newshape, x.size, x.shape)
     check_order(order)
@@ -137,7 +137,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> TracedArray:
-    """As `numpy.ravel`: a view where the elements lie one after the other."""
+    """Equivalent of `numpy.ravel`: a view where the elements lie one after the other."""
     x = as_traced(a)
     if not x.layout_known:
         return reshape(x, -1, order)
@@ -150,7 +150,7 @@ def ravel(a: Any, order: str = "C") -> TracedArray:
 
 @implements(np.transpose)
 def transpose(a: Any, axes: Any = None) -> TracedArray:
-    """As `numpy.transpose`."""
+    """Equivalent of `numpy.transpose`."""
     x = as_traced(a)
     order = tuple(range(x.ndim))[::-1] if axes is None else normalize_axes(tuple(axes), x.ndim)
     if len(order) != x.ndim:
@@ -164,7 +164,7 @@ if hasattr(np, "permute_dims"):
 
 @implements(np.swapaxes)
 def swapaxes(a: Any, axis1: int, axis2: int) -> TracedArray:
-    """As `numpy.swapaxes`."""
+    """Equivalent of `numpy.swapaxes`."""
     x = as_traced(a)
     order = list(range(x.ndim))
     first, second = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
@@ -175,13 +175,13 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> TracedArray:
 if hasattr(np, "matrix_transpose"):
     @implements(np.matrix_transpose)
     def matrix_transpose(x: Any, /) -> TracedArray:
-        """As `numpy.matrix_transpose`."""
+        """Equivalent of `numpy.matrix_transpose`."""
         return swapaxes(x, -1, -2)
 
 
 @implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> TracedArray:
-    """As `numpy.moveaxis`."""
+    """Equivalent of `numpy.moveaxis`."""
     x = as_traced(a)
     sources, targets = normalize_axes(source, x.ndim), normalize_axes(destination, x.ndim)
     if len(sources) != len(targets):
@@ -194,7 +194,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> TracedArray:
 
 @implements(np.rollaxis)
 def rollaxis(a: Any, axis: int, start: int = 0) -> TracedArray:
-    """As `numpy.rollaxis`."""
+    """Equivalent of `numpy.rollaxis`."""
     x = as_traced(a)
     source = normalize_axis(axis, x.ndim)
     start = start + x.ndim if start < 0 else start
@@ -205,7 +205,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> TracedArray:
 
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> TracedArray:
-    """As `numpy.expand_dims`."""
+    """Equivalent of `numpy.expand_dims`."""
     x = as_traced(a)
     added = axis if isinstance(axis, (tuple, list)) else (axis,)
     count = x.ndim + len(added)
@@ -216,7 +216,7 @@ def expand_dims(a: Any, axis: Any) -> TracedArray:
 
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> TracedArray:
-    """As `numpy.squeeze`."""
+    """Equivalent of `numpy.squeeze`."""
     x = as_traced(a)
     axes = tuple(i for i, size in enumerate(x.shape) if size == 1) if axis is None else normalize_reduced(axis, x.ndim)
     if any(x.shape[i] != 1 for i in axes):
@@ -225,13 +225,13 @@ def squeeze(a: Any, axis: Any = None) -> TracedArray:
 
 
 def read_only(x: TracedArray, read: Callable[[Value], Value], strides: Sequence[int]) -> TracedArray:
-    """A view that follows `x` and cannot be written to."""
+    """Make a view that follows `x` and cannot be written to."""
     return view_of(x, read, lambda base, value: base, tuple(strides), writable=False)
 
 
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
-    """As `numpy.broadcast_to`: a read-only view."""
+    """Equivalent of `numpy.broadcast_to`: a read-only view."""
     x, sizes = as_array(array), as_shape(shape)
     offset = len(sizes) - x.ndim
     if offset < 0 or any(have not in (1, want) for have, want in zip(x.shape, sizes[offset:], strict=True)):
@@ -242,7 +242,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
 
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ...]:
-    """As `numpy.broadcast_arrays`."""
+    """Equivalent of `numpy.broadcast_arrays`."""
     traced = [as_array(array) for array in arrays]
     try:
         shape = np.broadcast_shapes(*(x.shape for x in traced))
@@ -268,7 +268,7 @@ atleast_3d = implements(np.atleast_3d)(_at_least(3, lambda shape: (1, *(shape or
 
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> TracedArray:
-    """As `numpy.flip`."""
+    """Equivalent of `numpy.flip`."""
     x = as_traced(m)
     axes = tuple(sorted(normalize_axes(axis, x.ndim)))
     if not axes:
@@ -283,19 +283,19 @@ def flip(m: Any, axis: Any = None) -> TracedArray:
 
 @implements(np.fliplr)
 def fliplr(m: Any) -> TracedArray:
-    """As `numpy.fliplr`."""
+    """Equivalent of `numpy.fliplr`."""
     return flip(m, 1)
 
 
 @implements(np.flipud)
 def flipud(m: Any) -> TracedArray:
-    """As `numpy.flipud`."""
+    """Equivalent of `numpy.flipud`."""
     return flip(m, 0)
 
 
 @implements(np.rot90)
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> TracedArray:
-    """As `numpy.rot90`."""
+    """Equivalent of `numpy.rot90`."""
     x = as_traced(m)
     first, second = normalize_axes(tuple(axes), x.ndim)
     turned = {0: lambda: x, 1: lambda: swapaxes(flip(x, second), first, second), 2: lambda: flip(x, (first, second)),
@@ -304,19 +304,19 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> TracedArray:
 
 
 def diagonal_indices(rows: int, columns: int, offset: int) -> tuple[int, int]:
-    """Row-major place of the first element of a diagonal, and how many elements it has."""
+    """Row-major index of the first element of a diagonal, and the number of its elements."""
     row, column = max(-offset, 0), max(offset, 0)
     return row * columns + column, max(min(rows - row, columns - column), 0)
 
 
 @implements(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
-    """As `numpy.diagonal`: a read-only view, the diagonal in the last axis."""
+    """Equivalent of `numpy.diagonal`: a read-only view, the diagonal in the last axis."""
     return diagonal_view(as_traced(a), offset, axis1, axis2, writable=False)
 
 
 def diagonal_view(x: TracedArray, offset: int, axis1: int, axis2: int, writable: bool = True) -> TracedArray:
-    """The diagonal of two axes as the last one, in the memory of `x`."""
+    """Return the diagonal of two axes as the last axis, in the memory of `x`."""
     if x.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")
     first, second = normalize_axes((axis1, axis2), x.ndim)
@@ -344,12 +344,12 @@ def diagonal_view(x: TracedArray, offset: int, axis1: int, axis2: int, writable:
 
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> TracedArray:
-    """As `numpy.copy`: a new array that can be written to."""
+    """Equivalent of `numpy.copy`: a new array that can be written to."""
     return in_order_of(wrap(as_traced(a).value, scalar=False), order)
 
 
 def in_order_of(new: TracedArray, order: str) -> TracedArray:
-    """A new array whose elements lie as `order` says; K is settled by what it was made of."""
+    """Set the memory order of a new array to `order`; K follows the array that it was made of."""
     if order == "C":
         new._steps = contiguous_strides(new.shape)
     elif order != "K" and sum(size > 1 for size in new.shape) > 1:
@@ -358,39 +358,39 @@ def in_order_of(new: TracedArray, order: str) -> TracedArray:
 
 
 def as_array(x: Any) -> TracedArray:
-    """As `as_traced`; a scalar becomes an array of no dimension."""
+    """Convert as `as_traced` does; a scalar becomes an array of no dimension."""
     x = as_traced(x)
     return wrap(x.value, scalar=False) if x.immutable else x
 
 
 @implements(np.shape)
 def shape(a: Any) -> tuple[int, ...]:
-    """As `numpy.shape`."""
+    """Equivalent of `numpy.shape`."""
     return as_traced(a).shape
 
 
 @implements(np.ndim)
 def ndim(a: Any) -> int:
-    """As `numpy.ndim`."""
+    """Equivalent of `numpy.ndim`."""
     return as_traced(a).ndim
 
 
 @implements(np.size)
 def size(a: Any, axis: int | None = None) -> int:
-    """As `numpy.size`."""
+    """Equivalent of `numpy.size`."""
     x = as_traced(a)
     return x.size if axis is None else x.shape[normalize_axis(axis, x.ndim)]
 
 
 @implements(np.iscomplexobj)
 def iscomplexobj(x: Any) -> bool:
-    """As `numpy.iscomplexobj`: never."""
+    """Equivalent of `numpy.iscomplexobj`: never."""
     return False
 
 
 @implements(np.isrealobj)
 def isrealobj(x: Any) -> bool:
-    """As `numpy.isrealobj`: always."""
+    """Equivalent of `numpy.isrealobj`: always."""
     return True
 
 

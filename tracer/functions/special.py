@@ -1,6 +1,6 @@
-"""The ufuncs of scipy.special that are ops or are made of few. SciPy itself is not needed: they are known by name.
+"""The ufuncs of scipy.special that are ops or combinations of a few ops. SciPy itself is not needed: its ufuncs are known by name.
 
-Where SciPy's own last bits differ it is mostly because these are nearer (`docs/derivatives.md` has the exceptions).
+Results that differ from SciPy's in the last bits are mostly nearer to the exact value (`docs/derivatives.md` has the exceptions).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _is(x: Value, number: float) -> Value:
 
 
 def _in_double(lower: Lower) -> Lower:
-    """float32 by way of float64: where an exponential would enlarge a rounding error."""
+    """Compute float32 by way of float64 where an exponential would enlarge a rounding error."""
     return lambda *xs: convert(lower(*(convert(x, F64) for x in xs)), xs[0].type.dtype)
 
 
@@ -68,11 +68,12 @@ def _log_expit(x: Value) -> Value:
     return ops.negative(_softplus(ops.negative(x)))
 
 
-# -- x log y and what is made of it
+# -- x log y and functions built from it
 
 
 def _times_log(x: Value, y: Value, log: Lower, pole: float) -> Value:
-    """x log(y), and 0 where x is 0 and the logarithm not finite; it is not taken there, so that its derivative stays finite, too."""
+    """x log(y), and 0 where x is 0 and the logarithm not finite; the logarithm is not taken there, so that its derivative stays finite,
+    too."""
     finite = ops.logical_and(ops.greater(y, _number(y, pole)), _below(y, math.inf))
     nothing = ops.logical_and(_is(x, 0.0), ops.logical_not(ops.logical_or(finite, ops.isnan(y))))
     return ops.select(nothing, _number(x, 0.0), ops.multiply(x, log(ops.select(nothing, _number(y, pole + 1.0), y))))
@@ -118,7 +119,7 @@ def _power_transform(log: Value, power: Value) -> Value:
 
 
 def _boxcox(x: Value, power: Value) -> Value:
-    """(x**p - 1) / p, and log(x) where p is 0."""
+    """(x**p - 1) / p; log(x) if p is 0."""
     return _power_transform(ops.log(x), power)
 
 
@@ -134,7 +135,8 @@ def _ndtr(x: Value) -> Value:
 
 
 def _log_ndtr(x: Value) -> Value:
-    """Below 0 by erfcx, which does not underflow; each form sees only arguments of its own."""
+    """Logarithm of the normal distribution function. Below 0 by erfcx, which does not underflow; each branch sees only its own arguments.
+    """
     lower = _below(x, 0.0)
     t = ops.select(lower, _scaled(x, -_SQRT_HALF), _number(x, 0.0))
     left = ops.subtract(ops.log(_scaled(ops.erfcx(t), 0.5)), ops.square(t))
@@ -146,7 +148,7 @@ def _log_ndtr(x: Value) -> Value:
 
 
 def _gammasgn(x: Value) -> Value:
-    """The sign of Gamma(x): that of the parity of floor(x) below 0, NaN at the poles there."""
+    """Sign of Gamma(x): below 0 the sign alternates with the parity of floor(x), and is NaN at the poles."""
     whole = ops.floor(x)
     half = _scaled(whole, 0.5)
     alternating = ops.select(ops.equal(ops.floor(half), half), _number(x, 1.0), _number(x, -1.0))
@@ -180,7 +182,7 @@ def _beta(a: Value, b: Value) -> Value:
 
 
 def _grown(scaled_function: Lower) -> Lower:
-    """times e^|x|, in two steps, as the function overflows later than e^|x| does."""
+    """Multiply by e^|x| in two steps: the function overflows later than e^|x|."""
     def lower(x: Value) -> Value:
         root = ops.exp(_scaled(ops.abs(x), 0.5))
         return ops.multiply(ops.multiply(scaled_function(x), root), root)
@@ -219,11 +221,11 @@ _BINARY: dict[str, Lower] = {
     "betaln": _in_double(_betaln), "beta": _in_double(_beta), "huber": _huber, "pseudo_huber": _pseudo_huber,
 }
 OF_TWO = frozenset(_BINARY)
-"""The names of those with two operands."""
+"""Names of the functions with two operands."""
 
 
 def _without_weak_numbers(name: str) -> None:
-    """For SciPy's functions of two arguments a Python number is a float64, not a weak one."""
+    """Make Python numbers float64 instead of weak, as SciPy's functions of two arguments do."""
     plain = FUNCTIONS["scipy.special", name]
 
     @functools.wraps(plain)
@@ -242,7 +244,7 @@ for _name, _lower in _BINARY.items():
 
 @dispatched
 def polygamma(n: int, x: Any) -> TracedArray:
-    """The derivative of digamma of order `n`, a Python integer; of order 0 digamma itself.
+    """Return the derivative of digamma of order `n`, a Python integer; of order 0 digamma itself.
 
     >>> float(polygamma(1, 1.0).round(6))
     1.644934

@@ -36,7 +36,7 @@ Lower = Callable[..., Value]
 
 
 def broadcast_shapes(name: str, *operands: Operand) -> tuple[int, ...]:
-    """The common shape; raises `ShapeError` with all shapes."""
+    """Common shape of the operands; raises `ShapeError` with all shapes."""
     shapes = [shape_of(x) for x in operands]
     first = shapes[0]
     if all(shape == first or not shape for shape in shapes[1:]):
@@ -49,7 +49,7 @@ def broadcast_shapes(name: str, *operands: Operand) -> tuple[int, ...]:
 
 
 def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: str = "out", where: Any = True) -> Any:
-    """Write `result` into `out`, where a mask says so, and give `out` back; without `out`, the result itself."""
+    """Write `result` into `out`, only where the mask is True, and return `out`; without `out`, return the result itself."""
     if out is None:
         return result
     if isinstance(out, tuple):
@@ -76,7 +76,7 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
 
 
 def _shape_with_out(shape: tuple[int, ...], out: Any) -> tuple[int, ...]:
-    """The result is broadcast to a larger `out`; where it does not fit, `store` says so."""
+    """Broadcast the result's shape to a larger `out`; `store` raises the error for an `out` that does not fit."""
     if out is None:
         return shape
     target = (out[0] if isinstance(out, tuple) else out).shape
@@ -86,8 +86,8 @@ def _shape_with_out(shape: tuple[int, ...], out: Any) -> tuple[int, ...]:
 
 
 def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None) -> None:
-    """Register `lower`, which gets values of the loop's dtypes and one shape, for `ufunc`; or, with `scipy_name`, for the ufunc
-    of scipy.special that has the same dtypes."""
+    """Register `lower` for `ufunc`, or, with `scipy_name`, for the ufunc of scipy.special that has the same dtypes. `lower` gets values of
+    the loop's dtypes and of one shape."""
     name = scipy_name or ufunc.__name__
 
     def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: Casting = "same_kind",
@@ -108,7 +108,7 @@ def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None) ->
         return store(result, out, casting, name, where)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"As `{'scipy.special' if scipy_name else 'numpy'}.{name}`."
+    call.__doc__ = f"Equivalent of `{'scipy.special' if scipy_name else 'numpy'}.{name}`."
     implements(("scipy.special", scipy_name) if scipy_name else ufunc)(call)
 
 
@@ -117,12 +117,12 @@ def _same(x: Value) -> Value:
 
 
 def _truth(lower: Lower) -> Lower:
-    """Logical functions count every number but 0 as true."""
+    """Convert the operands of logical functions to bool: every number but 0 is true."""
     return lambda *xs: lower(*(convert(x, BOOL) for x in xs))
 
 
 def _floating(lower: Lower, otherwise: Lower) -> Lower:
-    """Another lowering where the loop's dtype is no float."""
+    """Use `otherwise` if the loop's dtype is no float."""
     return lambda *xs: lower(*xs) if xs[0].type.dtype.kind == "f" else otherwise(*xs)
 
 
@@ -131,7 +131,7 @@ def filled(number: float | bool) -> Lower:
 
 
 def _compare(lower: Lower, if_negative: bool) -> Lower:
-    """NumPy compares i64 with u64 exactly: a negative number is below every unsigned one."""
+    """Compare i64 with u64 exactly, as NumPy does: a negative number is below every unsigned one."""
     def comparison(a: Value, b: Value) -> Value:
         if a.type.dtype == b.type.dtype:
             return lower(a, b)
@@ -148,7 +148,7 @@ def _magnitude(x: Value) -> Value:
 
 
 def _integer_reciprocal(x: Value) -> Value:
-    """1 / x rounded towards 0; 0 for 0, where NumPy's result is up to the machine."""
+    """1 / x rounded towards 0; 0 for 0, where NumPy's result depends on the machine."""
     magnitude = _magnitude(x)
     one, zero = (constant(number, x.type.dtype, x.type.shape) for number in (1, 0))
     return ops.select(ops.equal(magnitude, one), x, zero)
@@ -162,7 +162,7 @@ def _fmod(a: Value, b: Value) -> Value:
     """The remainder with the sign of the dividend; its derivative in the dividend is 1, also at 0."""
     if a.type.dtype.kind == "u":
         return ops.remainder(a, b)
-    if not is_float(a.type.dtype):      # the absolute value of the smallest integer does not exist: take the divisor off where signs differ
+    if not is_float(a.type.dtype):      # the absolute value of the smallest integer does not exist: subtract the divisor if signs differ
         zero, rest = constant(0, a.type.dtype, a.type.shape), ops.remainder(a, b)
         other_sign = ops.logical_and(ops.not_equal(rest, zero), ops.logical_xor(ops.less(rest, zero), ops.less(a, zero)))
         return ops.select(other_sign, ops.subtract(rest, b), rest)
@@ -172,7 +172,7 @@ def _fmod(a: Value, b: Value) -> Value:
 
 
 def signbit(x: Value) -> Value:
-    """Also of -0.0: its reciprocal is negative."""
+    """True for negative numbers and for -0.0, whose reciprocal is negative."""
     zero = constant(0.0, x.type.dtype, x.type.shape)
     return ops.logical_or(ops.less(x, zero), ops.logical_and(ops.equal(x, zero), ops.less(ops.reciprocal(x), zero)))
 
@@ -227,7 +227,7 @@ _SIMPLE_POWERS: dict[float, np.ufunc] = {2: np.square, 1: np.positive, 0.5: np.s
 
 @implements(np.power)
 def power(x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
-    """As `numpy.power`; a constant exponent of 2, 1, 0.5 or -1 is a square, a copy, a square root or a reciprocal, as in NumPy."""
+    """Equivalent of `numpy.power`; a constant exponent of 2, 1, 0.5 or -1 is a square, copy, square root or reciprocal, as in NumPy."""
     number = exponent if type(exponent) in (int, float) else None
     base = as_operand(x)
     if issubclass(type(exponent), (int, np.integer)) and exponent < 0 and isinstance(base, TracedArray) and base.dtype.kind in "biu":
@@ -242,7 +242,7 @@ def power(x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _comparison_with_numbers(ufunc: np.ufunc) -> None:
-    """A Python integer that the other operand's dtype cannot hold is compared by its value, as in NumPy."""
+    """Compare a Python integer that the other operand's dtype cannot hold by its value, as NumPy does."""
     plain = FUNCTIONS[ufunc]
 
     def call(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
@@ -254,7 +254,7 @@ def _comparison_with_numbers(ufunc: np.ufunc) -> None:
                     return store(wrap(constant(answer, BOOL, other.shape)), kwargs.get("out"), name=ufunc.__name__)
         return plain(a, b, *args, **kwargs)
 
-    call.__name__, call.__doc__ = ufunc.__name__, f"As `numpy.{ufunc.__name__}`."
+    call.__name__, call.__doc__ = ufunc.__name__, f"Equivalent of `numpy.{ufunc.__name__}`."
     implements(ufunc)(call)
 
 
@@ -264,13 +264,13 @@ for _ufunc in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.gr
 
 @implements(np.divmod)
 def divmod(a: Any, b: Any) -> tuple[Any, Any]:
-    """As `numpy.divmod`."""
+    """Equivalent of `numpy.divmod`."""
     return FUNCTIONS[np.floor_divide](a, b), FUNCTIONS[np.remainder](a, b)
 
 
 @implements(np.modf)
 def modf(x: Any) -> tuple[Any, Any]:
-    """As `numpy.modf`: fractional and integral part, both with the sign of `x`."""
+    """Equivalent of `numpy.modf`: fractional and integral part, both with the sign of `x`."""
     x = as_traced(x)
     dtype = resolve(np.modf, (x,))[0]
     whole = ops.trunc(convert(x.value, dtype))
@@ -281,7 +281,7 @@ def modf(x: Any) -> tuple[Any, Any]:
 
 @implements(np.where)
 def where(condition: Any, *choices: Any) -> TracedArray:
-    """As `numpy.where` with three arguments; the one not chosen gets cotangent 0. Python integers wrap around."""
+    """Equivalent of `numpy.where` with three arguments; the choice not taken gets cotangent 0. Python integers wrap around."""
     if len(choices) != 2:
         raise UnsupportedError("np.where(condition) alone has a shape that depends on values", find_user_location(),
                                hint="give both choices: np.where(condition, a, b)")
@@ -296,9 +296,9 @@ def where(condition: Any, *choices: Any) -> TracedArray:
 
 @implements(np.clip)
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
-    """As `numpy.clip`. At a bound the derivative is shared equally between the array and the bound."""
+    """Equivalent of `numpy.clip`. At a bound the derivative is shared equally between the array and the bound."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    if (kind := as_traced(a).dtype).kind in "iu":       # integers that their dtype does not hold are no bounds
+    if (kind := as_traced(a).dtype).kind in "iu":       # integers that the dtype cannot hold are no bounds
         low = None if type(low) is int and low <= np.iinfo(kind).min else low
         high = None if type(high) is int and high >= np.iinfo(kind).max else high
     if low is None and high is None:
@@ -316,7 +316,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """As `numpy.round`: halves go to the even neighbour. The derivative is 0."""
+    """Equivalent of `numpy.round`: halves go to the even neighbour. The derivative is 0."""
     x = as_traced(a)
     if x.dtype == BOOL:
         resolve(np.rint, (x,))      # float16 in NumPy
@@ -334,7 +334,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 @implements("astype")
 def astype(x: Any, dtype: Any, casting: Casting = "unsafe", order: str = "K") -> TracedArray:
-    """`x` in another dtype, always as a new array."""
+    """Convert `x` to another dtype, always as a new array."""
     x, target = as_traced(x), dtype_argument(dtype)
     if not np.can_cast(x.dtype, target, casting):
         raise DTypeError(f"cannot cast from {x.dtype} to {target} with casting rule {casting!r}", find_user_location())
@@ -344,5 +344,5 @@ def astype(x: Any, dtype: Any, casting: Casting = "unsafe", order: str = "K") ->
 if hasattr(np, "astype"):
     @implements(np.astype)
     def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> TracedArray:
-        """As `numpy.astype`."""
+        """Equivalent of `numpy.astype`."""
         return as_traced(x).astype(dtype, copy=copy)        # type: ignore[no-any-return]

@@ -1,10 +1,10 @@
-"""Which arrays from outside Python reads while a function is traced: what it makes of them is built into the graph.
+"""Log of the outside arrays that Python reads while a function is traced: values computed from them are built into the graph.
 
     with logging_access(arrays) as read:
         ...             # np.mean(y), y > 1.5, float(y[0]): y is in `read`; x * y with a traced x is not a read
 
-For the time of the trace the arrays are objects of a subclass of their class, with the same memory layout, in which everything that hands
-out content says so. They are the same objects, at the same place, for everyone who holds them; their class is their own again afterwards.
+During the trace the arrays are objects of a subclass of their class, with the same memory layout, whose methods log every access to
+content. They are the same objects, at the same address, for everyone who holds them; afterwards they have their own class again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VIEWING = _words("""
     expand_dims moveaxis rollaxis atleast_1d atleast_2d atleast_3d flip flipud fliplr rot90 split array_split hsplit vsplit dsplit
     zeros_like ones_like empty_like full_like may_share_memory shares_memory result_type can_cast min_scalar_type broadcast_shapes
     iscomplexobj isrealobj matrix_transpose permute_dims unstack""")
-"""Methods and functions that give views, or speak of the form: what is read through a view is seen there."""
+"""Methods and functions that return views, or only read the shape and the like: reads of content through a view are logged at the view."""
 
 _KEPT = _words("""
     __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__ __hash__
@@ -43,15 +43,15 @@ _KEPT = _words("""
     __dlpack_device__ setflags __module__""")
 _OPERATORS = {f"__{prefix}{name}__" for prefix in ("", "r", "i") for name in _words(
     "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod eq ne lt le gt ge neg pos abs invert")}
-"""What comes by way of the universal functions."""
+"""Operators, which are logged as the universal functions that they call."""
 
 _WRITING = frozenset({"sort", "fill", "partition", "put", "resize", "setfield", "byteswap"})
 _CONVERSIONS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 
 
 class AccessLog:
-    """What happened to the arrays that are observed, by identity: `read` are those whose content Python had, `checksums` what those held
-    that were read or written, before that.
+    """Accesses to the observed arrays, by identity: `read` holds the arrays whose content Python read; `checksums` the content, before the
+    first access, of the arrays that were read or written.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class AccessLog:
         self.thread = threading.get_ident()
 
     def note(self, array: Any, written: bool) -> None:
-        """An array, or a view of one, is about to hand out content, or to be written to."""
+        """Log an array, or a view, whose content is about to be read or written."""
         while array is not None:
             if id(array) in self.kinds:
                 if id(array) not in self.checksums:
@@ -83,7 +83,7 @@ def _note(array: Any, written: bool = False) -> None:
 
 
 def _is_internal() -> bool:
-    """True if it is the tracer that looks at an array, whose ways to use it are ops of the graph."""
+    """True if the tracer itself reads an array: its uses become ops of the graph."""
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -97,7 +97,7 @@ _INTERNAL = ("adjit.tracer", "adjit.eager", "adjit.ir", "adjit.runtime")
 
 
 def _plain(array: Any) -> Any:
-    """The same memory as an ordinary array."""
+    """Return an ordinary array on the same memory."""
     kind = ORIGINAL_CLASS.get(type(array))
     return array if kind is None else np.ndarray.view(array, kind)
 
@@ -132,7 +132,7 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
     if function.__name__ not in _VIEWING:
         _note_all((args, kwargs))
         args, kwargs = _all_plain(args), _all_plain(kwargs)
-    if function.__name__.endswith("_like"):     # nothing is read, and what is written into the new array is seen
+    if function.__name__.endswith("_like"):     # nothing is read, and writes to the new array are logged
         return function._implementation(*_all_plain(args), **_all_plain(kwargs)).view(type(self))
     return function._implementation(*args, **kwargs)
 
@@ -172,7 +172,7 @@ def _all_plain(value: Any) -> Any:
 
 
 def _logging_member(name: str, own: Any) -> Any:
-    """A method or an attribute that says that content is handed out, and is that of an ordinary array."""
+    """Wrap a method or an attribute of an ordinary array so that each use of it is logged."""
     if callable(own):
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             _note(self, written=name in _WRITING)
@@ -190,14 +190,14 @@ def _logging_member(name: str, own: Any) -> Any:
 
 
 ORIGINAL_CLASS: dict[type, type] = {}
-"""For each class of observed arrays the class that they have else."""
+"""Original class of each class of observed arrays."""
 
 _COLLECTED, _BASE_TYPE = 1 << 14, 1 << 10
 
 
 @cache
 def _observed_class(kind: Any) -> type | None:
-    """The class of observed arrays of this class; None where objects cannot change from one to the other."""
+    """Return the class of observed arrays of this class; None if objects cannot change from one class to the other."""
     made = type(kind.__name__, (kind,), {"__slots__": ()}) if kind.__flags__ & _COLLECTED else _subclass_without_gc(kind)
     layout = ("__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")
     if any(getattr(made, name) != getattr(kind, name) for name in layout) or (made.__flags__ ^ kind.__flags__) & _COLLECTED:
@@ -207,7 +207,7 @@ def _observed_class(kind: Any) -> type | None:
     methods |= {"__array_finalize__": _finalize, "__array_ufunc__": _ufunc, "__array_function__": _function, "__getitem__": _getitem,
                 "__setitem__": _setitem, "__module__": kind.__module__}
     (attributes,) = gc.get_referents(vars(made))
-    attributes["__class__"] = property(lambda self: kind)       # what `isinstance` asks; `setattr` would set the class of the class
+    attributes["__class__"] = property(lambda self: kind)       # `isinstance` reads it; `setattr` would set the class of the class
     for name, method in methods.items():
         setattr(made, name, method)
     ORIGINAL_CLASS[made] = kind
@@ -220,7 +220,7 @@ class _Spec(ctypes.Structure):
 
 
 def _subclass_without_gc(kind: type) -> type:
-    """A subclass whose objects the cyclic collector passes by, as it does those of `kind`: `class` makes only others."""
+    """Make a subclass without the cyclic collector, as `kind` itself: a `class` statement makes only collected ones."""
     name, end = f"{kind.__module__}.{kind.__name__}".encode(), (ctypes.c_void_p * 2)()
     spec = _Spec(name, 0, 0, _BASE_TYPE, ctypes.addressof(end))
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(("PyType_FromSpecWithBases", ctypes.pythonapi))
@@ -232,13 +232,13 @@ _TYPE = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
 
 
 def _set_class(array: Any, kind: type) -> None:
-    """Make an object one of another class with the same layout. Both classes live as long as the process."""
+    """Set the class of an object to another class with the same layout. Both classes live as long as the process."""
     ctypes.c_void_p.from_address(id(array) + _TYPE).value = id(kind)
 
 
 @contextmanager
 def logging_access(arrays: Iterable[np.ndarray]) -> Iterator[AccessLog]:
-    """Observe these arrays within the block. Those of classes that cannot be observed count as read."""
+    """Observe these arrays within the block. Arrays of classes that cannot be observed count as read."""
     observation = AccessLog()
     known = {id(array): array for array in arrays}
     try:
@@ -262,11 +262,11 @@ def logging_access(arrays: Iterable[np.ndarray]) -> Iterator[AccessLog]:
         try:
             _end(observation)
         finally:
-            _end(observation)       # Ctrl-C may have come into the first one
+            _end(observation)       # Ctrl-C may have interrupted the first call
 
 
 def _end(observation: AccessLog) -> None:
-    """Give all arrays their own classes again, but for those that another thread observes."""
+    """Restore the classes of all arrays, but for arrays that another thread observes."""
     with _lock:
         if observation in _observations:
             _observations.remove(observation)
@@ -283,7 +283,7 @@ def _end(observation: AccessLog) -> None:
 
 
 def _end_elsewhere() -> None:
-    """In a forked child, which has not the other threads that were tracing."""
+    """End the observations of other threads in a forked child, which does not have these threads."""
     global _lock
     _lock = threading.Lock()
     for observation in list(_observations):
@@ -299,7 +299,7 @@ _own_conversions: dict[str, Callable[..., Any]] = {}
 
 
 def _log_conversions() -> None:
-    """NumPy's functions that make an ordinary array of one of a subclass ask nobody: for the time of a trace they say so."""
+    """Log NumPy's functions that convert an array of a subclass to an ordinary array without calling any of its methods."""
     for name in _CONVERSIONS:
         _own_conversions[name] = own = getattr(np, name)
         setattr(np, name, _logging_conversion(own))
@@ -315,7 +315,7 @@ def _logging_conversion(own: Callable[..., Any]) -> Callable[..., Any]:
     def convert(*args: Any, **kwargs: Any) -> Any:
         same = len(args) == 1 and not kwargs and own.__name__.startswith("as") and type(args[0]) in ORIGINAL_CLASS
         if same and own(args[0]).base is args[0]:
-            return args[0]      # as without all this: nothing is converted
+            return args[0]      # as without the log: nothing is converted
         if not args or type(args[0]) in ORIGINAL_CLASS or isinstance(args[0], (list, tuple)):
             _note_all((args, kwargs))
         return own(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The content of arrays that Python reads, as a number: a trace holds for this content only."""
+"""Fingerprints of the arrays that Python reads: a trace holds for this content only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_CHECKSUM_BYTES = 1 << 12
 
 
 class _NativeDigest:
-    """`digest` of the bytes at an address, in machine code, once `runtime.native.digest` has put it here."""
+    """Digest of the bytes at an address, in machine code; `runtime.native.digest` sets it."""
 
     digest: Callable[[int, int], int] | None = None
 
@@ -22,18 +22,18 @@ native_digest = _NativeDigest()
 
 
 def fingerprint(array: np.ndarray) -> int:
-    """A checksum of the content, to notice that an array was written to."""
+    """Checksum of the content, to notice that an array was written to."""
     return zlib.crc32(in_memory_order(array).reshape(-1).view(np.uint8).data)
 
 
 def in_memory_order(array: np.ndarray) -> np.ndarray:
-    """The elements as a C-contiguous array: in the order in which they lie in memory where there are no gaps, else a copy."""
+    """Return the elements as a C-contiguous array: in memory order if there are no gaps, else a copy."""
     plain = array.view(np.ndarray)
     return plain.T if plain.flags.f_contiguous else ascontiguousarray(plain)
 
 
 class ContentGuard:
-    """What an array held when it was traced with; `path` is how the code writes it.
+    """Content that an array had when it was traced; `path` is its expression in the code.
 
     Machine code reads memory ten times as fast as `zlib`, but is not there when the first functions are traced.
     """
@@ -48,7 +48,7 @@ class ContentGuard:
         self._digest: int | None = None
 
     def holds(self, array: np.ndarray | None = None) -> bool:
-        """True if the array, or the one that has taken its place, has this content."""
+        """True if the array, or the array that replaced it, has this content."""
         array = self.array if array is None else array
         if _form(array) != self._form:
             return False
@@ -57,7 +57,7 @@ class ContentGuard:
         return self._machine_digest(array) == self._digest
 
     def digest(self) -> int | None:
-        """The digest in machine code of the content that the trace holds for; None where the array has another one by now."""
+        """Machine-code digest of the content that the trace holds for; None if the array has other content by now."""
         if self._digest is None:
             self._machine_digest(self.array)
         return self._digest

@@ -1,4 +1,4 @@
-"""Whose code a module is: the user's, whose names are followed, or that of an installed library, which is compared by identity."""
+"""Owners of modules: the user, whose names are followed, or an installed library, whose objects are compared by identity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import ModuleType
 
 
 class ModuleOwner(Enum):
-    """Where code is at home."""
+    """Owner of code."""
 
     USER = 0
     OURS = 1
@@ -26,7 +26,7 @@ _KNOWN = frozenset(sys.stdlib_module_names | {"numpy", "optree", "numba", "llvml
 
 @lru_cache(maxsize=4096)
 def owner_of(module: str) -> ModuleOwner:
-    """The home of a module, by its name.
+    """Return the owner of a module, by its name.
 
     >>> owner_of("numpy.linalg"), owner_of("__main__")
     (<ModuleOwner.KNOWN: 2>, <ModuleOwner.USER: 0>)
@@ -41,13 +41,13 @@ def owner_of(module: str) -> ModuleOwner:
 
 
 def module_of(kind: type) -> str:
-    """The module of a class; of one whose objects have modules, nothing."""
+    """Module of a class; empty if `__module__` is an attribute of its objects."""
     module = kind.__module__
     return module if isinstance(module, str) else ""
 
 
 def owner_of_class(kind: type) -> ModuleOwner:
-    """The home of a class; of one that the standard library made for the user, the user's."""
+    """Owner of a class; the user if the standard library made the class for the user."""
     producer = {"types": types, "builtins": builtins}.get(module_of(kind))
     made = producer is not None and vars(producer).get(kind.__name__) is not kind and bool(kind.__flags__ & _OF_PYTHON)
     return ModuleOwner.USER if made else owner_of(module_of(kind) or "builtins")
@@ -60,11 +60,11 @@ def _is_installed(module: ModuleType) -> bool:
 
 
 def _is_elsewhere(module: ModuleType) -> bool:
-    """True if a module with a name of the standard library is not that one: `test.py`, `profile.py` beside the user's program."""
+    """True if a module has the name of a standard module but is another file: `test.py`, `profile.py` next to the user's program."""
     file = vars(module).get("__file__")
     return isinstance(file, str) and not os.path.realpath(file).startswith(_STANDARD)
 
 
-_OF_PYTHON = 1 << 9      # of a type: made by a `class` statement or the like
+_OF_PYTHON = 1 << 9      # flag of a type: made by a `class` statement or the like
 _STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")
 _FOLDERS = frozenset({"site-packages", "dist-packages"})

@@ -1,7 +1,7 @@
-"""What functions can reach besides their arguments: by the globals, closure cells and attributes that their code names.
+"""Objects that functions can reach besides their arguments: by the globals, closure cells and attributes that their code names.
 
-Names are followed where the user's own code says them. What belongs to an installed library is compared by identity: neither its modules
-nor its functions are gone into, and no code of its objects is run.
+Names are followed in the user's own code. Objects of an installed library are compared by identity: neither its modules nor its functions
+are followed, and no code of its objects is run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from adjit.tracer.guards.source import (
 )
 
 MAX_SOURCES = 200_000
-"""Places that are looked at; of an object with more, it is said that it is not seen."""
+"""Sources that are followed; an object with more is reported as not guarded."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -59,14 +59,14 @@ def _words(text: str) -> frozenset[str]:
 
 
 _BUFFERS = (bytearray, memoryview, MachineArray, ctypes.Array, ctypes.Structure, ctypes._SimpleCData, mmap.mmap)
-_DATA = (       # their own code, which is not followed, reads all that they hold
+_DATA = (       # their own code, which is not followed, reads everything they hold
     UserDict, UserList, UserString, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
 _DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes"})
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READERS = _words("""
     memoryview bytes bytearray pickle hashlib struct zlib ctypes put place putmask copyto fill vectorize frompyfunc nditer ndenumerate
     broadcast frombuffer asmatrix matrix bmat recarray rec ndarray fromiter full random default_rng""")
-"""Names of what reads arrays in C without a word."""
+"""Names of functions and classes that read arrays in C, which is not logged."""
 
 _SEEING = frozenset({"__getitem__", "__setitem__"})
 _ENVIRONMENT = frozenset({"environ", "getenv"})
@@ -78,15 +78,15 @@ _NOT_CALLED = _MAKING | {       # by operators and built-in functions that matte
 
 
 class Reachability:
-    """What is reached from some functions and objects.
+    """Sources that some functions and objects reach.
 
-    `found` are the places, `codes` the code of the user's functions. `unseen` are objects, with their paths, that may change without that
-    anybody could tell but their library's code. `calls_libraries`: functions are named that nobody follows, which may read any array.
-    `stored`: names of what is stored into items, see `stored_by`.
+    `found` are the sources, `codes` the code of the user's functions. `unguarded` are objects, with their paths, that may change in ways
+    that only their library's code could tell. `calls_libraries`: the code names functions that are not followed, and may read any array.
+    `stored`: names of values that are stored into items, see `stored_by`.
     """
 
     def __init__(self, roots: Sequence[Any], known: Reachability | None = None):
-        """`known`: what was reached from them before, whose names are looked for from the beginning."""
+        """Follow `roots`. `known`: sources that were reached before from the same roots; their names are looked for from the beginning."""
         names: frozenset[str] = frozenset() if known is None else known.names
         optional: frozenset[str] = frozenset() if known is None else known.optional
         while True:
@@ -104,12 +104,12 @@ class Reachability:
         self.stored = frozenset[str]().union(*map(stored_by, walk.codes))
 
     def by_key(self) -> dict[tuple[str, int], Source]:
-        """The places by their keys."""
+        """Return the sources by their keys."""
         return {source.key: source for source in self.found}
 
 
 class _Walk:
-    """Follows values by the names that occur in code, those that are near first."""
+    """Walk over values by the names that occur in code, breadth first."""
 
     def __init__(self, names: Iterable[str], optional: Iterable[str]):
         self.names = set(names)
@@ -135,7 +135,7 @@ class _Walk:
                     self.follow(source.value, source.path)
 
     def follow(self, value: Any, path: str) -> None:
-        """Note a value whose places are to be looked at."""
+        """Queue a value whose sources are to be followed."""
         if isinstance(value, ArrayWrapper):
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
@@ -149,7 +149,7 @@ class _Walk:
         self._waiting.append((value, path))
 
     def tensor(self, value: Any, path: str) -> None:
-        """What of a tensor is not looked after elsewhere: the code of its hooks, and whether it requires grad, where code asks for that."""
+        """Follow the properties of a tensor that are not guarded elsewhere: its hooks, and `requires_grad` if code names it."""
         for hook in getattr(value, "_hooks", None) or ():
             self.follow(hook, path)
         if "requires_grad" in self.names:
@@ -158,7 +158,7 @@ class _Walk:
             self.found.append(Source(f"{path}.requires_grad", read, read(), reference, False))
 
     def sources(self, value: Any, path: str) -> Iterator[Source]:
-        """The places that a value has, or leads to in one step."""
+        """Yield the sources that a value has, or leads to in one step."""
         if isinstance(value, FunctionType):
             yield from self.function(value)
         elif isinstance(value, MethodType):
@@ -171,7 +171,7 @@ class _Walk:
         elif isinstance(value, BuiltinFunctionType):
             if value in (getattr, vars, eval, exec):
                 self.names.add(EVERYTHING)
-            elif is_ndarray(value.__self__):        # bound: it does not ask what is observed
+            elif is_ndarray(value.__self__):        # bound: it does not call an observed method
                 self.calls_libraries = True
                 yield Source(f"{path}.__self__", partial(getattr, value, "__self__"), value.__self__, value)
             elif not isinstance(value.__self__, (ModuleType, type)):
@@ -183,7 +183,7 @@ class _Walk:
         elif is_ndarray(value):
             for index, item in enumerate(value.flat if value.dtype.hasobject else ()):
                 yield Source(f"{path}.flat[{index}]", partial(read_element, value, index), item, value)
-            if value.__class__ not in (np.ndarray, np.memmap):      # a mask, say
+            if value.__class__ not in (np.ndarray, np.memmap):      # a masked array, say
                 yield from self.attributes(value, own_attributes(value), path, all_names=True)
         elif isinstance(value, weakref.ReferenceType):
             yield Source(f"{path}()", value, value(), value)
@@ -218,7 +218,7 @@ class _Walk:
             if owner in (ModuleOwner.USER, ModuleOwner.OURS):
                 if content is not MISSING:
                     yield Source(name, partial(read_cell, cell), content, cell)
-            elif isinstance(content, (FunctionType, MethodType, partial)):     # of a library's decorator: what it decorates
+            elif isinstance(content, (FunctionType, MethodType, partial)):     # a library's decorator: follow the decorated function
                 self.follow(content, name)
         if owner is not ModuleOwner.USER:
             return
@@ -265,10 +265,10 @@ class _Walk:
                     yield from items_of(item, f"{path}.{name}")
 
     def object(self, value: Any, path: str) -> Iterator[Source]:
-        """The attributes whose names occur in code: those of an object and of its class, methods included."""
+        """Yield the attributes whose names occur in code: of an object and of its class, methods included."""
         own = own_attributes(value)
         self.follow(own.get("__wrapped__"), path)
-        besides: Any = own.get("__adjit_functions__", ())     # what an object of ours calls
+        besides: Any = own.get("__adjit_functions__", ())     # functions that an object of ours calls
         for function in besides:
             self.follow(function, path)
         if isinstance(value, IdentityKeyed):
@@ -294,14 +294,14 @@ class _Walk:
                 self.unguarded.setdefault(path, value)
 
     def instance(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:
-        """What an object of a class of the user's holds, or such a class."""
+        """Yield the sources of an object of a user's class, or of such a class."""
         kinds: list[type] = list(kind.__mro__)
         if isinstance(value, type):
             kinds += type.mro(type(kind))
         users = [base for base in kinds if owner_of_class(base) is ModuleOwner.USER]
         inherits = any(owner_of_class(base) is ModuleOwner.LIBRARY or base in _DATA for base in kinds)
         if any(owner_of_class(base) is ModuleOwner.OURS for base in kinds):
-            self.names |= {"forward", "backward", "setup_context"}      # which ours call
+            self.names |= {"forward", "backward", "setup_context"}      # ours call these
         yield from self.absent(value, kinds, own, path)
         if isinstance(value, type):
             for field in getattr(value, "__dataclass_fields__", {}).values():
@@ -317,7 +317,7 @@ class _Walk:
                     if isinstance(slot, MemberDescriptorType):
                         yield Source(f"{path}.{name}", partial(read_slot, slot, value), read_slot(slot, value), value)
         hidden = () if isinstance(value, type) else own.keys()
-        before: list[Any] = [] if isinstance(value, (type, IdentityKeyed)) else [own]     # where another one would be found first
+        before: list[Any] = [] if isinstance(value, (type, IdentityKeyed)) else [own]     # tables that are searched earlier
         for base in users:
             table = vars(base)
             for name in sorted(table.keys() - hidden):
@@ -332,7 +332,7 @@ class _Walk:
                         self.follow(item, f"{path}.{name}")
                 elif name not in self.names or special:
                     continue
-                elif hasattr(type(item), "__get__"):        # a function, or what is behind properties, class methods and compiled methods
+                elif hasattr(type(item), "__get__"):        # a function, or one behind properties, class methods and compiled methods
                     yield Source(f"{path}.{name}", partial(read_item, table, name), item, base, False)
                     for nearer in before:
                         yield Source(f"{path}.{name}", partial(read_item, nearer, name), MISSING, nearer)
@@ -343,7 +343,7 @@ class _Walk:
             before.append(table)
 
     def absent(self, value: Any, kinds: Iterable[type], own: Mapping[str, Any], path: str) -> Iterator[Source]:
-        """The attributes that code asks for, and that are not there: neither in an object nor in the classes of the user's."""
+        """Yield the attributes that code asks for and that are missing in an object and in the user's classes."""
         there = own.keys() | {name for base in kinds for name in vars(base)}
         if isinstance(value, IdentityKeyed):
             return
@@ -354,8 +354,8 @@ class _Walk:
                 yield Source(f"{path}.{name}", partial(read_item, vars(base), name), MISSING, base)
 
     def identity_keyed(self, value: Any, path: str) -> Iterator[Source]:
-        """What modules and optimisers hold is compared elsewhere; but not what lies within other objects that they hold, nor the content
-        of arrays. And the code of their methods counts."""
+        """Follow a module or optimiser. Its own contents are compared elsewhere; other objects that it holds, the content of arrays, and
+        the code of its methods are followed here."""
         self.names |= {"__call__", "forward"}
         stack: list[tuple[str, Any, Any, Any]] = [
             (f"{path}.{name}", value, name, item) for name, item in list(own_attributes(value).items())]

@@ -1,4 +1,4 @@
-"""What a function changes outside of itself while it is traced: refused where the result depends on it, else no matter of the program."""
+"""Side effects of a traced function: refused if the result depends on them, else no matter of the program."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _COUNT = re.compile(r"(len|set|keys)\((.*)\)")
 
 
 def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> set[Key]:
-    """The places that the function changes, and that its result does not depend on.
+    """Return the keys of sources that the function changes, and that its result does not depend on.
 
-    Raises `TraceError` where a number or the length of a list is not what it was before the trace, and the function reads it for more
-    than to change it. Whatever else it changes and reads is compared with what it was: what is filled once (a memo, an attribute that was
-    None) costs one more trace, and a function that draws from an iterator is traced at each call.
+    Raises `TraceError` if a number or the length of a list changed during the trace, and the function reads it for more than to change it.
+    Other sources that the function changes and reads are compared with their values before the trace: a container that is filled once (a
+    memo, an attribute that was None) costs one more trace, and a function that draws from an iterator is traced at each call.
     """
     own: set[Key] = set()
     reads = _Reads(after.codes)
@@ -34,7 +34,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> set
         then = before[key].value if key in before else MISSING
         if same(source.value, then):
             if _COUNT.fullmatch(source.path) and reads.fills(source.path) and not reads.of(source.path, whole=True):
-                own.add(key)        # a memo, which may get more entries, or what is only filled
+                own.add(key)        # a memo, which may get more entries, or a container that is only filled
         elif _is_traced(_added(source, then)) or not reads.of(source.path):
             own.add(key)
         elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
@@ -48,15 +48,15 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> set
 
 
 class _Reads:
-    """What code reads for more than to change it."""
+    """Reads of sources in code, other than reads that only change them."""
 
     def __init__(self, codes: Sequence[CodeType]):
         self._codes = codes
         self._counts: Reads | None = None
 
     def of(self, path: str, whole: bool = False) -> bool:
-        """True if the place with this path is read; or, with `whole`, what it is in other ways than item by item. What the code does not
-        name is reached in ways that cannot be told."""
+        """True if the source with this path is read; with `whole`, if it is read in other ways than item by item. Sources that the code
+        does not name count as read."""
         if path.startswith("the "):
             return True
         counted = _COUNT.fullmatch(path)
@@ -73,7 +73,7 @@ class _Reads:
         return any(count is not None and count > 0 for count in found) or not (items or found[0] is not None)
 
     def fills(self, path: str) -> bool:
-        """True if the code fills the container that this is the length, or are the keys or members, of."""
+        """True if the code fills the container whose length, keys or members this path is."""
         name = re.sub(r"\W", " ", path[path.index("(") + 1:-1]).split()
         return bool(name) and self._counted().get((FILLS, name[-1]), 0) > 0
 
@@ -86,14 +86,14 @@ class _Reads:
 
 
 def _added(source: Source, then: Any) -> Any:
-    """What a place holds that it did not hold before: of the length of a list, the items that are there now."""
+    """Return the new content of a source; for the length of a list, the items that were added."""
     if source.path.startswith("len(") and isinstance(source.holder, (list, deque)):
         return list(source.holder)[then:] if isinstance(then, int) else []
     return source.value
 
 
 def _is_traced(value: Any) -> bool:
-    """True if a value was made by the trace: what is read of it in another one is made there before."""
+    """True if a value was made by the trace: another trace makes it again before it is read."""
     if isinstance(value, (list, tuple, deque)):
         return any(map(_is_traced, value))
     if isinstance(value, dict):

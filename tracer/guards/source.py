@@ -1,4 +1,4 @@
-"""Places outside of the arguments of a function: what is bound there, and how to look it up again."""
+"""Sources: bindings outside of the arguments of a function, and functions that look them up again."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def is_scalar(value: Any) -> bool:
 
 
 def has_attributes(value: Any) -> bool:
-    """True if it is one of a class that may have given it more: of the user's, made of `float` or `str`."""
+    """True if an object may have attributes of its own: its class is the user's, derived from `float` or `str`."""
     return hasattr(type(value), "__dict__") and type(value).__module__ not in ("builtins", "numpy") and bool(own_attributes(value))
 
 
 MAX_ITEMS = 100_000
-"""Items of a container that are followed; those of a longer one are compared, but not gone into."""
+"""Items of a container that are followed; the items of a longer container are compared, but not followed."""
 
 MAX_GUARDED_ITEMS = 32
-"""Numbers in a container that are places of their own, each with its name in messages."""
+"""Numbers in a container that are sources of their own, each with its name in messages."""
 
 
 class _Missing:
@@ -44,27 +44,27 @@ class _Missing:
 
 
 MISSING = _Missing()
-"""What is read where nothing is bound."""
+"""Value of a source where nothing is bound."""
 
 
 class Source(NamedTuple):
-    """One place outside of the arguments: `read()` gives what is bound there now; `path` is how the code writes it, `holder` what it is
-    a place of."""
+    """One source outside of the arguments: `read()` returns the object that is bound there now; `path` is its expression in the code;
+    `holder` is the object that holds it."""
 
     path: str
     read: Callable[[], Any]
     value: Any
     holder: Any
-    followed: bool = True       # whether what the value holds is looked at too
+    followed: bool = True       # whether the contents of the value are followed too
 
     @property
     def key(self) -> tuple[str, int]:
-        """The same for the same place found again."""
+        """Key that is equal for the same source found again."""
         return self.path, id(self.holder)
 
 
 def items_of(value: Any, path: str) -> Iterator[Source]:
-    """What a container holds: how many items, and each of them; all at once where there are many that need not be followed."""
+    """Yield the contents of a container: its length, and each item; all items as one source if they are many that need not be followed."""
     if isinstance(value, (dict, MappingProxyType)):
         if _at_once(value.values()):
             yield Source(f"{path}[...]", partial(pairs_of, value), pairs_of(value), value, False)
@@ -92,12 +92,12 @@ CONTAINERS = (dict, list, tuple, set, frozenset, deque, MappingProxyType)
 
 
 def names_in(path: str) -> set[str]:
-    """The names in a path."""
+    """Return the names in a path."""
     return set(re.findall(r"[A-Za-z_]\w*", path))
 
 
 def own_attributes(value: Any) -> Mapping[str, Any]:
-    """The attributes of an object itself, or of a class, without running code of its class."""
+    """Return the attributes of an object itself, or of a class, without running code of its class."""
     if isinstance(value, (type, local)):
         return vars(value)
     try:
@@ -108,7 +108,7 @@ def own_attributes(value: Any) -> Mapping[str, Any]:
 
 
 def attribute_reader(value: Any, name: str) -> Callable[[], Any]:
-    """Reads an attribute; of an object that is taken by reference without keeping it alive."""
+    """Make a reader of an attribute; an object that is taken by reference is not kept alive by it."""
     if not isinstance(value, IdentityKeyed):
         return partial(getattr, value, name, MISSING)
     reference = weakref.ref(value)
@@ -116,7 +116,7 @@ def attribute_reader(value: Any, name: str) -> Callable[[], Any]:
 
 
 def function_behind(descriptor: Any) -> Any:
-    """The function that a property, a class method or the like calls; the object itself where it is none."""
+    """Return the function that a property, a class method or the like calls; the object itself if there is none."""
     for name in ("fget", "func", "__func__"):
         function = getattr(descriptor, name, None)
         if isinstance(function, FunctionType):
@@ -125,7 +125,7 @@ def function_behind(descriptor: Any) -> Any:
 
 
 def read_cell(cell: CellType) -> Any:
-    """What a closure cell holds."""
+    """Return the content of a closure cell."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -133,7 +133,7 @@ def read_cell(cell: CellType) -> Any:
 
 
 def read_item(container: Any, key: Any) -> Any:
-    """An item of a dict, list or tuple; nothing is made where it is missing."""
+    """Return an item of a dict, list or tuple; a missing item is not created."""
     if isinstance(container, dict):
         return dict.get(container, key, MISSING)
     try:
@@ -143,7 +143,7 @@ def read_item(container: Any, key: Any) -> Any:
 
 
 def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
-    """What a slot of an object holds."""
+    """Return the content of an object's slot."""
     try:
         return slot.__get__(value)
     except AttributeError:
@@ -151,7 +151,7 @@ def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
 
 
 def read_element(array: np.ndarray, index: int) -> Any:
-    """An object in an array of them."""
+    """Return an element of an array of objects."""
     return array.flat[index] if index < array.size else MISSING
 
 
@@ -165,13 +165,13 @@ def key_text(key: Any) -> str:
 
 
 def checksum(buffer: Any) -> int:
-    """Of the bytes behind an object, and where they are no flat bytes, of its form."""
+    """Checksum of the bytes behind an object, and of its format and shape."""
     view = memoryview(buffer)
     return zlib.crc32(view if view.c_contiguous else view.tobytes(), zlib.crc32(repr((view.format, view.shape)).encode()))
 
 
 def position_of(iterator: Any) -> Any:
-    """What tells how far an iterator is: a number or a text; for most kinds there is nothing that does, and it is never the same."""
+    """Position of an iterator, as a number or a text; most kinds have none, and get a value that never compares equal."""
     if isinstance(iterator, (itertools.count, itertools.repeat)):
         return repr(iterator)
     left = operator.length_hint(iterator, -1)

@@ -1,7 +1,7 @@
-"""What a trace took from outside of its arguments, and how to notice that it changed.
+"""Guards of a trace: the objects that it read besides its arguments, and checks that notice changes of them.
 
-Arrays that were captured are looked up again at each call, so that an array bound anew is the one that is passed. Whatever else is reached
-(numbers, functions, containers, arrays that Python read) was built into the graph: if it changes, the trace no longer holds.
+Captured arrays are looked up again at each call, so that an array bound anew is the one that is passed. All other sources (numbers,
+functions, containers, arrays that Python read) were built into the graph: if one changes, the trace no longer holds.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ NUMBERS = (bool, int, float, complex, np.number)
 
 @dataclass(frozen=True, slots=True)
 class TraceGuards:
-    """The places a trace depends on. `captured` holds for each captured array where it came from, if that is known."""
+    """Sources that a trace depends on. `captured` holds the source of each captured array, if the source is known."""
 
     arrays: tuple[np.ndarray, ...]
     captured: tuple[tuple[int, Source, ContentGuard | None], ...]    # index of the captured array, a source, and its content
-    fixed: tuple[Source, ...]                                   # must stay what they were
+    fixed: tuple[Source, ...]                                   # must stay unchanged
     contents: tuple[ContentGuard, ...]                               # arrays that must keep their content
     forms: tuple[tuple[tuple[int, ...], np.dtype], ...]         # of `arrays`, when they were captured
 
     def current(self) -> tuple[np.ndarray, ...] | None:
-        """The arrays to pass for the captured parameters now; None where the trace no longer holds."""
+        """Return the arrays to pass for the captured parameters now; None if the trace no longer holds."""
         for source in self.fixed:
             now = source.read()
             if now is not source.value and not same(now, source.value):
@@ -47,7 +47,7 @@ class TraceGuards:
                 old = self.arrays[index]
                 if type(bound) is not type(old):
                     return None
-                if arrays[index] is not old:        # two places that held one array now hold two
+                if arrays[index] is not old:        # two sources that held one array now hold two
                     return None
                 arrays = (*arrays[:index], bound, *arrays[index + 1:])
             if (bound.shape, bound.dtype) != self.forms[index] or (content is not None and not content.holds(bound)):
@@ -60,17 +60,17 @@ class TraceGuards:
         return all(source.read() is arrays[index] for index, source, _ in self.captured)
 
     def hold(self, sources: Collection[Source]) -> bool:
-        """True if these of the places that must stay what they were, are."""
+        """True if these sources are unchanged."""
         return all(same(source.read(), source.value) for source in sources)
 
     def may_hold_again(self) -> bool:
-        """True if nothing but numbers and texts differs from what they were, which may change back."""
+        """True if only numbers and texts differ from their values in the trace: they may change back."""
         return all(same(now := source.read(), source.value) or (is_scalar(now) and is_scalar(source.value))
                    for source in self.fixed) and all(content.holds() for content in self.contents) and all(
             is_ndarray(bound := source.read()) and (bound.shape, bound.dtype) == self.forms[index] for index, source, _ in self.captured)
 
     def changed(self) -> str:
-        """What was rebound, in words for `explain()`; empty where nothing was."""
+        """Describe the source that changed, for `explain()`; empty if none did."""
         for source in self.fixed:
             now = source.read()
             if not same(now, source.value):
@@ -101,10 +101,10 @@ def _difference(source: Source, now: Any) -> str:
 
 def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Sequence[CapturedArray], own: Collection[Any],
                  contents: Mapping[int, ContentGuard]) -> TraceGuards:
-    """The guards of a trace, of what was reached before and after it.
+    """Make the guards of a trace from the sources that were reached before and after it.
 
-    What the function changed itself, places with a key in `own`, is left out; what else it filled has to be empty again, as it was when it
-    was traced. `contents` are those of arrays that Python read, by identity.
+    Sources that the function changed itself, with a key in `own`, are left out; other containers that it filled have to be empty again, as
+    they were before the trace. `contents` are the guards of arrays that Python read, by identity.
     """
     numbers = {id(capture.array): index for index, capture in enumerate(captures)}
     captured, fixed = [], []
