@@ -1,13 +1,12 @@
-"""Warns where a traced function draws random numbers or reads the clock: the program would have those of the trace in every call.
+"""Warnings for traced functions that draw random numbers or read the clock: the program would use the numbers of the trace in every call.
 
-Whether numbers were drawn is told by the states of the generators before and after. A clock has no state: where the code of a function that
-is reached names one, the trace is watched for calls of it. Without such names a trace pays for looking at the names alone.
+Draws are found by the states of the generators before and after the trace. A clock has no state: if the code of a reached function names a
+clock, a profile function watches the trace for calls of it. Without such names a trace only pays for the search for the names.
 """
 
 from __future__ import annotations
 
 import ctypes
-import dis
 import random
 import sys
 import warnings
@@ -17,19 +16,18 @@ from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from adjit.tracer.guards.bytecode import ATTRIBUTE_LOADS, VARIABLE_LOADS, instructions, nested_code
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.source import Source
 from adjit.tracer.user_location import is_ours
 
 _READ = frozenset({"time", "perf_counter", "monotonic", "process_time", "thread_time", "urandom", "getrandom", "now", "utcnow", "today",
                    "time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "generate_time_safe"})
-_CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime"})      # the modules of those
-_ENTROPY = frozenset({"uuid", "secrets", "random"})                     # ask the system for random bytes, for their callers
+_CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime"})      # modules of these functions
+_ENTROPY = frozenset({"uuid", "secrets", "random"})                     # read random bytes of the system for their callers
 _CALLABLES = frozenset({"builtin_function_or_method", "method", "function", "type", "cython_function_or_method"})
-_VARIABLES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_NOTHING = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
-_MT19937_BYTES = 4 * 625        # its words, and its position in them
+_VARIABLES = VARIABLE_LOADS | {"LOAD_CLASSDEREF"}
+_MT19937_BYTES = 4 * 625        # its words, and the position in them
 _SEEDED, _NUMPY = "seed", "numpy.random"
 _HOMES = _ENTROPY | _CLOCKS | {_NUMPY}
 
@@ -43,7 +41,7 @@ class CodeLine(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """Names in code, one after the other (`np.random.rand`), and what they stand for."""
+    """A variable with attributes in code (`np.random.rand`), and the values of its names."""
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
@@ -55,7 +53,7 @@ _warned: set[tuple[CodeLine, str]] = set()
 
 @contextmanager
 def nondeterminism_reported(roots: Sequence[Any], sources: Sequence[Source]) -> Iterator[None]:
-    """Warn of what functions among `roots` and `sources` draw or read within the block, once for each line."""
+    """Warn of draws and clock reads by functions among `roots` and `sources` within the block, once for each line."""
     functions = list(dict.fromkeys(_functions([*roots, *(source.value for source in sources)])))
     mentions = [mention for function in functions for mention in _mentions(function)]
     generators = _generators(sources, mentions)
@@ -77,15 +75,15 @@ def _warn(line: CodeLine, what: str, remedy: str) -> None:
     if (line, kind) not in _warned:
         _warned.add((line, kind))
         warnings.warn_explicit(
-            f"{line.function} {what} while it is traced: the program keeps these numbers, and has them in every call; {remedy}",
+            f"{line.function} {what} while it is traced: the compiled program uses the same numbers in every call; {remedy}",
             RuntimeWarning, line.file, line.line)
 
 
-# -- the code that is reached
+# -- reached code
 
 
 def _functions(values: Iterable[Any]) -> Iterator[FunctionType]:
-    """The user's functions among values, and behind methods, partials and wrappers of ours."""
+    """Yield the user's functions among values, and behind methods, partials and wrappers of ours."""
     for value in values:
         while type(value) is not FunctionType:
             if type(value) is MethodType:
@@ -101,7 +99,7 @@ def _functions(values: Iterable[Any]) -> Iterator[FunctionType]:
 
 
 def _mentions(function: FunctionType) -> Iterator[Mention]:
-    """What the code of a function names of clocks and random numbers; the code is looked at only where its names suggest some."""
+    """Yield the clocks and generators that the code of a function names; the code is read only if its names suggest some."""
     code, names = function.__code__, _names(function.__code__)
     variables = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -112,14 +110,14 @@ def _mentions(function: FunctionType) -> Iterator[Mention]:
     suspects = {name: value for name, value in variables.items() if _is_suspect(value, names)}
     if not suspects:
         return
-    for chain, line in _chains(code):
-        if chain[0] in suspects:
-            values = [suspects[chain[0]]]
-            for name in chain[1:]:
+    for path, line in _attribute_reads(code):
+        if path[0] in suspects:
+            values = [suspects[path[0]]]
+            for name in path[1:]:
                 if not isinstance(values[-1], (ModuleType, type)):
                     break
                 values.append(getattr(values[-1], name, None))
-            yield Mention(chain, tuple(values), line)
+            yield Mention(path, tuple(values), line)
 
 
 def _is_suspect(value: Any, names: frozenset[str]) -> bool:
@@ -133,7 +131,7 @@ def _is_suspect(value: Any, names: frozenset[str]) -> bool:
 
 
 def _module_of(value: Any) -> str:
-    """The module of a function or class; of a method that of its object."""
+    """Module of a function or class; for a method, the module of its object."""
     owner = getattr(value, "__self__", None)
     owner = value if owner is None or isinstance(owner, ModuleType) else owner if isinstance(owner, type) else type(owner)
     module = getattr(owner, "__module__", None) or ""
@@ -142,28 +140,27 @@ def _module_of(value: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def _names(code: CodeType) -> frozenset[str]:
-    return frozenset({*code.co_names, *code.co_freevars}).union(*(_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+    return frozenset({*code.co_names, *code.co_freevars}).union(*map(_names, nested_code(code)))
 
 
 @lru_cache(maxsize=4096)
-def _chains(code: CodeType) -> tuple[tuple[tuple[str, ...], CodeLine], ...]:
-    """Variables with the attributes that are read of them, in a code object and those nested in it: `np.random.rand`."""
+def _attribute_reads(code: CodeType) -> tuple[tuple[tuple[str, ...], CodeLine], ...]:
+    """Return the variables and the attributes that are read of them, in a code object and its nested ones: `np.random.rand`."""
     found: list[tuple[tuple[str, ...], CodeLine]] = []
     names: tuple[str, ...] = ()
     line = code.co_firstlineno
-    for step in dis.get_instructions(code):
-        if step.opname in _NOTHING:
+    for step in instructions(code):
+        if step.opname == "PUSH_NULL":
             continue
-        if names and step.opname in _ATTRIBUTES:
+        if names and step.opname in ATTRIBUTE_LOADS:
             names = (*names, step.argval)
         else:
             if names:
                 found.append((names, CodeLine(code.co_filename, line, code.co_name)))
-            names = (step.argval,) if step.opname in _VARIABLES else ("", step.argval) if step.opname in _ATTRIBUTES else ()
+            names = (step.argval,) if step.opname in _VARIABLES else ("", step.argval) if step.opname in ATTRIBUTE_LOADS else ()
         line = (step.positions.lineno if step.positions else None) or line
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            found += _chains(inner)
+    for inner in nested_code(code):
+        found += _attribute_reads(inner)
     return tuple(found)
 
 
@@ -171,13 +168,13 @@ def _chains(code: CodeType) -> tuple[tuple[tuple[str, ...], CodeLine], ...]:
 
 
 def _kinds() -> tuple[type, ...]:
-    """The classes of generators; NumPy's where they are loaded."""
+    """Return the classes of generators; NumPy's only if they are loaded."""
     module = sys.modules.get(_NUMPY)
     return (random.Random,) if module is None else (random.Random, module.Generator, module.RandomState)
 
 
 def _generators(sources: Sequence[Source], mentions: Iterable[Mention]) -> dict[str, Any]:
-    """The generators that can be drawn from, by name: those that are reached, NumPy's own, and Python's where it is named."""
+    """Return the generators that can be drawn from, by name: the reached ones, NumPy's own, and Python's if code names it."""
     found = {}
     if "numpy.random.mtrand" in sys.modules:
         found["np.random"] = vars(sys.modules["numpy.random.mtrand"])["_rand"]
@@ -189,18 +186,18 @@ def _generators(sources: Sequence[Source], mentions: Iterable[Mention]) -> dict[
         if isinstance(source.value, kinds) and id(source.value) not in known:
             known.add(id(source.value))
             found[source.path] = source.value
-    return {path: generator for path, generator in found.items() if not isinstance(generator, random.SystemRandom)}     # which has no state
+    return {path: generator for path, generator in found.items() if not isinstance(generator, random.SystemRandom)}     # has no state
 
 
 def _is_of(mention: Mention, generator: Any) -> bool:
-    """True if these names are those of a generator, or of one of its methods; or of a function that seeds it."""
+    """True if these names lead to a generator, to one of its methods, or to a function that seeds it."""
     module = random if isinstance(generator, random.Random) else sys.modules.get(_NUMPY)
     return any(value is generator or getattr(value, "__self__", None) is generator or (value is module and mention.names[-1] == _SEEDED)
                for value in mention.values)
 
 
 def _state(generator: Any, mentions: Iterable[Mention]) -> Any:
-    """Equal as long as nothing is drawn."""
+    """State of a generator: equal as long as nothing is drawn."""
     if isinstance(generator, random.Random):
         return generator.getstate()
     bits = generator.bit_generator if hasattr(generator, "bit_generator") else generator._bit_generator
@@ -211,13 +208,13 @@ def _state(generator: Any, mentions: Iterable[Mention]) -> Any:
 
 
 def _line_of(path: str, generator: Any, mentions: Iterable[Mention], functions: Sequence[FunctionType]) -> CodeLine:
-    """Where a generator is named; the function that is traced where it is not."""
+    """Line that names a generator; the first line of the traced function if none does."""
     for mention in mentions:
         if _is_of(mention, generator):
             return mention.line
     attribute = path.rpartition(".")[2].partition("[")[0]
     for function in functions:
-        for names, line in _chains(function.__code__):
+        for names, line in _attribute_reads(function.__code__):
             if attribute in names:
                 return line
     code = functions[0].__code__ if functions else _generators.__code__
@@ -228,7 +225,7 @@ def _line_of(path: str, generator: Any, mentions: Iterable[Mention], functions: 
 
 
 def _is_clock(value: Any) -> bool:
-    """True if calling this reads a clock, or random bytes of the system; of what is written in Python, whether it may."""
+    """True if a call of this reads a clock or random bytes of the system; for functions written in Python, if it may do so."""
     if type(value).__name__ not in _CALLABLES:
         return False
     home, name = _module_of(value), getattr(value, "__name__", "")
@@ -237,7 +234,7 @@ def _is_clock(value: Any) -> bool:
 
 @contextmanager
 def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
-    """Warn of the clocks that are read within the block; where a profiler is at work, of all that are named."""
+    """Warn of the clocks that are read within the block; under a profiler, of all clocks that the code names."""
     read: dict[CodeLine, str] = {}
     if sys.getprofile() is not None:
         yield
