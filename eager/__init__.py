@@ -1,4 +1,4 @@
-"""Eager tensors: every operation runs at once and is remembered, so that derivatives can be taken of whatever was run."""
+"""Eager tensors: every operation runs at once and is recorded, so that its derivative can be taken."""
 
 from adjit.eager import autograd_methods, closures, conversions, methods
 

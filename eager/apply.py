@@ -1,4 +1,4 @@
-"""Runs functions of ours on tensors: at once and by NumPy, or into the graph of a capture; and records them for the derivative."""
+"""Application of adjit's functions to tensors: at once and by NumPy, or into the graph of a capture; with a record for the derivative."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _NONE: dict[str, Any] = {}
 
 
 def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = _NONE) -> Any:
-    """`function(*args, **kwargs)`, which is written over traced arrays, on tensors (and arrays, numbers, lists of these).
+    """Run `function(*args, **kwargs)`, which is written over traced arrays, on tensors (and arrays, numbers, lists of these).
 
-    Results are tensors. Where gradients are on and an operand requires grad, they get a node of the dynamic graph.
+    Results are tensors. If gradients are on and an operand requires grad, the results get a node of the dynamic graph.
     """
     if function in PROMOTING and needs_floats(function, args, kwargs):
         args, kwargs = with_floats(function, args, kwargs, apply)
@@ -92,7 +92,7 @@ def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) ->
 
 
 def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """The results of an operation, hidden ones too; NumPy's floating-point warnings are silent."""
+    """Return the results of an operation, hidden ones too; NumPy's floating-point warnings are silent."""
     try:
         with np.errstate(all="ignore"):
             return operation.run(*arrays)
@@ -102,7 +102,7 @@ def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray,
 
 def _record(operation: Operation, operands: Sequence[Any], results: Sequence[Tensor], inputs: Sequence[Any], outputs: Sequence[Any],
             trace: object) -> None:
-    """Give the results a node. `inputs` and `outputs` hold what may have to be kept: arrays, or values of the graph `trace`."""
+    """Give the results a node. `inputs` and `outputs` hold the values that may have to be saved: arrays, or values of the graph `trace`."""
     edges: list[Edge | None] = [None] * len(operands)
     wanted = operation.wanted
     for i in wanted:
@@ -129,7 +129,7 @@ def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
           dynamic: bool) -> list[Tensor]:
     """Emit a call into the trace under way."""
     arrays = [traced(operand) for operand in operands]
-    if call.is_view:        # the traced array is a view too, so that writes reach what it is a view of
+    if call.is_view:        # the traced array is a view too, so that writes reach its base
         given = iter(arrays)
         view = function(*replaced(args, given, dynamic), **{name: replaced(arg, given, dynamic) for name, arg in kwargs.items()})
         raw_arrays = [view] if isinstance(view, TracedArray) else list(view)
@@ -143,8 +143,8 @@ def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
 def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[Value, ...]:
     """Append the ops of an operation to the graph of a trace, at the user's line.
 
-    Operands that are not differentiated are marked: what was detached, or computed under `no_grad`, is a constant to derivatives that
-    are taken of the whole graph later.
+    Operands that are not differentiated are marked: values that were detached, or computed under `no_grad`, are constants to later
+    derivatives of the whole graph.
     """
     builder = scope.builder
     assert isinstance(builder, GraphBuilder)
@@ -159,7 +159,7 @@ def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[V
 
 def finish(operation: Operation, operands: Sequence[Any], raw_arrays: Sequence[TracedArray], inputs: Sequence[Value],
            outputs: Sequence[Value], is_view: bool) -> list[Tensor]:
-    """Tensors of a capture around their traced content, with their node."""
+    """Make the tensors of a capture around their traced content, with their node."""
     results = [new_tensor(array) for array in raw_arrays]
     base = operands[0] if operands else None
     if is_view and isinstance(base, Tensor):

@@ -1,4 +1,4 @@
-"""What tensors can do about gradients: `backward`, `grad_fn`, `detach`, hooks; and `grad`, which returns gradients."""
+"""Gradient methods of tensors: `backward`, `grad_fn`, `detach`, hooks; and the function `grad`, which returns gradients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _grad_fn(self: Tensor) -> Node | None:
 
 
 def _get_requires_grad(self: Tensor) -> bool:
-    """True if operations on the tensor are recorded. May be set for leaves."""
+    """True if operations on the tensor are recorded. Can be set for leaves."""
     if self._view is not None:
         follow_writes(self)
     return self._requires_grad
@@ -49,9 +49,9 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
     if self._node is None and value != self._requires_grad:
         capture = current_capture()
         if capture is not None and is_tracing():
-            traced(self)            # what it was before the trace is noted
+            traced(self)            # the value before the trace is noted
             capture.requires_grad_set_at[id(self)] = find_user_location()
-            if value and id(self) not in capture.entries:       # derivatives taken of the whole graph later end here
+            if value and id(self) not in capture.entries:       # later derivatives of the whole graph end here
                 self.array = separate_history(self.array)
         self._requires_grad = value
 
@@ -62,7 +62,8 @@ def _is_leaf(self: Tensor) -> bool:
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
-    """The gradient that backward passes have accumulated; None before the first. Of leaves, and after `retain_grad()` of others."""
+    """Gradient that backward passes have accumulated; None before the first pass. For leaves, and, after `retain_grad()`, for other
+    tensors."""
     capture = current_capture()
     if capture is not None:
         capture.read_gradient(self)
@@ -88,13 +89,13 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 
 def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Set `requires_grad`, of a leaf; the tensor."""
+    """Set `requires_grad` of a leaf; returns the tensor."""
     _set_requires_grad(self, requires_grad)
     return self
 
 
 def _detach(self: Tensor) -> Tensor:
-    """A tensor on the same memory that is no part of the graph."""
+    """Return a tensor on the same memory that is no part of the graph."""
     made = _sharing(self, _detach)
     made._version = self._version
     return made
@@ -109,23 +110,23 @@ def _detach_(self: Tensor) -> Tensor:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    """The content as a tensor that is no part of the graph; writes to it are not seen by the graph. May be set."""
+    """Content as a tensor that is no part of the graph; the graph does not see writes to it. Can be set."""
     return _sharing(self, _get_data)
 
 
 def _sharing(self: Tensor, again: Callable[[Tensor], Tensor]) -> Tensor:
-    """A tensor on the same memory that is no part of the graph; `again` makes it of a tensor."""
+    """Return a tensor on the same memory that is no part of the graph; `again` makes it from a tensor."""
     content, capture = _content(self), current_capture()
     if capture is None or not isinstance(content, TracedArray):
         return new_tensor(content)
-    entry = capture.entries.get(id(self))       # what is from outside and requires no grad never will within the trace
+    entry = capture.entries.get(id(self))       # an outside tensor that requires no grad never will within the trace
     made = new_tensor(content if entry is not None and not entry.requires_grad else separate_history(content))
     capture.shared[id(made)] = made, self, again
     return made
 
 
 def _content(self: Tensor) -> Any:
-    """The array; within a trace what stands for it, in every call of the program."""
+    """Content of the tensor; within a trace the traced array."""
     return traced(self) if is_tracing() else self.array
 
 
@@ -154,7 +155,7 @@ def _retain_grad(self: Tensor) -> None:
 
 
 class _Retain:
-    """The hook of `retain_grad()`: the last one, so that it sees what the others made of the gradient."""
+    """Hook of `retain_grad()`: it runs last, so that it sees the gradient after all other hooks."""
 
     def __init__(self, tensor: Tensor):
         self._tensor = weakref.ref(tensor)
@@ -176,7 +177,7 @@ def _retains(self: Tensor) -> bool:
 
 
 def _register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
-    """Call `hook(gradient)` whenever the gradient of this tensor was computed; what it returns, if not None, takes its place."""
+    """Call `hook(gradient)` whenever the gradient of this tensor was computed; a result other than None replaces the gradient."""
     if not _get_requires_grad(self):
         raise NonDifferentiableError("register_hook() on a tensor that does not require grad", find_user_location())
     node = _grad_fn(self)
@@ -199,8 +200,8 @@ def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = No
     """Compute the gradient of this tensor with respect to all leaves it was computed from, and add it to their `.grad`.
 
     `gradient` is the cotangent, a tensor of this one's shape; it can be left out for a tensor of one element. The saved tensors of the
-    graph are freed on the way unless `retain_graph`. With `create_graph` the gradients can be differentiated. `inputs` names the only
-    tensors that get a gradient; they need not be leaves.
+    graph are freed during the pass unless `retain_graph`. With `create_graph` the gradients can be differentiated. `inputs` names the only
+    tensors that get a gradient; other tensors than leaves are allowed.
 
     Raises `NonDifferentiableError` for a tensor that does not require grad, `ShapeError` for a missing or unfit `gradient`,
     `GraphFreedError` for a graph that was freed, `InPlaceError` where a saved tensor was written to.
@@ -210,7 +211,7 @@ def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = No
 
 def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
              inputs: Tensor | Sequence[Tensor] | None = None) -> None:
-    """`tensor.backward` of several tensors at once.
+    """Run `tensor.backward` for several tensors at once.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor([1.0, 2.0], requires_grad=True)
@@ -230,7 +231,7 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retai
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
          retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False) -> tuple[Tensor | None, ...]:
-    """The gradients of `outputs` (summed) with respect to each of `inputs`, which need not be leaves; `.grad` is left alone.
+    """Compute the gradients of `outputs` (summed) with respect to each of `inputs`, which need not be leaves; `.grad` does not change.
 
     Arguments and errors are those of `tensor.backward`; an input that the outputs do not depend on raises `NonDifferentiableError`, or
     with `allow_unused` gives None.
@@ -333,7 +334,7 @@ def _signature_key(self: Tensor) -> tuple[Any, ...]:
 
 
 def install() -> None:
-    """Give `Tensor` what this file defines."""
+    """Install the attributes and methods of this file on `Tensor`."""
     Tensor.apply_wrapped = classmethod(_apply_boxed)      # type: ignore[assignment]
     Tensor.as_argument = _as_argument       # type: ignore[method-assign, assignment]
     Tensor.signature_key = _signature_key   # type: ignore[method-assign, assignment]

@@ -1,4 +1,4 @@
-"""What a call of a function with tensors looks like: its operands, a key for the cache of operations, and how one is traced."""
+"""Calls of functions with tensors: their operands, their keys in the cache of operations, and their traces."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ Function = Callable[..., Any]
 Key = tuple[Any, ...]
 
 MAX_CACHED_CALLS = 8192
-"""How many operations are kept; those used least recently go first."""
+"""Number of operations that are cached; the least recently used ones are dropped first."""
 
 _ARITHMETIC = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum)
 DYNAMIC_FLOATS: frozenset[Function] = frozenset(_ARITHMETIC) | {inspect.unwrap(FUNCTIONS[function]) for function in _ARITHMETIC}
-"""Functions for which a Python float is an operand, so that a new number needs no new operation. Others are specialised to it."""
+"""Functions for which a Python float is an operand, so that a new number needs no new operation. Other functions are specialised to the
+number."""
 
 _CONSTANT = (stop_gradient, *(FUNCTIONS[like] for like in (np.zeros_like, np.ones_like, np.empty_like, np.full_like)))
 CONSTANT: frozenset[Function] = frozenset(map(inspect.unwrap, _CONSTANT))
-"""Functions whose results do not require grad. Those of all others do where an operand does, also where the derivative is 0."""
+"""Functions whose results never require grad. Results of all other functions require grad if an operand does, also if the derivative is 0.
+"""
 
 
 class Call:
-    """A function for one signature: its operation, and how the results make up what the function returns.
+    """Traced function for one signature: its operation, and the structure of its results.
 
-    `constants` are arrays that the function brings itself: operands after those of the call.
+    `constants` are arrays that the function captures: operands after those of the call.
     """
 
     __slots__ = ("constants", "is_view", "leaves", "operation", "single", "tree")
@@ -60,7 +62,7 @@ class Call:
         self.is_view = is_view
 
     def rebuild(self, results: Sequence[Any]) -> Any:
-        """What the function returns, of its results."""
+        """Build the function's result from the results of the operation."""
         if self.single:
             return results[0]
         return unflatten(self.tree, (leaf.value if isinstance(leaf, StaticLeaf) else results[leaf] for leaf in self.leaves))
@@ -70,7 +72,7 @@ _calls: OrderedDict[Key, Call] = OrderedDict()
 
 
 def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> None:
-    """Add what an argument is to the key, and the arrays in it to the operands."""
+    """Add the description of an argument to the key, and its arrays to the operands."""
     if isinstance(arg, Tensor):
         array = arg.array
         operands.append(arg)
@@ -105,12 +107,12 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
 def _check(array: Any) -> None:
     try:
         check_array(array, "an operand")
-    except AdjitError:      # the user's line is looked for where there is something to say about it
+    except AdjitError:      # the user's line is looked up only for an error
         check_array(array, "an operand", find_user_location())
 
 
 def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
-    """`arg` with the next of `arrays` for each operand in it: the walk of `describe` again."""
+    """Replace each operand in `arg` with the next of `arrays`, in the order of `describe`."""
     if isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)):
         return next(arrays)
     if type(arg) is float and dynamic:
@@ -123,7 +125,7 @@ def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
 
 def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], key: Key,
               wanted: tuple[int, ...], dynamic: bool, is_view: bool, writes: Function | None = None) -> Call:
-    """The call for a key, traced where it is new. What `writes` in place has a node of that function's name."""
+    """Return the call for a key, traced if it is new. A call that `writes` in place has a node with that function's name."""
     call = _calls.get(key)
     if call is None:
         name = node_name(writes or function, args, dict(kwargs))
@@ -136,7 +138,7 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 
 class _OperationBuilder(GraphBuilder):
-    """The graph of an operation, whose parameters are tensors of the call."""
+    """Builder of an operation's graph, whose parameters are tensors of the call."""
 
     def origin(self, value: Value) -> str:
         return f"{value.type}, a tensor" if value in self.params else super().origin(value)
@@ -144,7 +146,7 @@ class _OperationBuilder(GraphBuilder):
 
 @contextmanager
 def at_users_line() -> Iterator[None]:
-    """NumPy's errors about indices, axes and sizes as errors of ours, with the user's line."""
+    """Convert NumPy's errors about indices, axes and sizes to adjit's errors, with the user's line."""
     try:
         yield
     except (IndexError, ValueError) as error:
@@ -192,7 +194,7 @@ def differentiable(operand: Any) -> bool:
 
 
 def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands of arithmetic; beside a float tensor a Python integer is a Python float, and so no part of the key."""
+    """Convert Python integers to floats in arithmetic with a float tensor, so that they are no part of the key."""
     if any(type(arg) is int for arg in args) and any(isinstance(arg, (Tensor, TracedArray)) and arg.dtype.kind == "f" for arg in args):
         return tuple(float(arg) if type(arg) is int else arg for arg in args)
     return args

@@ -1,7 +1,7 @@
-"""Tensors within a trace: which ones it read and wrote, so that a compiled program can do the same to them later.
+"""Capture of tensors within a trace: the tensors that it read and wrote, so that a compiled program can read and write them later.
 
-While a trace is under way the tensors it meets hold traced arrays; afterwards they are what they were. What the trace read and
-wrote is kept as *effects*: sources that are looked up at each call, and places that are written to after it.
+During a trace the tensors it meets hold traced arrays; afterwards they have their content again. Reads and writes of the trace are recorded
+as *effects*: sources that are looked up at each call, and tensors that are written after it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MemoryKey = tuple[int, tuple[int, ...], tuple[int, ...], str]
 
 @dataclass(slots=True, eq=False)
 class CapturedTensor:
-    """A tensor that a trace met.
+    """Tensor that a trace met.
 
-    `argument` is its number among the arguments of the call; `gradient_of` the entry (or tensor) whose `.grad` it is; with neither it is
-    the tensor itself that is looked up. `value` is the parameter that stands for its content, `before` what it was. `shares` is the entry
-    of another tensor on the same memory: the two have one content.
+    `argument` is its index among the arguments of the call; `gradient_of` the entry (or tensor) whose `.grad` it is; with neither, the
+    tensor itself is looked up. `value` is the parameter that stands for its content, `before` its content before the trace. `shares` is the
+    entry of another tensor on the same memory: the two have one content.
     """
 
     tensor: Tensor
@@ -53,16 +53,16 @@ class CapturedTensor:
 
     @property
     def content(self) -> TracedArray:
-        """What the tensor holds at this point of the trace."""
+        """Content of the tensor at this point of the trace."""
         array: TracedArray = self.tensor.array
         return array
 
 
 @dataclass(slots=True, eq=False)
 class Hyperparameter:
-    """A number that is read from `group[name]` at every call, or from `group[name][index]`.
+    """Number that is read from `group[name]` at every call, or from `group[name][index]`.
 
-    Formulas may leave out what is 0, so a program holds for numbers that are 0, or for those that are not.
+    Formulas may leave out terms that are 0: a program holds either for the number 0, or for all other numbers.
     """
 
     group: Mapping[str, Any]
@@ -72,7 +72,7 @@ class Hyperparameter:
     zero: bool
 
     def read(self) -> float | None:
-        """The number now; None where a program with the one there was does not hold."""
+        """Return the number now; None if the program traced with the previous number does not hold for it."""
         number: Any = self.group.get(self.name)
         if self.index is not None:
             number = number[self.index] if isinstance(number, tuple) and self.index < len(number) else None
@@ -80,13 +80,13 @@ class Hyperparameter:
 
 
 def is_number(value: Any) -> bool:
-    """True if a hyperparameter is read as a float: Python's numbers and NumPy's, but for bools."""
+    """True if a hyperparameter is read as a float: a Python or NumPy number, but no bool."""
     return type(value) is float or (issubclass(type(value), (int, float, np.integer, np.floating)) and not isinstance(value, bool))
 
 
 @dataclass(slots=True, eq=False)
 class Gradient:
-    """The `.grad` of a tensor: what it was, and whether the trace looked at that."""
+    """State of the `.grad` of a tensor: its value before the trace, and whether the trace read it."""
 
     tensor: Tensor
     before: Tensor | None
@@ -94,7 +94,7 @@ class Gradient:
 
 
 class Capture:
-    """The tensors of one trace. While it is under way they hold traced arrays."""
+    """Tensors of one trace. While it is under way they hold traced arrays."""
 
     def __init__(self) -> None:
         self.entries: dict[int, CapturedTensor] = {}
@@ -102,39 +102,39 @@ class Capture:
         self.gradients: dict[int, Gradient] = {}
         self.attributes_set: dict[tuple[int, str], Location | None] = {}       # by the identity of the object's dict, and the name
         self.made: dict[int, tuple[weakref.ref[Any], Location | None]] = {}        # modules and optimisers, by identity
-        self.shared: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}      # by identity: of which it was taken, and how
+        self.shared: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}      # by identity: base and maker
         self.requires_grad_set_at: dict[int, Location | None] = {}      # by the identity of tensors: where requires_grad was set last
         self.arguments = 0
         self._by_memory: dict[MemoryKey | int, CapturedTensor] = {}
-        self._owners: dict[int, Tensor] = {}        # of gradients that were there before
+        self._owners: dict[int, Tensor] = {}        # of gradients that existed before the trace
         self._undo: list[Callable[[], None]] = []
 
     def is_from_outside(self, content: TracedArray) -> bool:
-        """True if a traced array belongs to a trace around this one."""
+        """True if a traced array belongs to an outer trace."""
         return content.scope.root is not _root_scope()
 
     def enter(self, tensor: Tensor) -> TracedArray:
-        """Put a traced array into a tensor, that stands for what the tensor holds when the program runs."""
+        """Put a traced array into a tensor; the array stands for the tensor's content when the program runs."""
         return self._keep(tensor, None, None)
 
     def enter_argument(self, tensor: Tensor, traced: TracedArray) -> Tensor:
-        """As `enter`, for the next tensor among the arguments; the tensor."""
+        """Enter a tensor among the arguments, as `enter` does; returns the tensor."""
         number, self.arguments = self.arguments, self.arguments + 1
         if id(tensor) not in self.entries:
             self._keep(tensor, traced, number)
         return tensor
 
     def _keep(self, tensor: Tensor, traced: TracedArray | None, argument: int | None) -> TracedArray:
-        if tensor._view is not None:        # its graph is that of what it is a view of
+        if tensor._view is not None:        # its graph is the graph of its base
             tensor.requires_grad        # noqa: B018
         array = tensor.array
-        key: Any = id(array) if isinstance(array, TracedArray) else memory_key(array)      # a traced one within another capture
+        key: Any = id(array) if isinstance(array, TracedArray) else memory_key(array)      # a traced array within another capture
         same = self._by_memory.get(key) if array.size else None
         if same is not None and same.requires_grad and tensor._requires_grad:       # each has a gradient of its own
             same = None
         if same is not None:
             traced = same.content
-            if same.requires_grad or tensor._requires_grad:     # one was made of the other by detach(): each is computed in its own way
+            if same.requires_grad or tensor._requires_grad:     # one is a detach() of the other: each has its own history
                 traced = separate_history(traced, same.value if tensor._requires_grad else None)
         elif traced is None:
             root = _root_scope()
@@ -151,7 +151,7 @@ class Capture:
         return traced
 
     def check_writes(self) -> None:
-        """Raise `InPlaceError` where a tensor was written to that shares a part of its memory with another one."""
+        """Raise `InPlaceError` if a tensor was written to that shares a part of its memory with another one."""
         entries = [entry for entry in self.entries.values() if entry.shares is None]
         pair = overlapping([entry.before["array"] for entry in entries], [entry.content.value is not entry.value for entry in entries])
         if pair is not None:
@@ -160,7 +160,7 @@ class Capture:
                                find_user_location(), hint="pass a copy of one of them: x.clone()")
 
     def check_new_memory(self, tensor: Tensor, content: TracedArray) -> None:
-        """Raise `UnsupportedError` where a tensor from outside would be given memory of another shape, or that of another one, for good."""
+        """Raise `UnsupportedError` if an outside tensor would permanently get memory of another shape, or the memory of another tensor."""
         if id(tensor) not in self.entries:       # made in the function
             return
         owners = {id(_owner(entry.content)) for entry in self.entries.values()} - {id(_owner(tensor.array))}
@@ -172,7 +172,7 @@ class Capture:
                 hint="write to the tensor under adjit.no_grad(), x.copy_(y), or set its data outside of the compiled function")
 
     def read_number(self, group: Mapping[str, Any], name: str, index: int | None = None) -> TracedArray:
-        """A traced scalar for the number `group[name]`, or `group[name][index]`."""
+        """Return a traced scalar for the number `group[name]`, or `group[name][index]`."""
         number = self.numbers.get((id(group), name, index))
         root = _root_scope()
         if number is None:
@@ -182,7 +182,7 @@ class Capture:
         return traced_array(number.value, root, weak=True)
 
     def read_gradient(self, tensor: Tensor) -> None:
-        """Note that the gradient of a tensor is looked at."""
+        """Note that the gradient of a tensor is read."""
         if id(tensor) not in self.gradients:
             self._note(tensor, True)
 
@@ -198,21 +198,21 @@ class Capture:
             self._owners[id(before)] = tensor
 
     def node_before(self, tensor: Tensor) -> Any:
-        """The node that made a tensor, where that was before the trace."""
+        """Return the node that made a tensor before the trace, if there is one."""
         entry = self.entries.get(id(tensor))
         return None if entry is None else entry.before.get("_node")
 
     def on_failure(self, undo: Callable[[], None]) -> None:
-        """Call `undo` where the capture, or the first run of its program, fails."""
+        """Call `undo` if the capture, or the first run of its program, fails."""
         self._undo.append(undo)
 
     def undo(self) -> None:
-        """Take back what was really done while the function was traced."""
+        """Undo the effects that the function really had while it was traced."""
         while self._undo:
             self._undo.pop()()
 
     def restore(self) -> None:
-        """Give all tensors back what they held before."""
+        """Restore the content of all tensors."""
         for gradient in self.gradients.values():
             gradient.tensor._grad = gradient.before
         for entry in self.entries.values():
@@ -247,13 +247,13 @@ def current_capture() -> Capture | None:
 
 
 def made_in_trace(value: Any) -> bool:
-    """True if a module or an optimiser was made while what is traced now was: it is no state of the outside."""
+    """True if a module or an optimiser was made during the current trace: it is no outside state."""
     return any(id(value) in capture.made and capture.made[id(value)][0]() is value for capture in thread.context.captures)
 
 
 @contextmanager
 def capturing() -> Iterator[Capture]:
-    """Note the tensors that the trace within the block meets; at its end they are what they were."""
+    """Record the tensors that the trace within the block meets; at its end they have their content again."""
     capture = Capture()
     captures = thread.context.captures
     captures.append(capture)
@@ -268,7 +268,7 @@ def capturing() -> Iterator[Capture]:
 
 
 def traced(operand: Any) -> TracedArray:
-    """An operand in the trace under way: a tensor's content, an array or a number."""
+    """Return an operand in the trace under way: a tensor's content, an array or a number."""
     if not isinstance(operand, Tensor):
         return as_traced(np.asarray(operand) if issubclass(type(operand), np.generic) else operand)
     array = operand.array
@@ -281,14 +281,14 @@ def traced(operand: Any) -> TracedArray:
 
 
 def memory_key(array: np.ndarray) -> MemoryKey:
-    """The memory of an array, and how it is read: equal for arrays that show the same elements."""
+    """Key of an array's memory and layout: equal for arrays that show the same elements."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
 
 
 def overlapping(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> tuple[int, int] | None:
-    """The numbers of two arrays that share memory, one of which is written to; None where there are none."""
+    """Return the indices of two arrays that share memory, one of which is written to; None if there are none."""
     bounds = [np.lib.array_utils.byte_bounds(array) if array.size else (0, 0) for array in arrays]
-    near: list[int] = []        # those that reach to where the next one begins
+    near: list[int] = []        # arrays that reach to the start of the next one
     for index in sorted((index for index, array in enumerate(arrays) if array.size), key=bounds.__getitem__):
         near = [other for other in near if bounds[other][1] > bounds[index][0]]
         for other in near:

@@ -1,4 +1,4 @@
-"""What eager mode checks about the values of indices and labels, which compiled code does not look at."""
+"""Checks of the values of indices and labels in eager mode; compiled code does not check them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def checked(check: Function) -> Callable[[F], F]:
-    """Call `check` with the arguments of a function before it, where their values are known: outside of a trace."""
+    """Call `check` with the arguments of a function before the function, if their values are known: outside of a trace."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -34,7 +34,7 @@ def checked(check: Function) -> Callable[[F], F]:
 
 
 def known(x: Any) -> np.ndarray | None:
-    """The array of an argument; None where its values are not known."""
+    """Return the array of an argument; None if its values are not known."""
     if isinstance(x, Tensor):
         x = x.array
     return None if contains_traced(x) else np.asarray(x)
@@ -54,7 +54,7 @@ def check_range(function: str, what: str, indices: Any, size: int, sizes: str, i
 
 
 def check_indices(function: str, x: Any, dim: Any = None, index: Any = 0, *rest: Any, axis: Any = None, **options: Any) -> None:
-    """Raise `IndexingError` for an index that dimension `dim` of `x` does not have; negative ones are none."""
+    """Raise `IndexingError` for an index that dimension `dim` of `x` does not have; negative indices are not allowed."""
     dim = axis if dim is None else dim
     if isinstance(dim, int) and -x.ndim <= dim < x.ndim:
         check_range(function, "index", index, x.shape[dim], f"elements in dimension {dim}")

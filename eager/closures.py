@@ -1,4 +1,4 @@
-"""Functions that may close over tensors, as one operation each: derivatives and checkpoints of Python functions within a capture."""
+"""Functions that may close over tensors, each as one operation: derivatives and checkpoints of Python functions within a capture."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from adjit.tracer.user_location import find_user_location
 
 
 def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """`function(*args, **kwargs)` within the trace under way, as one operation of the dynamic graph; array results are tensors.
+    """Run `function(*args, **kwargs)` within the trace under way, as one operation of the dynamic graph; array results are tensors.
 
-    The function is given the tensors themselves. It may reach others by itself, and write to them; it may not set gradients.
+    The function gets the tensors themselves. It may read other tensors from its closure, and write to them; it may not set gradients.
     """
     outer = active_scope()
     parent = outer.builder if outer is not None and isinstance(outer.builder, GraphBuilder) else None
@@ -76,7 +76,7 @@ def _apply_closure(cls: type[Tensor], function: Callable[..., Any], args: tuple[
 
 def _around(self: Tensor, content: TracedArray) -> Tensor:
     made = new_tensor(content)
-    made._requires_grad = is_float(content.dtype)       # else it would be a constant beside tensors that require grad
+    made._requires_grad = is_float(content.dtype)       # otherwise it would be a constant beside tensors that require grad
     return made
 
 

@@ -1,4 +1,4 @@
-"""Tensors as other things: other dtypes, numbers, lists, NumPy arrays and functions, copies; and what is asked about them."""
+"""Conversions of tensors: to other dtypes, numbers, lists, NumPy arrays and functions, copies; and queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": 
 
 
 def install() -> None:
-    """Give `Tensor` what this file defines."""
+    """Install the methods of this file on `Tensor`."""
     members: dict[str, Callable[..., Any]] = {
         "to": _to, "astype": _astype, "type": _astype, "type_as": _type_as, "cpu": _cpu, "contiguous": _contiguous, "copy": _copy,
         "nonzero": _nonzero,
@@ -73,7 +73,7 @@ def _to_dtype(dtype: np.dtype) -> Callable[[Tensor], Tensor]:
 
 
 def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
-    """The tensor in another dtype, `to(np.float64)`, or in that of another tensor, `to(other)`; itself where it is already.
+    """Convert the tensor to another dtype, `to(np.float64)`, or to the dtype of another tensor, `to(other)`; itself if it has that dtype.
 
     The device "cpu" is accepted and means nothing. Raises `UnsupportedError` for other devices.
     """
@@ -94,22 +94,22 @@ _DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
 
 
 def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
-    """The tensor converted, as `ndarray.astype`."""
+    """Convert the tensor, as `ndarray.astype`."""
     return _converted(self, dtype, copy)
 
 
 def _type_as(self: Tensor, other: Any) -> Tensor:
-    """The tensor in the dtype of `other`."""
+    """Convert the tensor to the dtype of `other`."""
     return _converted(self, other.dtype)
 
 
 def _cpu(self: Tensor) -> Tensor:
-    """The tensor itself."""
+    """Return the tensor itself."""
     return self
 
 
 def _is_contiguous(self: Tensor) -> bool:
-    """True if the elements lie in memory in row-major order without gaps."""
+    """True if the elements are in row-major order in memory without gaps."""
     array = self.array
     if not isinstance(array, TracedArray):
         return array.flags.c_contiguous        # type: ignore[no-any-return]
@@ -118,24 +118,24 @@ def _is_contiguous(self: Tensor) -> bool:
 
 
 def _stride(self: Tensor, dim: int | None = None) -> Any:
-    """The distance of neighbours, in elements, along each dimension, or along one."""
+    """Distance of neighbours, in elements, along each dimension, or along one."""
     array = self.array
     strides = array.steps if isinstance(array, TracedArray) else tuple(step // array.itemsize for step in array.strides)
     return tuple(strides) if dim is None else strides[dim]
 
 
 def _data_ptr(self: Tensor) -> int:
-    """The address of the first element."""
+    """Address of the first element."""
     return _numpy(self, force=True).ctypes.data
 
 
 def _contiguous(self: Tensor) -> Tensor:
-    """The tensor itself where its elements lie in row-major order, else a copy."""
+    """Return the tensor itself if its elements are in row-major order, else a copy."""
     return self if _is_contiguous(self) else apply(elementwise.clone, (self,))
 
 
 def _copy(self: Tensor) -> Tensor:
-    """A copy, connected to the graph; `clone` by NumPy's name."""
+    """Copy the tensor; the copy is connected to the graph. NumPy's name of `clone`."""
     return apply(elementwise.clone, (self,))        # type: ignore[no-any-return]
 
 
@@ -143,12 +143,12 @@ def _copy(self: Tensor) -> Tensor:
 
 
 def _content(self: Tensor) -> Any:
-    """The array; within a trace the traced one, which refuses to tell its values."""
+    """Content of the tensor; within a trace the traced array, whose values cannot be read."""
     return traced(self) if is_tracing() else self.array
 
 
 def _item(self: Tensor) -> bool | int | float:
-    """The only element, as a Python number. Raises `ShapeError` where there is not exactly one."""
+    """Return the only element, as a Python number. Raises `ShapeError` if there is not exactly one."""
     array = _content(self)
     if array.size != 1:
         raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number", find_user_location(),
@@ -157,20 +157,20 @@ def _item(self: Tensor) -> bool | int | float:
 
 
 def _tolist(self: Tensor) -> Any:
-    """The elements as nested lists of Python numbers."""
+    """Return the elements as nested lists of Python numbers."""
     return _content(self).tolist()
 
 
 def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
-    """The places of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
+    """Return the indices of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
     indices = np.nonzero(_content(self))
     return tuple(map(new_tensor, indices)) if as_tuple else new_tensor(np.stack(indices, axis=-1))
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """The array itself: writes to it are seen by the tensor. Raises `NonDifferentiableError` for a tensor that requires grad.
+    """Return the array itself: the tensor sees writes to it. Raises `NonDifferentiableError` for a tensor that requires grad.
 
-    With `force` also of one that requires grad.
+    With `force`, tensors that require grad are accepted too.
     """
     if self.requires_grad and not force:
         raise NonDifferentiableError("a tensor that requires grad is turned into an ndarray, which would lose the gradient",
@@ -244,7 +244,7 @@ def _array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ..
 
 
 def from_dlpack(array: Any) -> Tensor:
-    """A tensor on the memory of an array of another library, through DLPack: no copy, and writes are seen by both.
+    """Make a tensor on the memory of an array of another library, through DLPack: no copy, and both see writes.
 
     Raises `DTypeError` for a dtype that is not supported.
 
@@ -259,31 +259,31 @@ def from_dlpack(array: Any) -> Tensor:
     return new_tensor(made)
 
 
-# -- what is asked about a tensor
+# -- queries
 
 
 def _dim(self: Tensor) -> int:
-    """The number of dimensions."""
+    """Number of dimensions."""
     return self.ndim
 
 
 def _size(self: Tensor, dim: int | None = None) -> Any:
-    """The shape, or the size of one dimension."""
+    """Shape, or the size of one dimension."""
     return self.shape if dim is None else self.shape[dim]
 
 
 def _numel(self: Tensor) -> int:
-    """The number of elements."""
+    """Number of elements."""
     return self.array.size        # type: ignore[no-any-return]
 
 
 def _element_size(self: Tensor) -> int:
-    """The bytes of one element."""
+    """Bytes of one element."""
     return self.dtype.itemsize
 
 
 def _nbytes(self: Tensor) -> int:
-    """The bytes of all elements."""
+    """Bytes of all elements."""
     return _numel(self) * self.dtype.itemsize
 
 
@@ -296,19 +296,19 @@ def _is_floating_point(self: Tensor) -> bool:
 
 
 def _reversed(self: Tensor) -> Tensor:
-    """A view with the dimensions in reverse order."""
+    """View with the dimensions in reverse order."""
     return apply(shapes.permute, (self, tuple(range(self.ndim))[::-1]))     # type: ignore[no-any-return]
 
 
 def _matrix_transposed(self: Tensor) -> Tensor:
-    """A view with the last two dimensions swapped."""
+    """View with the last two dimensions swapped."""
     if self.ndim < 2:
         raise ShapeError(f"mT takes a tensor of at least two dimensions, got the shape {self.shape}", find_user_location())
     return apply(shapes.transpose, (self, -2, -1))      # type: ignore[no-any-return]
 
 
 def _matrix(self: Tensor) -> Tensor:
-    """A matrix transposed."""
+    """Transpose of a matrix."""
     if self.ndim not in (0, 2):
         raise ShapeError(f"H takes a matrix, got the shape {self.shape}", find_user_location(), hint="mT transposes stacks of matrices")
     return apply(shapes.transpose, (self, 0, 1)) if self.ndim else self
@@ -336,12 +336,12 @@ def _new(number: int) -> Callable[..., Tensor]:
 
 
 def _new_full(self: Tensor, size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of this size filled with one number, in the dtype of this one."""
+    """Make a tensor of this size filled with one number, in the dtype of this one."""
     return _made(self, size, fill_value, dtype, requires_grad)
 
 
 def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of `data`, in the dtype of this one."""
+    """Make a tensor with a copy of `data`, in the dtype of this one."""
     return tensor(data, self.dtype if dtype is None else dtype, requires_grad)
 
 
@@ -350,14 +350,14 @@ def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool 
 
 def _leaf_only(self: Tensor, what: str) -> None:
     capture = current_capture()
-    entry = None if capture is None else capture.entries.get(id(self))      # in a trace an argument is a leaf whatever it was
+    entry = None if capture is None else capture.entries.get(id(self))      # in a trace an argument is a leaf whatever it was before
     if self._node is not None or (entry is not None and entry.before.get("_node") is not None):
         raise NonDifferentiableError(f"{what} of a tensor that was computed: its graph cannot be copied", find_user_location(),
                                      hint="use x.detach() first, or x.clone(), which is connected to the graph")
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A leaf with a copy of the content, of the gradient, and of attributes that the user set."""
+    """Make a leaf with a copy of the content, of the gradient, and of attributes that the user set."""
     _leaf_only(self, "a deep copy")
     content = wrap(detached_value(traced(self).value), scalar=False) if is_tracing() else self.array
     made = _rebuilt(type(self), content, self.requires_grad, *copy.deepcopy((self.grad, _own_attributes(self)), memo))

@@ -1,7 +1,6 @@
-"""The backward pass: walks the dynamic graph from the newest node to the oldest, and sums cotangents on the way.
+"""Backward pass: walks the dynamic graph from the newest node to the oldest, and sums cotangents.
 
-On arrays it is NumPy calls and nothing else. Where the pass itself has to be recorded (`create_graph`), or is captured, the
-same walk is done on tensors.
+On arrays it is NumPy calls only. If the pass itself has to be recorded (`create_graph`), or is captured, the same walk runs on tensors.
 """
 
 from __future__ import annotations
@@ -25,30 +24,30 @@ from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
 Cotangent = tuple[Any, bool]
-"""An array or a tensor, and whether nobody else has it: then it may be added to in place."""
+"""Array or tensor, and True if it has no other owner: then it may be added to in place."""
 
 
 class Arithmetic(Protocol):
-    """What the walk does with cotangents."""
+    """Operations of the walk on cotangents."""
 
     def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
-        """The sum of two cotangents."""
+        """Add two cotangents."""
 
     def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
-        """The cotangents of the wanted operands of a node, from those of its results `given`."""
+        """Compute the cotangents of the wanted operands of a node, from the cotangents of its results `given`."""
 
     def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
-        """Add to a variable's gradient."""
+        """Add a cotangent to a variable's gradient."""
 
     def to_tensor(self, cotangent: Any) -> Tensor:
-        """For hooks."""
+        """Convert a cotangent to a tensor, for hooks."""
 
     def from_tensor(self, tensor: Tensor) -> Any:
-        """From hooks."""
+        """Convert a hook's tensor back to a cotangent."""
 
 
 class Arrays:
-    """On arrays: nothing is recorded."""
+    """Arithmetic on arrays: nothing is recorded."""
 
     def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
         if first[1]:
@@ -82,7 +81,7 @@ class Arrays:
 
 
 class Tensors:
-    """On tensors: what is done is recorded, where gradients are on, or captured."""
+    """Arithmetic on tensors: operations are recorded if gradients are on, or captured."""
 
     def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
         return tensor_arithmetic.add(first[0], second[0]), False
@@ -121,8 +120,8 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
              targets: Mapping[Edge, int] | None = None, accumulate: bool = True) -> dict[int, Any]:
     """Run a backward pass from `roots`, edges with their cotangents (tensors).
 
-    Without `targets` gradients are accumulated in all leaves. With `targets`, edges by number, only what leads to them is run, and
-    their cotangents are the result, as tensors; `accumulate` adds those of leaves to their `.grad`.
+    Without `targets` gradients are accumulated in all leaves. With `targets`, edges by number, only the nodes that lead to them are run,
+    and their cotangents are returned as tensors; `accumulate` adds the cotangents of leaves to their `.grad`.
     """
     on_tensors = create_graph or is_tracing()
     arithmetic: Arithmetic = Tensors() if on_tensors else Arrays()
@@ -158,7 +157,7 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
 
 
 class _Walk:
-    """The nodes that wait, newest first, with the cotangents that have arrived for their results."""
+    """Queue of nodes, newest first, with the cotangents that have arrived for their results."""
 
     def __init__(self, arithmetic: Arithmetic, needed: Mapping[Node, bool] | None):
         self.heap: list[tuple[int, int, Node]] = []
@@ -173,7 +172,7 @@ class _Walk:
         waiting = self.cotangents.get(node)
         if waiting is None:
             waiting = self.cotangents[node] = [None] * len(node.operation.active)
-            self._met += 1      # leaves share a number: they go in the order in which they were met
+            self._met += 1      # leaves share a number: they are visited in the order in which they were met
             heapq.heappush(self.heap, (-node.sequence, self._met, node))
         known = waiting[index]
         waiting[index] = cotangent if known is None else self._arithmetic.add(known, cotangent)
@@ -184,7 +183,7 @@ class _Walk:
 
 
 def _run(walk: _Walk, arithmetic: Arithmetic, node: Node, cotangents: list[Cotangent | None]) -> None:
-    """Run one node, and send what it gives on."""
+    """Run one node, and add its cotangents to the queue."""
     if node.pre_hooks:
         cotangents = _call_pre_hooks(arithmetic, node, cotangents)
     if isinstance(node, FunctionNode):
@@ -205,7 +204,7 @@ def _run(walk: _Walk, arithmetic: Arithmetic, node: Node, cotangents: list[Cotan
 
 
 def _leading_to(roots: Sequence[Edge], targets: Mapping[Edge, int]) -> dict[Node, bool]:
-    """The nodes on the way from `roots` to `targets`; for each whether it has to be run, or only looked at."""
+    """Nodes on the paths from `roots` to `targets`; True for a node that has to be run, False for one that is only read."""
     ends = {node for node, _ in targets}
     leads: dict[Node, bool] = {}
     stack = [(node, False) for node, _ in roots]
@@ -229,7 +228,7 @@ def _check_trace(node: Node) -> None:
 
 
 def _call_result_hooks(arithmetic: Arithmetic, node: Node, cotangents: list[Cotangent | None]) -> list[Cotangent | None]:
-    """The hooks of tensors: those of a leaf are kept on the variable, those of a result on its node."""
+    """Call the hooks of tensors: a leaf's hooks are stored on the variable, a result's hooks on its node."""
     hooks = ({0: node.variable._hooks} if node.variable._hooks else None) if isinstance(node, AccumulateGrad) else node.result_hooks
     if not hooks:
         return cotangents
@@ -256,7 +255,7 @@ def _call_pre_hooks(arithmetic: Arithmetic, node: Node, cotangents: list[Cotange
 
 def _call_post_hooks(arithmetic: Arithmetic, node: Node, pulled: list[Cotangent | None],
                      cotangents: list[Cotangent | None]) -> list[Cotangent | None]:
-    """Hooks of nodes see one gradient for each operand, None for those that require none."""
+    """Call the hooks of a node with one gradient for each operand, None for operands that require none."""
     wanted = node.operation.wanted
     every: list[Cotangent | None] = [None] * len(node.edges)
     for index, cotangent in zip(wanted, pulled, strict=True):

@@ -1,4 +1,4 @@
-"""Updates many tensors at once by one function, in place and outside of the graph: the step of an optimiser."""
+"""Update of many tensors at once by one function, in place and outside of the graph: the step of an optimiser."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Update = Callable[..., Sequence[Any]]
 
 
 def update_in_place(function: Update, targets: Sequence[Tensor], operands: Sequence[Any] = (), *statics: Any) -> None:
-    """Set each of `targets` to what `function(targets, operands, *statics)` returns for it.
+    """Set each of `targets` to the result of `function(targets, operands, *statics)` for it.
 
-    `function` is given lists of traced arrays (a Python float among the operands stays a weak scalar, and a new one needs no new trace)
-    and returns one array for each target, of its shape and dtype. It is traced once for each combination of dtypes, shapes and
-    `statics`, which are hashable. Nothing is recorded for derivatives; versions count up.
+    `function` gets lists of traced arrays (a Python float among the operands stays a weak scalar, and a new float needs no new trace) and
+    returns one array for each target, of its shape and dtype. It is traced once for each combination of dtypes, shapes and `statics`, which
+    are hashable. Nothing is recorded for derivatives; versions count up.
     """
     key: list[Any] = [update_in_place, function, len(targets), *statics]
     arrays: list[Any] = list(targets)

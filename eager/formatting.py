@@ -1,4 +1,4 @@
-"""The text of a tensor, as PyTorch prints it: `tensor([14.], grad_fn=<MulBackward0>)`."""
+"""Text of a tensor, as PyTorch prints it: `tensor([14.], grad_fn=<MulBackward0>)`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 
-PRECISION = 4               # digits behind the point
+PRECISION = 4               # digits after the decimal point
 SUMMARIZE_ABOVE = 1000      # elements
 EDGE_ITEMS = 3              # of each axis, at both ends, in a summary
 LINE_WIDTH = 80
@@ -19,10 +19,10 @@ _DEFAULT_DTYPES = (np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.bool_))
 
 
 def tensor_repr(array: np.ndarray, grad_fn_name: str | None = None, requires_grad: bool = False, prefix: str = "tensor") -> str:
-    """The `repr` of a tensor that holds `array`.
+    """Format the `repr` of a tensor that holds `array`.
 
-    The dtype is shown unless it is float32, int64 or bool; of an empty tensor, unless it is float32. A tensor with a `grad_fn` shows that,
-    a leaf that requires grad shows `requires_grad=True`.
+    The dtype is shown unless it is float32, int64 or bool; of an empty tensor, unless it is float32. A tensor with a `grad_fn` shows its
+    name, a leaf that requires grad shows `requires_grad=True`.
 
     >>> tensor_repr(np.array([1.5, 2.0]), requires_grad=True)
     'tensor([1.5000, 2.0000], dtype=float64, requires_grad=True)'
@@ -42,7 +42,7 @@ def tensor_repr(array: np.ndarray, grad_fn_name: str | None = None, requires_gra
 
 
 def format_tensor(array: np.ndarray, suffixes: Sequence[str] = (), prefix: str = "tensor") -> str:
-    """`prefix(values, suffixes)`, in lines of at most 80 characters.
+    """Format `prefix(values, suffixes)`, in lines of at most 80 characters.
 
     >>> format_tensor(np.eye(2), ["size=(2, 2)"])
     'tensor([[1., 0.],\\n        [0., 1.]], size=(2, 2))'
@@ -58,7 +58,7 @@ def format_tensor(array: np.ndarray, suffixes: Sequence[str] = (), prefix: str =
 
 @dataclass(frozen=True, slots=True)
 class _NumberFormat:
-    """How all numbers of one tensor are written: `write` a number, right-aligned in `width`."""
+    """Format of all numbers of one tensor: `write` a number, right-aligned in `width`."""
 
     write: Callable[[Any], str]
     width: int
@@ -68,9 +68,9 @@ class _NumberFormat:
 
 
 def _number_format(array: np.ndarray) -> _NumberFormat:
-    """Whole floats as `2.`, others as `2.0000`; as `2.0000e+00` where they are very large, very small or very different.
+    """Choose the format: whole floats as `2.`, others as `2.0000`; `2.0000e+00` if they are very large, very small or very different.
 
-    Zeros, infinities and NaN have no say in that, nor in the width.
+    Zeros, infinities and NaN do not count for the choice, nor for the width.
     """
     if array.dtype.kind != "f":
         return _NumberFormat(str, max(len(str(number)) for number in array.reshape(-1).tolist()))
@@ -100,7 +100,7 @@ def _scientific(number: float) -> str:
 
 
 def _shown(array: np.ndarray) -> np.ndarray:
-    """The elements that a summary shows."""
+    """Select the elements that a summary shows."""
     for axis, size in enumerate(array.shape):
         if size > 2 * EDGE_ITEMS:
             array = np.take(array, [*range(EDGE_ITEMS), *range(size - EDGE_ITEMS, size)], axis=axis)
@@ -108,7 +108,7 @@ def _shown(array: np.ndarray) -> np.ndarray:
 
 
 def _nested(array: np.ndarray, indent: int, summarize: bool, number_format: _NumberFormat) -> str:
-    """Rows below each other, with an empty line more between blocks of each further axis."""
+    """Format rows below each other, with one more empty line between blocks of each further axis."""
     if not array.ndim:
         return number_format(array.item())
     if array.ndim == 1:
@@ -135,7 +135,7 @@ def _row(array: np.ndarray, indent: int, summarize: bool, number_format: _Number
 
 
 def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
-    """Each suffix on the last line while it fits, with room for the closing bracket and a comma."""
+    """Append each suffix to the last line while it fits, with room for the closing bracket and a comma."""
     used = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if used + len(suffix) + 2 > LINE_WIDTH:

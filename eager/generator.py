@@ -1,4 +1,4 @@
-"""The default generator of random numbers: a key and a counter, tensors, so that a compiled step advances it as an eager one does."""
+"""Default generator of random numbers: a key and a counter in tensors, so that a compiled step advances it as an eager one does."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.user_location import find_user_location
 
 _MASK = (1 << 64) - 1
-_FIRST = np.uint64(1 << 63)     # counters of keys: apart from those of the numbers drawn with one
+_FIRST = np.uint64(1 << 63)     # first counter of keys: apart from the counters of numbers drawn with a key
 
 
 class Generator:
-    """Makes keys for `adjit.random`, each another one.
+    """Generator of distinct keys for `adjit.random`.
 
     >>> generator = Generator(0)
     >>> bool(generator.next_key() == generator.next_key())
@@ -32,27 +32,27 @@ class Generator:
         self.counter: Tensor = own_tensor(np.array(0, np.uint64))
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start anew from an integer seed (modulo 2**64); the generator."""
+        """Restart from an integer seed (modulo 2**64); returns the generator."""
         with no_grad():
             apply_in_place(_set, self.key, (np.uint64(int(seed) & _MASK),))
             apply_in_place(_set, self.counter, (np.uint64(0),))
         return self
 
     def next_key(self) -> Any:
-        """A new key: a uint64 array of no dimensions, or a traced one while a function is captured."""
+        """Make a new key: a uint64 array of no dimensions, or a traced one while a function is captured."""
         with no_grad():
             key = apply(_word, (self.counter, self.key))
             apply_in_place(np.add, self.counter, (np.uint64(1),))
         return key.array
 
     def get_state(self) -> Tensor:
-        """Two uint64 numbers, from which `set_state` goes on."""
+        """Return the state, two uint64 numbers, from which `set_state` continues."""
         with no_grad():
             state: Tensor = apply(np.stack, ([self.key, self.counter],))
         return state
 
     def set_state(self, state: Any) -> None:
-        """Go on from a state that `get_state` gave; raises `StateError` for anything else."""
+        """Continue from a state of `get_state`; raises `StateError` for anything else."""
         new = as_tensor(state)
         if new.shape != (2,) or new.dtype != np.uint64:
             raise StateError(f"the state of a generator is two uint64 numbers, got the shape {new.shape} and the dtype {new.dtype}",
@@ -74,12 +74,12 @@ default_generator = Generator()
 
 
 def next_key() -> Any:
-    """A new key from the default generator, see `Generator.next_key`."""
+    """Make a new key with the default generator, see `Generator.next_key`."""
     return default_generator.next_key()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default generator anew: from here on dropout, initialisations and the like give the same numbers again.
+    """Restart the default generator: from here on dropout, initialisations and the like give the same numbers again.
 
     >>> manual_seed(1) is default_generator
     True
@@ -88,7 +88,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default generator, two uint64 numbers: what a checkpoint holds so that what is drawn later is the same.
+    """Return the state of the default generator, two uint64 numbers: saved in a checkpoint, it makes later draws the same.
 
     >>> state = get_rng_state()
     >>> first = next_key()
@@ -100,7 +100,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(state: Any) -> None:
-    """Bring the default generator to a state that `get_rng_state` gave; raises `StateError` for anything else.
+    """Set the default generator to a state of `get_rng_state`; raises `StateError` for anything else.
 
     >>> set_rng_state(get_rng_state())
     """

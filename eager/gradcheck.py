@@ -1,4 +1,4 @@
-"""`gradcheck`: gradients beside differences of the function itself."""
+"""`gradcheck`: comparison of gradients with differences of the function itself."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from adjit.tracer.user_location import find_user_location
 
 def gradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
               raise_exception: bool = True) -> bool:
-    """A check that the gradients of `func(*inputs)` are those of central differences: every element, of every input that requires grad.
+    """Check that the gradients of `func(*inputs)` are those of central differences: every element, of every input that requires grad.
 
-    Inputs are float64 tensors; `func` returns a tensor or a tuple of them. Where they differ, raises `NonDifferentiableError`, or returns
-    False without `raise_exception`. As `torch.autograd.gradcheck`.
+    Inputs are float64 tensors; `func` returns a tensor or a tuple of them. If gradients and differences differ, raises
+    `NonDifferentiableError`, or returns False without `raise_exception`. Equivalent of `torch.autograd.gradcheck`.
 
     >>> gradcheck(lambda x: (x * x).sum(), tensor(np.array([1.0, 2.0]), requires_grad=True))
     True
@@ -52,7 +52,7 @@ def _several(returned: Any) -> tuple[Tensor, ...]:
 
 
 def _differences(func: Callable[..., Any], given: Sequence[Any], x: Tensor, number: int, position: int, eps: float) -> np.ndarray:
-    """The derivative of one element of a result by all elements of `x`."""
+    """Compute the derivative of one element of a result by all elements of `x`."""
     found = np.zeros(x.shape)
     for index in range(x.numel()):
         ends = []

@@ -1,7 +1,7 @@
-"""Values of a trace whose derivative is that of another value: tensors on one memory, each of which was computed in a way of its own.
+"""Overrides of derivatives in a trace, for tensors that share memory but were computed in different ways.
 
-In the dynamic graph a derivative belongs to a tensor, not to its memory: what is written through `x.detach()`, or under `no_grad`, changes
-what `x` holds, and not how `x` was computed. In the graph of a trace a derivative belongs to a value. So the values say it.
+In the dynamic graph a derivative belongs to a tensor, not to its memory: a write through `x.detach()`, or under `no_grad`, changes the
+content of `x`, but not its history. In the graph of a trace a derivative belongs to a value. So an op replaces a value's derivative.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from adjit.tracer.array import TracedArray, view_of
 
 
 def detached_value(value: Value) -> Value:
-    """`value` as a constant to derivatives."""
+    """Make `value` a constant to derivatives."""
     return ops.stop_gradient(value) if is_float(value.type.dtype) else value
 
 
 def with_gradient_of(old: Value, new: Value) -> Value:
-    """`new`, with the derivative of `old`."""
+    """Return `new`, with the derivative of `old`."""
     if not is_float(old.type.dtype):
         return new
     (result,) = ops.custom_call.emit(old, ops.stop_gradient(new), regions=_replacement(old.type))
@@ -30,17 +30,17 @@ def with_gradient_of(old: Value, new: Value) -> Value:
 
 @functools.lru_cache(maxsize=256)
 def _replacement(type: TensorType) -> tuple[Graph, Graph, Graph]:
-    """Of a call that gives its second argument, and hands all cotangents to its first."""
+    """Graphs of a call that returns its second argument, and passes all cotangents to its first."""
     old, new, cotangent = (Value(type, name) for name in ("old", "new", "cotangent"))
     graph = Graph("replace", (old, new), (), (new,))
     return graph, graph, Graph("replace_backward", (cotangent,), (), (cotangent,))
 
 
 def separate_history(content: Any, history: Value | None = None) -> Any:
-    """The same memory for a tensor that was computed in another way: as `history`, or not at all.
+    """Share the memory of `content` with a tensor of another history: `history`, or none.
 
-    Within a trace, what it reads after others have written there has the derivative of what was last written through itself; and what is
-    written through it leaves the others theirs.
+    Within a trace, a read through this tensor after a write through another one has the derivative of the last write through this tensor; a
+    write through this tensor does not change the derivatives of the others.
     """
     if not isinstance(content, TracedArray) or not is_float(content.dtype):
         return content
@@ -49,7 +49,7 @@ def separate_history(content: Any, history: Value | None = None) -> Any:
 
 
 class _Own:
-    """How a tensor on memory of others was computed: `last` is what it held when that was last known."""
+    """History of a tensor on shared memory: `last` is its last value whose derivative is known."""
 
     def __init__(self, last: Value | None):
         self.last = last

@@ -1,4 +1,4 @@
-"""Writes in place: the memory changes, its version counts up, and the graph knows the new content."""
+"""Writes in place: the memory changes, its version counts up, and the graph records the new content."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ADDITIVE = (raw(np.add), raw(np.subtract), elementwise.add, elementwise.subtrac
 
 
 def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE) -> Tensor:
-    """Write `function(target, *args, **kwargs)` into the memory of `target`; the target.
+    """Write `function(target, *args, **kwargs)` into the memory of `target`; returns the target.
 
-    Raises `InPlaceError` for a leaf that requires grad, where gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
+    Raises `InPlaceError` for a leaf that requires grad while gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
     """
     check_writable(target)
     if function in PROMOTING and is_float(target.dtype) and needs_floats(function, (target, *args), kwargs):
@@ -64,7 +64,7 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
 
 
 def check_writable(target: Tensor) -> None:
-    """Raise `InPlaceError` where a write in place would be lost to the gradient."""
+    """Raise `InPlaceError` if a write in place would be lost to the gradient."""
     if not modes.grad:
         return
     root = root_of(target)
@@ -76,7 +76,7 @@ def check_writable(target: Tensor) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def _stored(function: Function) -> Function:
-    """`function`, its result in the shape and dtype of the first argument, or an error."""
+    """Wrap `function` so that its result has the shape and dtype of the first argument, or raises an error."""
 
     @functools.wraps(function)
     def store(target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,14 +124,14 @@ def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope,
     arrays = [traced(operand) for operand in operands]
     inputs = [array.value for array in arrays]
     shifted = is_additive and not modes.grad and differentiable(target)
-    if shifted:     # the derivative of the old content is that of the new one, if what is added is a constant
+    if shifted:     # the derivatives of the old and the new content are equal if a constant is added
         inputs[1:] = map(detached_value, inputs[1:])
     values = emit(operation, inputs, scope)
     new = values[0]
-    if modes.grad and (operation.wanted or target._requires_grad):      # the graph of the target knows of it
+    if modes.grad and (operation.wanted or target._requires_grad):      # the target's graph changes
         new = new if operation.wanted else detached_value(new)
         root = root_of(target)
-        if root is not target and not differentiable(root):     # from now on it is, and what it holds elsewhere is a constant
+        if root is not target and not differentiable(root):     # from now on it requires grad, and its other content is a constant
             whole = traced(root)
             whole.assign(detached_value(whole.value))
     elif not shifted or _is_leaf_of_trace(target):
@@ -144,15 +144,15 @@ def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope,
 
 
 def written_without_gradient(target: Tensor, old: Value, new: Value) -> Value:
-    """`new`, which is written over `old` while gradients are off, as derivatives that are taken of the whole graph later are to see it: a
-    constant where the tensor is a leaf of the trace; else it takes the place of the old content, whose derivative it keeps."""
+    """Return `new`, which replaces `old` while gradients are off, for later derivatives of the whole graph: a constant if the tensor is a
+    leaf of the trace; else a value with the derivative of the old content."""
     if not differentiable(root_of(target)):
         return new
     return detached_value(new) if _is_leaf_of_trace(target) else with_gradient_of(old, new)
 
 
 def _is_leaf_of_trace(target: Tensor) -> bool:
-    """True if the memory is that of a leaf that was made in the trace, so that no derivative is taken with respect to it from outside."""
+    """True if the memory belongs to a leaf that was made in the trace, so that no outside derivative is taken with respect to it."""
     root, capture = root_of(target), current_capture()
     return root._node is None and (capture is None or id(root) not in capture.entries)
 
@@ -171,7 +171,8 @@ def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: l
 
 
 def _rebase_history(target: Tensor, node: Node | None, trace: object) -> None:
-    """The new content of `target` was made by `node`; what it is a view of is made of it, and of its old content elsewhere."""
+    """Set the node of the new content of `target`; each base of the view is then made from the view and from its own old content elsewhere.
+    """
     while (view := target._view) is not None:
         parent = view.parent
         edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if differentiable(parent) else None, None if node is None else (node, 0))

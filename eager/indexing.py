@@ -21,7 +21,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """`self[indices] = values`, for a tuple of one tensor of indices for each dimension."""
+    """Assign `self[indices] = values`, for a tuple of one tensor of indices for each dimension."""
     if accumulate:
         raise UnsupportedError("index_put_(accumulate=True)", find_user_location(), hint="index_add_ and scatter_add_ add")
     set_item(self, tuple(indices), values)
@@ -29,7 +29,7 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
 
 
 def get_item(self: Tensor, index: Any) -> Tensor:
-    """`self[index]` by NumPy's rules: a view for integers, slices, None and an ellipsis, else a copy."""
+    """Return `self[index]` by NumPy's rules: a view for integers, slices, None and an ellipsis, else a copy."""
     entries = index if type(index) is tuple else (index,)
     if all(map(_is_basic, entries)):
         return apply(shapes.get_view, (self, entries))
@@ -49,8 +49,8 @@ def _is_basic(item: Any) -> bool:
 
 
 def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Lists as arrays, numbers (also those in slices) as integers; masks whose values are known as the places where they hold, so that an
-    operation is made for their number only. Raises `IndexingError` for a mask that does not fit into `shape`."""
+    """Convert lists to arrays, numbers (also in slices) to integers, and masks whose values are known to the indices where they hold, so
+    that one operation serves all masks with the same number of them. Raises `IndexingError` for a mask that does not fit `shape`."""
     found: list[Any] = []
     entries = tuple(np.asarray(item if item else np.zeros(0, np.int64)) if isinstance(item, list) else item for item in entries)
     for item, axis in zip(entries, first_axes(entries, len(shape)), strict=True):
@@ -69,13 +69,13 @@ def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any
 
 
 def masked_select(self: Tensor, mask: Any) -> Tensor:
-    """The elements where the mask holds, in one dimension; both are broadcast against each other."""
+    """Return the elements where the mask holds, in one dimension; tensor and mask are broadcast against each other."""
     shape = np.broadcast_shapes(self.shape, mask.shape)
     return get_item(apply(shapes.expand, (self, shape)), np.broadcast_to(mask, shape))
 
 
 def set_item(self: Tensor, index: Any, value: Any) -> None:
-    """`self[index] = value`: the memory is written to, and the graph knows the new content."""
+    """Assign `self[index] = value`: the memory is written to, and the graph records the new content."""
     entries = index if type(index) is tuple else (index,)
     if all(map(_is_basic, entries)):
         apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (value,))

@@ -1,4 +1,4 @@
-"""Where a gradient would be lost without a word: tensors whose operations are recorded, and that become plain numbers on the way."""
+"""Warnings for gradients that would be lost silently: tensors whose operations are recorded are converted to plain numbers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PREDICATE = re.compile(r"(\w+\s*\.\s*)*is(nan|inf|finite|close)\s*\(")
 
 
 def check_number(tensor: Tensor, what: str) -> None:
-    """Warn where `what`, called by the caller's caller, makes a Python number of a tensor that requires grad.
+    """Warn if `what`, called by the caller's caller, makes a Python number of a tensor that requires grad.
 
-    Raises `NonDifferentiableError` where it is written into an array (NumPy raises a `ValueError` from that). Numbers that are only printed
-    (`"%.3f" % loss`) or looked at (`math.isnan(loss)`) lose nothing, nor do those that our own functions ask for.
+    Raises `NonDifferentiableError` if the number is written into an array (NumPy raises a `ValueError` from that error). Numbers that are
+    only printed (`"%.3f" % loss`) or tested (`math.isnan(loss)`) lose nothing, nor do numbers that adjit's own functions read.
     """
     if not modes.grad or not tensor.requires_grad:      # type: ignore[attr-defined]
         return
@@ -40,7 +40,7 @@ def check_number(tensor: Tensor, what: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _use_of_number(code: CodeType, offset: int) -> str:
-    """What the instruction at `place`, which asks for a number, does with it."""
+    """Use of the number that the instruction at `offset` reads: "written", "shown", or empty if unknown."""
     for step in dis.get_instructions(code):
         if step.offset == offset:
             if step.opname == "STORE_SUBSCR":

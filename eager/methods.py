@@ -1,4 +1,4 @@
-"""What tensors can compute: operators and methods, each one function applied to the tensor, by PyTorch's names and NumPy's."""
+"""Operators and methods of tensors, each one function applied to the tensor, by PyTorch's names and NumPy's."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "index_fill": statistics.index_fill, "index_copy": statistics.index_copy,
 }.items() for name in names.split()}
 
-# Each with "_" behind its name writes into the tensor.
+# Each name followed by "_" writes into the tensor.
 _IN_PLACE = [name for names in (
     "mul multiply div divide true_divide floor_divide remainder fmod pow exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal",
     "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh abs sign neg negative floor ceil trunc round frac nan_to_num relu sigmoid",
@@ -85,7 +85,7 @@ _IN_PLACE = [name for names in (
     "logical_not logical_and logical_or eq ne lt le gt ge erfc erfinv lgamma digamma i0 logit",
 ) for name in names.split()]
 
-# Indices of these count from 0 only. Compiled code, which does not look at values, counts negative ones from the end.
+# Indices of these functions are not negative. Compiled code, which does not read values, counts negative ones from the end.
 _INDEXED = ("index_select", "gather", *(name + end for end in ("", "_") for name in (
     "index_add", "index_fill", "index_copy", "scatter", "scatter_add")))
 
@@ -93,7 +93,7 @@ _PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
 
 
 def install() -> None:
-    """Give `Tensor` its operators and methods."""
+    """Install the operators and methods on `Tensor`."""
     members: dict[str, Function] = {}
     for name, ufunc in _BINARY.items():
         function = raw(ufunc)
@@ -134,7 +134,7 @@ _OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TracedArray)
 
 
 def _not_ours(function: Function, other: Any) -> Any:
-    """What an operator says to an operand that it does not know; arrays of other libraries are refused here, not by theirs."""
+    """Result of an operator for an operand of unknown type; arrays of other libraries are rejected here, not by theirs."""
     if hasattr(other, "__dlpack__") and not isinstance(other, (list, tuple)):
         kind = type(other)
         raise DTypeError(f"{function.__name__}: an operand is a {kind.__module__}.{kind.__qualname__}, not an adjit.Tensor or an ndarray",
@@ -175,7 +175,7 @@ def _pos(self: Tensor) -> Tensor:
 
 
 def _pytorch_names(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """NumPy's names of arguments count as well."""
+    """Rename NumPy's arguments to PyTorch's."""
     renamed = {}
     for name, argument in kwargs.items():
         ours = _PYTORCH_NAMES.get(name, name)
@@ -230,7 +230,7 @@ def _extremum(along: Function, of_two: Function) -> Function:
 
 
 def _sizes(function: Function) -> Function:
-    """Sizes and dimensions come as several arguments, or as one tuple or list."""
+    """Accept sizes and dimensions as several arguments, or as one tuple or list."""
     def method(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
         given = sizes if sizes else tuple(kwargs.values())
         return apply(function, (self, _integers(*given)))
@@ -258,13 +258,13 @@ def _integers(*sizes: Any) -> tuple[int, ...]:
 
 
 def _tile(self: Tensor, *sizes: Any) -> Tensor:
-    """The tensor repeated as a whole along each dimension; fewer numbers than dimensions count for the last ones."""
+    """Repeat the tensor as a whole along each dimension; if there are fewer numbers than dimensions they apply to the last ones."""
     counts = _integers(*sizes)
     return apply(shapes.repeat, (self, (1,) * (self.ndim - len(counts)) + counts))
 
 
 def _transpose(self: Tensor, *dims: Any) -> Tensor:
-    """Two dimensions swapped, as in PyTorch; as in NumPy, without arguments all in reverse order, with a tuple in that order."""
+    """Swap two dimensions, as in PyTorch; as in NumPy, reverse all without arguments, or reorder them to the order of a tuple."""
     if not dims:
         return apply(shapes.permute, (self, tuple(range(self.ndim))[::-1]))
     if len(dims) == 2:
@@ -273,22 +273,22 @@ def _transpose(self: Tensor, *dims: Any) -> Tensor:
 
 
 def _ravel(self: Tensor) -> Tensor:
-    """All elements in one dimension: a view where they lie one after the other."""
+    """Flatten to one dimension: a view if the elements are contiguous."""
     return apply(shapes.reshape, (self, (-1,)))
 
 
 def _expand_as(self: Tensor, other: Any) -> Tensor:
-    """Expanded to the shape of `other`."""
+    """Expand to the shape of `other`."""
     return apply(shapes.expand, (self, tuple(other.shape)))
 
 
 def _reshape_as(self: Tensor, other: Any) -> Tensor:
-    """Reshaped to the shape of `other`."""
+    """Reshape to the shape of `other`."""
     return apply(shapes.reshape, (self, tuple(other.shape)))
 
 
 def _broadcast_to(self: Tensor, *shape: Any) -> Tensor:
-    """Expanded to `shape`."""
+    """Expand to `shape`."""
     return apply(shapes.expand, (self, _integers(*shape)))
 
 
@@ -329,7 +329,7 @@ def _bernoulli(self: Tensor, p: float | Tensor = 0.5) -> Tensor:
 
 
 def _drawn(self: Tensor) -> Tensor:
-    """1 with the probability that the tensor holds at each place, else 0."""
+    """Draw 1 with the probability that the tensor holds at each position, else 0."""
     return apply_in_place(elementwise.bernoulli, apply(elementwise.clone, (self.detach(),)), (next_key(), self.detach()))
 
 

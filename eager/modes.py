@@ -1,4 +1,4 @@
-"""What the dynamic graph records in this thread: gradients on or off, anomaly detection."""
+"""Modes of the dynamic graph in this thread: gradients on or off, anomaly detection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 grad_mode_toggled = ctypes.c_int64(0)
-"""True if the recording of gradients was ever switched, in any thread, for machine code that does not look at `modes` before."""
+"""1 if the recording of gradients was ever switched, in any thread: machine code reads it before it reads `modes`."""
 
 
 class _Modes(threading.local):
@@ -22,11 +22,12 @@ class _Modes(threading.local):
 
 
 modes = _Modes()
-"""`modes.grad`: whether operations are recorded. `modes.anomaly`: whether nodes keep the user's line, and backward looks for NaN."""
+"""Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the user's line, and backward looks for NaN.
+"""
 
 
 class _Mode:
-    """Sets one mode for a block, or for every call of a function."""
+    """Context manager or decorator that sets one mode for a block, or for every call of a function."""
 
     mode: str
     value: bool
@@ -59,7 +60,7 @@ class _Mode:
         return within       # type: ignore[return-value]
 
     def _within_generator(self, fun: Callable[..., Any]) -> Callable[..., Any]:
-        """A generator runs within the mode whenever it runs, and leaves its caller's alone in between."""
+        """Wrap a generator so that it always runs within the mode, and leaves its caller's mode unchanged in between."""
 
         @functools.wraps(fun)
         def within(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -101,8 +102,8 @@ def no_grad(function: F, /) -> F: ...
 
 
 def no_grad(*function: Any) -> Any:
-    """A context manager within which nothing is recorded: results do not require grad. Also a decorator of functions and generators, with
-    or without parentheses. Holds for this thread only.
+    """Context manager within which nothing is recorded: results do not require grad. Also a decorator of functions and generators, with or
+    without parentheses. Holds for this thread only.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor([1.0], requires_grad=True)
@@ -132,7 +133,7 @@ def enable_grad(function: F, /) -> F: ...
 
 
 def enable_grad(*function: Any) -> Any:
-    """A context manager within which operations are recorded, also inside of `no_grad`. Also a decorator, with or without parentheses.
+    """Context manager within which operations are recorded, also inside of `no_grad`. Also a decorator, with or without parentheses.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor([1.0], requires_grad=True)
@@ -145,8 +146,8 @@ def enable_grad(*function: Any) -> Any:
 
 
 class set_grad_enabled(_Mode):
-    """A switch that has operations recorded or not, as `mode` says: at once, and until the end of the block where it is used as one. Also
-    a decorator.
+    """Switch that turns the recording of operations on or off, as `mode` says: at once, and until the end of the block if it is used as a
+    context manager. Also a decorator.
 
     >>> with set_grad_enabled(False):
     ...     is_grad_enabled()
@@ -185,8 +186,8 @@ def detect_anomaly(function: F, /) -> F: ...
 
 
 def detect_anomaly(*function: Any) -> Any:
-    """A context manager within which operations remember the user's line, and a NaN in a backward pass raises `AnomalyError` that names the
-    operation and that line. Also a decorator, with or without parentheses. Costs time: for debugging.
+    """Context manager within which operations record the user's line, and a NaN in a backward pass raises `AnomalyError` that names the
+    operation and its line. Also a decorator, with or without parentheses. Costs time: for debugging.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor([0.0], requires_grad=True)
@@ -199,7 +200,7 @@ def detect_anomaly(*function: Any) -> Any:
 
 
 def is_grad_enabled() -> bool:
-    """True where operations are recorded now.
+    """True if operations are recorded now.
 
     >>> is_grad_enabled()
     True

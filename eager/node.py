@@ -1,4 +1,4 @@
-"""The nodes of the dynamic graph: what was run, on what, and what is kept for its derivative."""
+"""Nodes of the dynamic graph: an operation that was run, its operands, and the values that are saved for its derivative."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _sequence = itertools.count()
 
 
 class SavedTensor(NamedTuple):
-    """A saved array (or value of a trace), with the version counter of its memory and what that said when it was saved."""
+    """Saved array (or value of a trace), with the version counter of its memory and the version at the time of saving."""
 
     array: Any
     counter: list[int] | None
@@ -33,21 +33,21 @@ class SavedTensor(NamedTuple):
 
 
 class Handle:
-    """What registering a hook gives: `remove()` takes the hook back."""
+    """Handle of a registered hook: `remove()` unregisters the hook."""
 
     def __init__(self, hooks: list[Hook], hook: Hook):
         self._hooks, self._hook = hooks, hook
 
     def remove(self) -> None:
-        """Take the hook back; once more does nothing."""
+        """Unregister the hook; a second call does nothing."""
         if self._hook in self._hooks:
             self._hooks.remove(self._hook)
 
 
 class Node:
-    """One operation that was run. `next_functions` leads to where its operands came from.
+    """One operation that was run. `next_functions` leads to the nodes of its operands.
 
-    A node has a higher `sequence` than all nodes that it leads to, so a backward pass goes by that number.
+    A node has a higher `sequence` than all nodes that it leads to: a backward pass visits nodes in the order of that number.
     """
 
     __slots__ = ("__weakref__", "_metadata", "edges", "location", "operation", "post_hooks", "pre_hooks", "result_hooks", "saved",
@@ -64,34 +64,36 @@ class Node:
         self.sequence = next(_sequence)
         self.pre_hooks: list[Hook] | None = None
         self.post_hooks: list[Hook] | None = None
-        self.result_hooks: dict[int, list[Hook]] | None = None      # by result: those of tensors
+        self.result_hooks: dict[int, list[Hook]] | None = None      # by result: hooks of tensors
         self._metadata: dict[str, Any] | None = None
 
     def name(self) -> str:
-        """The operation's name: `MulBackward0`."""
+        """Name of the operation: `MulBackward0`."""
         return self.operation.name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """For each operand the node that made it and which of its results it is; `(None, 0)` for one that does not require grad."""
+        """Node of each operand, and the index of the operand among that node's results; `(None, 0)` for an operand that does not require
+        grad."""
         return tuple((None, 0) if edge is None else edge for edge in self.edges)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict for the user's own notes."""
+        """Dict for the user's own notes."""
         if self._metadata is None:
             self._metadata = {}
         return self._metadata
 
     @property
     def saved_tensors(self) -> tuple[Tensor, ...]:
-        """What the node keeps for its derivative, as tensors; Python numbers are left out. Raises `GraphFreedError` after it was freed."""
+        """Values that the node saved for its derivative, as tensors; Python numbers are left out. Raises `GraphFreedError` after they were
+        freed."""
         sources, weak = self.operation.saved, self.operation.weak
         return tuple(tensor for source, tensor in zip(sources, self.unpack(), strict=True) if source.is_result or source.index not in weak)
 
     @property
     def saved_names(self) -> tuple[str, ...]:
-        """What each of `saved_tensors` is: `operand 0`, `result`, or `intermediate 0`."""
+        """Name of each of `saved_tensors`: `operand 0`, `result`, or `intermediate 0`."""
         results, weak = self.operation.results, self.operation.weak
         return tuple(
             f"operand {source.index}" if not source.is_result else f"intermediate {source.index - results}" if source.index >= results
@@ -112,7 +114,7 @@ class Node:
         return Handle(self.pre_hooks, hook)
 
     def load_saved(self) -> list[SavedTensor]:
-        """What is saved, checked: raises `GraphFreedError` where it is gone, `InPlaceError` where it was written to."""
+        """Return the saved values after a check: raises `GraphFreedError` if they were freed, `InPlaceError` if one was written to."""
         saved = self.saved
         if saved is None:
             raise GraphFreedError(
@@ -120,7 +122,7 @@ class Node:
                 hint="pass retain_graph=True to every backward() or grad() but the last, or run the forward computation again")
         for source, item in zip(self.operation.saved, saved, strict=True):
             assert item is not None
-            if item.counter is not None and item.counter[0] != item.version and item.array.size:      # no elements cannot have changed
+            if item.counter is not None and item.counter[0] != item.version and item.array.size:      # empty arrays cannot change
                 what = "its result" if source.is_result else f"its operand {source.index}"
                 raise InPlaceError(
                     f"{self.name()} needs {what}, which was written to in place after it was saved (it is at version "
@@ -130,11 +132,11 @@ class Node:
         return saved        # type: ignore[return-value]
 
     def unpack(self) -> list[Tensor]:
-        """What is saved, as tensors that are connected to the graph."""
+        """Return the saved values, as tensors that are connected to the graph."""
         return [unpack(self, source, item) for source, item in zip(self.operation.saved, self.load_saved(), strict=True)]
 
     def release(self) -> None:
-        """Free what is saved."""
+        """Free the saved values."""
         self.saved = None if self.operation.saved else self.saved
 
     def __repr__(self) -> str:
@@ -142,7 +144,7 @@ class Node:
 
 
 class AccumulateGrad(Node):
-    """Where the graph ends: adds what arrives to `variable.grad`."""
+    """Node at the end of the graph: adds cotangents to `variable.grad`."""
 
     __slots__ = ("variable",)
 
@@ -159,7 +161,7 @@ _ACCUMULATE: Any = SimpleNamespace(name="AccumulateGrad", saved=(), results=1, w
 
 
 def edge_of(tensor: Tensor) -> Edge:
-    """Where a tensor that requires grad came from: the node that made it, or the one that accumulates its gradient."""
+    """Edge of a tensor that requires grad: the node that made it, or the node that accumulates its gradient."""
     if tensor._view is not None:
         follow_writes(tensor)
     node = tensor._node
@@ -167,7 +169,7 @@ def edge_of(tensor: Tensor) -> Edge:
 
 
 def _accumulator(tensor: Tensor) -> AccumulateGrad:
-    """The node of a leaf: always the same one, for as long as something refers to it."""
+    """Return the node of a leaf: always the same one, for as long as something refers to it."""
     known: AccumulateGrad | None = None if tensor._accumulator is None else tensor._accumulator()
     if known is None:
         known = AccumulateGrad(tensor)
@@ -176,7 +178,7 @@ def _accumulator(tensor: Tensor) -> AccumulateGrad:
 
 
 def follow_writes(tensor: Tensor) -> None:
-    """Bring the node of a view up to date, where the graph of what it is a view of was changed by a write in place."""
+    """Update the node of a view if a write in place changed the graph of its base."""
     assert tensor._view is not None
     root = tensor._view.root
     behind = []
@@ -197,7 +199,7 @@ def follow_writes(tensor: Tensor) -> None:
 
 
 def unpack(node: Node, source: SavedValue, item: SavedTensor) -> Tensor:
-    """A saved array as a tensor that is connected to the graph, so that the derivative can be differentiated."""
+    """Return a saved array as a tensor that is connected to the graph, so that the derivative can be differentiated."""
     edge = (node, source.index) if source.is_result else node.edges[source.index]
     if edge is not None and isinstance(edge[0], AccumulateGrad):
         return edge[0].variable

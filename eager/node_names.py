@@ -1,4 +1,4 @@
-"""What the nodes of the dynamic graph are called, by function: PyTorch's names. And which functions give views."""
+"""Names of the nodes of the dynamic graph, by function: PyTorch's names. Also the set of functions that return views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Name = str | Callable[[Sequence[Any], Mapping[str, Any]], str]
 
 
 def raw(function: Any) -> Callable[..., Any]:
-    """Our function for NumPy's, as it is written over traced arrays."""
+    """Return adjit's function for NumPy's, as it is written over traced arrays."""
     return inspect.unwrap(FUNCTIONS[function])
 
 
@@ -28,11 +28,11 @@ VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
     shapes.diagonal,
     *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal)),
 })
-"""Functions whose results share memory with their first argument, wherever NumPy's does."""
+"""Functions whose results share memory with their first argument, wherever NumPy's do."""
 
 
 def node_name(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str:
-    """The name of the node that a call of `function` makes: PyTorch's, or of the function's own name in the same form.
+    """Return the name of the node for a call of `function`: PyTorch's name, or the function's own name in the same form.
 
     >>> node_name(np.multiply), node_name(np.logaddexp), node_name(shapes.chunk)
     ('MulBackward0', 'LogaddexpBackward0', 'SplitBackward0')
@@ -49,19 +49,19 @@ def _is_array(arg: Any) -> bool:
 
 
 def _argument(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, *names: str) -> Any:
-    """An argument by position or by one of its names."""
+    """Return an argument by position or by one of its names."""
     if len(args) > position:
         return args[position]
     return next((kwargs[name] for name in names if name in kwargs), None)
 
 
 def _reduction(name: str, whole: int, along: int) -> Name:
-    """Reductions have one number for all elements, and one for some dimensions."""
+    """Name for reductions: one number for all elements, and another for some dimensions."""
     return lambda args, kwargs: f"{name}Backward{whole if _argument(args, kwargs, 1, 'dim', 'axis') is None else along}"
 
 
 def _numbered(name: str, position: int, argument: str, array: int, number: int) -> Name:
-    """Another number where an argument is an array."""
+    """Name with another number if an argument is an array."""
     return lambda args, kwargs: f"{name}Backward{array if _is_array(_argument(args, kwargs, position, argument)) else number}"
 
 
@@ -84,7 +84,7 @@ def _product(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def _index(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """A basic index is what its last part does, as PyTorch does one part after the other."""
+    """Name for a basic index: the name for its last item, as PyTorch applies the items one by one."""
     index = _argument(args, kwargs, 1, "index")
     parts = index if isinstance(index, tuple) else (index,)
     telling = [part for part in parts if part is not Ellipsis and part != slice(None)] or [part for part in parts if part is not Ellipsis]

@@ -1,7 +1,7 @@
-"""One differentiable operation of the dynamic graph: a graph of ops, run by NumPy, and the graph of its derivative.
+"""Differentiable operations of the dynamic graph: a graph of ops, run by NumPy, and the graph of its derivative.
 
-The derivative is the one that compiled functions have: `passes.reverse_ad` over the same op records. What the backward half needs
-and the forward half has is saved: arguments, results, or *hidden* results, which no user sees.
+The derivative is the same as for compiled functions: `passes.reverse_ad` over the same op records. Values of the forward half that the
+backward half needs are saved: arguments, results, or *hidden* results, which no user sees.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _CLEANUP_PASSES = (simplify, eliminate_common_subexpressions, simplify, eliminat
 
 
 class Operation:
-    """A function for operands of known types, some of which are differentiated.
+    """Function for operands of known types, some of which are differentiated.
 
-    graph       its parameters are the operands; its first `results` results are those of the function, the others are hidden.
-    weak        numbers of operands that are Python floats.
-    wanted      numbers of operands that are differentiated.
-    saved       what a node keeps for the backward half.
-    active      for each result, hidden ones too, whether a cotangent of it can matter.
+    graph       its parameters are the operands; its first `results` results are the function's, the others are hidden.
+    weak        indices of operands that are Python floats.
+    wanted      indices of operands that are differentiated.
+    saved       values that a node saves for the backward half.
+    active      for each result, hidden ones too: True if a cotangent of it can matter.
 
-    whole       the graph as it was written, where it has functions with a rule of their own, or checkpoints: what is inlined into the
-                graph of a capture, for derivatives that are taken of that; None for all others.
-    has_rules   whether there are functions with a rule of their own. The halves still have those that are called by rules.
+    unexpanded  the original graph, if it calls functions with a rule of their own, or checkpoints: it is inlined into the graph of a
+                capture, for derivatives of that graph; None for all other operations.
+    has_rules   True if the graph calls functions with a rule of their own. The halves still contain the calls made by rules.
 
-    `seeded` are the results that may have a cotangent, where not all of them. `connected`: results require grad also where they do not
-    depend on what is differentiated. `views`: results are views of the first operand, as far as they can be.
+    `seeded` are the results that may have a cotangent; None for all. `force_requires_grad`: results require grad also if they do not
+    depend on the differentiated operands. `views`: results are views of the first operand, if they can be.
     """
 
     recomputed = SAVES_OPERANDS
@@ -79,7 +79,7 @@ class Operation:
 
     @cached_property
     def function(self) -> NumpyFunction:
-        """The operation on ndarrays."""
+        """Operation on ndarrays."""
         return compile_graph(self.graph, self.weak, True) if self.views else self.lower(self.graph, self.weak)
 
     @cached_property
@@ -88,23 +88,23 @@ class Operation:
         return self.function.run
 
     def optimize(self, joint: Graph) -> Graph:
-        """The joint graph as it is to be split: rules within rules stay what they are, for derivatives of its halves."""
+        """Optimize the joint graph before it is split: rules within rules stay calls, for derivatives of its halves."""
         return joint if self.has_rules else differentiate(joint, _OPTIONS)
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Any:
-        """A half as a function of ndarrays."""
+        """Lower a half to a function of ndarrays."""
         return compile_graph(self.opened(graph), weak)
 
     def opened(self, graph: Graph) -> Graph:
-        """A half without calls, to be run."""
+        """Inline all calls of a half, so that it can be run."""
         return _clean_up(differentiate(graph, _OPTIONS)) if self.has_rules else graph
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
-        """Another operation of this kind."""
+        """Make another operation of this class."""
         return Operation(name, graph, len(graph.results), wanted, weak, force_requires_grad=True)
 
     def backward(self, given: tuple[bool, ...]) -> Backward:
-        """The backward half for cotangents of these results (hidden ones too)."""
+        """Return the backward half for cotangents of these results (hidden ones too)."""
         found = self._backward.get(given)
         if found is None:
             by_rule = self.has_rules and any(given[:self.results])
@@ -113,11 +113,11 @@ class Operation:
         return found
 
     def _split_backward(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
-        """The backward half for these cotangents, and its slots."""
+        """Return the backward half for these cotangents, and its slots."""
         joint, slots = _join(self.graph, self.wanted, given, self.force_requires_grad)
         try:
             return split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved).backward, slots
-        except VerificationError:       # simplified for fewer cotangents, it takes an operand where its broadcast is kept
+        except VerificationError:       # simplified for fewer cotangents, it takes an operand whose broadcast was saved
             graph, positions = self._backward_by_rule(given)
         found = [None if slot is None else position for slot, position in zip(slots, positions, strict=True)]
         known = [position for position in found if position is not None]
@@ -125,8 +125,8 @@ class Operation:
         return graph, tuple(None if position is None else known.index(position) for position in found)
 
     def _backward_by_rule(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
-        """The same by the half for all results, as where a function brings its own rule, which is for cotangents of all its results and of
-        which the forward half no longer tells: given zeros for those that are missing, and with the half for the hidden results added."""
+        """Return the same by the half for all results. A function with its own rule needs cotangents of all its results, and the forward
+        half no longer contains the rule: missing cotangents are zeros, and the half for the hidden results is added."""
         rule = self._by_rule
         assert rule is not None
         builder = GraphBuilder(self.graph.name)
@@ -148,7 +148,7 @@ class Operation:
         return _clean_up(builder.build(gradients)), tuple(slots)
 
     def _derive(self, active: tuple[bool, ...]) -> None:
-        """Find out what the backward half needs, with cotangents of all results that can have one."""
+        """Determine the values that the backward half needs, with cotangents of all results that can have one."""
         joint, slots = _join(self.graph, self.wanted, active, self.force_requires_grad)
         inputs = len(self.graph.params)
         partition = split_joint(self.optimize(joint), inputs, self.results, recomputed_ops=self.recomputed)
@@ -156,12 +156,12 @@ class Operation:
             partition = _keeping_all(partition, inputs)
         self.graph, self.saved = partition.forward, partition.saved
         hidden = len(self.graph.results) - self.results
-        self.active = (*active, *self._active(self.wanted)[self.results:])      # the forward half no longer tells of rules
+        self.active = (*active, *self._active(self.wanted)[self.results:])      # the forward half no longer contains the rules
         given = (*active, *(False,) * hidden)
         self._by_rule = self._backward[given] = Backward(self, partition.backward, slots, given)
 
     def _active(self, wanted: Sequence[int]) -> tuple[bool, ...]:
-        """Which results depend on the wanted parameters in a way that has a derivative."""
+        """Flags of the results that depend on the wanted parameters in a way that has a derivative."""
         graph = self.graph
         if not wanted:
             return (False,) * len(graph.results)
@@ -172,10 +172,10 @@ class Operation:
 
 
 class Backward:
-    """The backward half of an operation, for cotangents of the results `given`.
+    """Backward half of an operation, for cotangents of the results `given`.
 
-    Its graph takes what is saved, then these cotangents; it gives the gradients. `slots` says for each wanted operand which result of
-    the graph is its gradient; None where it is zero.
+    Its graph takes the saved values, then these cotangents; it returns the gradients. `slots` is, for each wanted operand, the index of its
+    gradient among the results of the graph; None if the gradient is zero.
     """
 
     def __init__(self, operation: Operation, graph: Graph, slots: tuple[int | None, ...], given: tuple[bool, ...]):
@@ -190,7 +190,7 @@ class Backward:
 
     @cached_property
     def function(self) -> NumpyFunction:
-        """The backward half on ndarrays."""
+        """Backward half on ndarrays."""
         return self.of.lower(self.graph, self.weak)
 
     @cached_property
@@ -199,7 +199,7 @@ class Backward:
         return self.function.run
 
     def operation(self, wanted: tuple[int, ...]) -> Operation:
-        """The backward half as an operation that can be differentiated itself."""
+        """Return the backward half as an operation that can be differentiated itself."""
         found = self._operations.get(wanted)
         if found is None:
             stem = self.name.removesuffix("0")
@@ -214,9 +214,10 @@ def _clean_up(graph: Graph) -> Graph:
 
 
 def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requires_grad: bool) -> tuple[Graph, tuple[int | None, ...]]:
-    """The graph with its gradients: cotangents of the results `given` are parameters too. And which result is whose gradient.
+    """Make the joint graph, with its gradients: cotangents of the results `given` are parameters too. Also returns each gradient's index
+    among the results.
 
-    Gradients of what these results depend on are never left out, though they may be zero.
+    Gradients of values that these results depend on are never left out, though they may be zero.
     """
     builder = GraphBuilder(graph.name)
     params: list[Value] = [builder.param(value.type, value.name) for value in graph.params]
@@ -237,7 +238,7 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requ
 
 
 def _keeping_all(partition: Partition, inputs: int) -> Partition:
-    """The halves where all parameters are saved: derivatives of what a rule keeps may need any of them."""
+    """Partition that saves all parameters: derivatives of a rule's saved values may need any of them."""
     saved = tuple(sorted({*partition.saved, *(SavedValue(False, index) for index in range(inputs))}))
     builder = GraphBuilder(partition.backward.name)
     types = {SavedValue(False, index): value for index, value in enumerate(partition.forward.params)}
@@ -249,5 +250,5 @@ def _keeping_all(partition: Partition, inputs: int) -> Partition:
 
 
 def without_locations(graph: Graph) -> Graph:
-    """The graph as it is anywhere: an operation is traced once, and called from many places."""
+    """Remove the locations of a graph: an operation is traced once, and called from many lines."""
     return graph.with_ops([replace(op, loc=None) for op in graph.ops])

@@ -32,22 +32,22 @@ _SPECIAL = frozenset(unwrap(ours) for name, ours in FUNCTIONS.items() if isinsta
 OF_FLOATS: frozenset[Function] = _SPECIAL | {ours for ours, ufunc in _UFUNCS.items() if _takes_floats(ufunc)} | {
     elementwise.rsqrt, reductions.logsumexp,
     *map(unwrap, (FUNCTIONS[np.reciprocal], composites.sigmoid, composites.erf, composites.logsumexp))}
-"""Functions whose results are floats whatever the operands are."""
+"""Functions whose results are floats for operands of any dtype."""
 
 _EXACT = ("logical", "equal", "not_equal", "less", "greater", "bitwise", "left", "right")
 _TWO = {ours for ours, ufunc in _UFUNCS.items() if ufunc.nin == 2 and not ufunc.__name__.startswith(_EXACT)}
 OF_SEVERAL: frozenset[Function] = frozenset(_TWO) | {
     elementwise.add, elementwise.subtract, elementwise.divide, elementwise.clamp, elementwise.clamp_min, elementwise.clamp_max,
     elementwise.lerp, elementwise.addcmul, elementwise.addcdiv, elementwise.where, *map(unwrap, (FUNCTIONS[np.where], FUNCTIONS[np.clip]))}
-"""Functions whose operands are brought to one dtype. Comparisons are exact in NumPy's."""
+"""Functions whose operands are converted to one dtype. Comparisons are exact in NumPy's dtypes."""
 
 PROMOTING = OF_FLOATS | OF_SEVERAL
 _CONDITION = {elementwise.where: 1, unwrap(FUNCTIONS[np.where]): 0}
 
 
 def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """True if integer operands of a function of `PROMOTING` count as float32: beside floats that are no float64, or in a function of
-    floats."""
+    """True if integer operands of a function of `PROMOTING` count as float32: with floats that are not float64, or in a function of floats.
+    """
     integers = False
     floats = function in OF_FLOATS or (function is elementwise.divide and "rounding_mode" not in kwargs and len(args) < 3)
     if "dtype" in kwargs or "out" in kwargs:
@@ -66,7 +66,7 @@ def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str,
 
 
 def with_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], convert: Function) -> tuple[Any, Any]:
-    """The arguments with integer operands converted to float32."""
+    """Convert the integer operands among the arguments to float32."""
     condition = _CONDITION.get(function)
     new = [convert(elementwise.to_dtype, (arg, DEFAULT_FLOAT)) if position != condition and _is_integer(arg) else arg
            for position, arg in enumerate(args)]

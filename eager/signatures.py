@@ -1,6 +1,6 @@
-"""Signatures of the methods and functions of tensors, found when they are asked for: by `help`, `inspect.signature` and completion.
+"""Signatures of the methods and functions of tensors, made on request: by `help`, `inspect.signature` and completion.
 
-The methods themselves take `*args, **kwargs`, which they hand to the function that does the work; making all signatures would double the
+The methods themselves take `*args, **kwargs`, which they pass to the function that does the work; making all signatures would double the
 time that making the methods takes. The stubs for type checkers are written from these signatures too: `docs/make_tensor_stubs.py`.
 """
 
@@ -18,14 +18,14 @@ import numpy as np
 Function = Callable[..., Any]
 
 _DETAILS = ("out", "casting", "order", "subok")
-"""Parameters of NumPy's functions that tensors have other means for: methods that write in place, `to`, `contiguous`."""
+"""Parameters of NumPy's functions that tensors replace by other methods: methods that write in place, `to`, `contiguous`."""
 
 _PARAMETERS = {"Array": "TensorLike", "Dim": "int | Sequence[int] | None", "Sizes": "Sequence[int]"}
 _RESULTS = {"Any": "Tensor", "TracedArray": "Tensor", "Array": "Tensor", "Array | ValuesAndIndices": "Any"}
 
 
 class OnRequest:
-    """A signature that is made when `inspect.signature` finds it, which looks for it in the attribute `__wrapped__`."""
+    """Signature that is made when `inspect.signature` finds it in the attribute `__wrapped__`."""
 
     __slots__ = ("_make",)
 
@@ -38,17 +38,17 @@ class OnRequest:
 
 
 def like(method: Function, function: Function, in_place: bool = False) -> None:
-    """Have `method` say that it takes what `function` does, with itself as the first argument."""
+    """Give `method` the signature of `function`, with itself as the first argument."""
     method.__wrapped__ = OnRequest(functools.partial(of_method, function, in_place))        # type: ignore[attr-defined]
 
 
 def sized(method: Function) -> None:
-    """Have `method` say that it takes integers, or one sequence of them."""
+    """Give `method` a signature with integers, or one sequence of them."""
     method.__wrapped__ = OnRequest(_of_sizes)       # type: ignore[attr-defined]
 
 
 def as_function(function: Function, method: Function) -> None:
-    """Have `function` say that it takes a tensor, or what makes one, and what a method of tensors does."""
+    """Give `function` the signature of a tensor method, with a first argument that is a tensor or can become one."""
     def make() -> Signature:
         signature = inspect.signature(method)
         _, *others = signature.parameters.values()
@@ -59,7 +59,7 @@ def as_function(function: Function, method: Function) -> None:
 
 
 def of_method(function: Function, in_place: bool) -> Signature:
-    """The signature of the method of tensors that calls `function` on the tensor.
+    """Return the signature of the method of tensors that calls `function` on the tensor.
 
     >>> from adjit.eager.functional import shapes
     >>> print(of_method(shapes.narrow, in_place=False))
@@ -77,12 +77,12 @@ def of_method(function: Function, in_place: bool) -> Signature:
 
 
 def _operands(function: Function, parameters: list[Parameter]) -> list[Parameter]:
-    """The operands of an elementwise function after the first: by name where `function` has names for them other than NumPy's."""
+    """Return the operands of an elementwise function after the first: by name if `function` has names for them other than NumPy's."""
     named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in ("a", "b")]
     if len(named) > 1:
         return [p.replace(annotation="TensorLike") for p in named[1:]]
     ufunc = getattr(np, function.__name__, None)
-    count = ufunc.nin if isinstance(ufunc, np.ufunc) else 1     # those of scipy.special that are methods have one operand
+    count = ufunc.nin if isinstance(ufunc, np.ufunc) else 1     # methods from scipy.special have one operand
     return [_other()] * (count - 1)
 
 
@@ -91,12 +91,12 @@ def _other() -> Parameter:
 
 
 def _kind_before(others: list[Parameter]) -> Any:
-    """The kind that a first parameter may have before these."""
+    """Kind that a first parameter may have before these."""
     return Parameter.POSITIONAL_ONLY if any(p.kind is p.POSITIONAL_ONLY for p in others) else Parameter.POSITIONAL_OR_KEYWORD
 
 
 def _translated(parameter: Parameter) -> str:
-    """An annotation in the words of users."""
+    """Translate an annotation to the names that users know."""
     text = re.sub(r"\b(Array|Dim|Sizes)\b", lambda found: _PARAMETERS[found[0]], str(parameter.annotation))
     return f"{text} | None" if text == "TensorLike" and parameter.default is None else text
 

@@ -12,13 +12,13 @@ from adjit.tracer.user_location import find_user_location
 
 
 class Stateful(IdentityKeyed):
-    """Base class of objects whose tensors a compiled function reads, and writes, where they are.
+    """Base class of objects whose tensors a compiled function reads and writes in place.
 
-    In a compiled function its tensors are part of the program; what else it holds is looked at when the program is made, and compared
-    at every call.
+    In a compiled function its tensors are part of the program; its other contents are read when the program is made, and compared at every
+    call.
     """
 
-    _filled_later: tuple[str, ...] = ()     # attributes, dicts, that are filled while a function is traced (and emptied where that fails)
+    _filled_later: tuple[str, ...] = ()     # dict attributes that are filled while a function is traced (and emptied if that fails)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)
@@ -35,10 +35,10 @@ class Stateful(IdentityKeyed):
 
 
 def hyperparameter(owner: Stateful, group: Mapping[str, Any], name: str, index: int | None = None) -> Any:
-    """`group[name]`, or `group[name][index]` of a tuple: a number of `owner` that may change between the steps of an optimiser.
+    """Return `group[name]`, or `group[name][index]` of a tuple: a number of `owner` that may change between the steps of an optimiser.
 
-    While a function is captured: a traced scalar in its place, which the program reads from `group` at every call. An optimiser that the
-    function makes is made anew in every call, with the numbers it was made with.
+    While a function is captured this is a traced scalar, which the program reads from `group` at every call. An optimiser that the function
+    makes is made again in every call, with its original numbers.
     """
     capture = current_capture()
     value = group[name] if index is None else group[name][index]

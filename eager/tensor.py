@@ -1,6 +1,6 @@
-"""The eager tensor: an array, and where it came from.
+"""The eager tensor: an array, and the node that computed it.
 
-This file holds what a tensor *is*. What it can do is in `autograd_methods` (gradients) and `methods` (arithmetic, shapes, ...).
+This file holds the content of a tensor. Its methods are in `autograd_methods` (gradients) and `methods` (arithmetic, shapes, ...).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ else:
     TensorMethods = ArrayWrapper
 
 DEFAULT_FLOAT = np.dtype(np.float32)
-"""What `tensor([1.0])` is, as in PyTorch; arrays keep their dtype."""
+"""Dtype of `tensor([1.0])`, as in PyTorch; arrays keep their dtype."""
 
 
 class Tensor(TensorMethods):
-    """An n-dimensional array that remembers how it was computed, so that derivatives can be taken. Made by `adjit.tensor`.
+    """An n-dimensional array that records how it was computed, so that derivatives can be taken. Made by `adjit.tensor`.
 
     array         its content: an ndarray, or a traced array while a function is captured.
-    _requires_grad  whether derivatives with respect to it are wanted, or follow from what it was made of.
-    _node, _index   the node that made it, and which of its results it is; no node for a leaf.
-    _version        one number in a list: how often the memory was written to. Shared with views, and with what is detached.
-    _view           what it is a view of, where that matters to the graph.
-    _history        how often the graph of it was changed by writes in place: views of it follow.
+    _requires_grad  True if derivatives with respect to it are wanted, or if an operand's are.
+    _node, _index   the node that made it, and its index among that node's results; no node for a leaf.
+    _version        list of one number, the count of writes to the memory. Shared with views and detached tensors.
+    _view           the view that it is, if the graph needs it.
+    _history        count of changes of its graph by writes in place: its views follow.
 
     >>> x = tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -61,7 +61,7 @@ class Tensor(TensorMethods):
     _hooks: list[Callable[..., Any]] | None = None      # of a leaf
     _retains_grad: bool = False
 
-    _prefix = "tensor"          # of its repr
+    _prefix = "tensor"          # prefix of the repr
 
     def __init__(self, *given: Any, **named: Any):
         raise TypeError("aj.Tensor is the class of tensors, which aj.tensor(data) makes: aj.tensor([1.0, 2.0], dtype=..., "
@@ -72,22 +72,22 @@ class Tensor(TensorMethods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the dimensions."""
+        """Sizes of the dimensions."""
         return self.array.shape       # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy dtype of the elements."""
+        """NumPy dtype of the elements."""
         return self.array.dtype       # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """Number of dimensions."""
         return len(self.array.shape)
 
 
 def new_tensor(array: Any) -> Tensor:
-    """A tensor around this array, which requires no grad."""
+    """Make a tensor around this array, which requires no grad."""
     made = Tensor.__new__(Tensor)
     made.array = array
     made._version = [0]
@@ -97,7 +97,7 @@ def new_tensor(array: Any) -> Tensor:
 
 
 def note_wrapper(tensor: Tensor) -> None:
-    """Have the trace under way know of a tensor around one of its arrays, so that it is noticed where the tensor outlives the trace."""
+    """Tell the trace under way of a tensor around one of its arrays, so that a tensor that outlives the trace is noticed."""
     tensor.array.scope.root.wrappers.append(weakref.ref(tensor))
 
 
@@ -109,7 +109,7 @@ def check_device(device: Any) -> None:
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor with a copy of `data`: a number, an array, a tensor, or nested lists of numbers.
+    """Make a tensor with a copy of `data`: a number, an array, a tensor, or nested lists of numbers.
 
     Without `dtype`, Python floats become float32 (as in PyTorch), ints int64, bools bool; arrays and tensors keep their dtype. Raises
     `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point; `UnsupportedError` for a
@@ -127,7 +127,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """As `tensor`, on the memory of `data` where it is an array of that dtype; a tensor is given back as it is, or converted.
+    """Make a tensor on the memory of `data` if it is an array of that dtype; a tensor is returned unchanged, or converted.
 
     >>> array = np.zeros(2)
     >>> as_tensor(array).fill_(1.0)
@@ -161,13 +161,13 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
 
 
 def own_tensor(content: np.ndarray) -> Tensor:
-    """A tensor around an array that nobody else has. Within a trace it is a value of the graph: a state that is made there starts anew in
-    every call of the program."""
+    """Make a tensor around an array that has no other owner. Within a trace it is a value of the graph: a state that is made there starts
+    anew in every call of the program."""
     return new_tensor(_constant(content, own=True) if is_tracing() else content)
 
 
 def _constant(content: np.ndarray, own: bool) -> TracedArray:
-    """The content of a tensor that is made while a function is traced: the same at every call, also where the function writes to it."""
+    """Content of a tensor that is made while a function is traced: the same at every call, also if the function writes to it."""
     if own and content.size and np.all(content == content.flat[0]):
         return wrap(ops.constant(value=content.flat[0].item(), dtype=content.dtype, shape=content.shape), scalar=False)
     traced = as_traced(content)
@@ -175,7 +175,7 @@ def _constant(content: np.ndarray, own: bool) -> TracedArray:
 
 
 def _opened(data: Any) -> Any:
-    """Nested lists with the content of tensors in place of them; within a trace what stands for it there."""
+    """Replace the tensors in nested lists by their content; within a trace by their traced arrays."""
     if isinstance(data, Tensor):
         if modes.grad and data.requires_grad:       # type: ignore[attr-defined]
             warn_user("the content of a tensor that requires grad is copied into a new one, and its gradient is lost: x.clone() and "

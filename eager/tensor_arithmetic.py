@@ -1,4 +1,4 @@
-"""The arithmetic of gradients that are tensors: recorded where gradients are on, captured within a trace."""
+"""Arithmetic on gradients that are tensors: recorded if gradients are on, captured within a trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adjit.tracer.array import TracedArray, wrap
 
 
 def add(first: Tensor, second: Tensor) -> Tensor:
-    """The sum."""
+    """Add two tensors."""
     return apply(np.add, (first, second))       # type: ignore[no-any-return]
 
 
@@ -27,7 +27,7 @@ def add_to(total: Tensor, more: Tensor) -> None:
 
 
 def own(cotangent: Tensor) -> Tensor:
-    """The same value, connected to the graph in the same way, in memory of its own."""
+    """Copy the value to memory of its own, connected to the graph in the same way."""
     array = cotangent.array
     made = new_tensor(wrap(array.value, scalar=False) if isinstance(array, TracedArray) else np.array(array))
     made._node, made._index, made._requires_grad = cotangent._node, cotangent._index, cotangent._requires_grad

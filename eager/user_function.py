@@ -19,21 +19,21 @@ from adjit.tracer.user_location import find_user_location
 
 
 class Context:
-    """What `forward` hands to `backward`: `save_for_backward`, `needs_input_grad`, and attributes of the user's own."""
+    """Context that `forward` passes to `backward`: `save_for_backward`, `needs_input_grad`, and attributes of the user's own."""
 
     needs_input_grad: tuple[bool, ...] = ()
 
     def __init__(self) -> None:
         self._saved: list[tuple[Tensor | None, int]] | None = []
         self._constant: set[int] = set()
-        self._results: dict[int, Tensor] = {}       # by the tensor that `forward` returned: what the caller got
+        self._results: dict[int, Tensor] = {}       # by the tensor that `forward` returned: the tensor that the caller got
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep operands or results for `saved_tensors`."""
+        """Save operands or results for `saved_tensors`."""
         self._saved = [(tensor, 0 if tensor is None else tensor._version[0]) for tensor in tensors]
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that these results have no derivative."""
+        """Mark results that have no derivative."""
         self._constant = {id(tensor) for tensor in tensors}
 
     def is_constant(self, result: Tensor) -> bool:
@@ -41,13 +41,13 @@ class Context:
         return id(result) in self._constant
 
     def contents(self) -> tuple[list[Tensor | None], dict[str, Tensor]]:
-        """The tensors that were saved, and those among the attributes."""
+        """Return the tensors that were saved, and those among the attributes."""
         return ([tensor for tensor, _ in self._saved or ()],
                 {name: value for name, value in vars(self).items() if isinstance(value, Tensor)})
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What was saved. Raises `InPlaceError` where it was written to since, `GraphFreedError` after it was freed."""
+        """Tensors that were saved. Raises `InPlaceError` if one was written to since, `GraphFreedError` after they were freed."""
         if self._saved is None:
             raise GraphFreedError("the saved tensors of a function were freed by a backward pass", find_user_location(),
                                   hint="pass retain_graph=True to every backward() or grad() but the last")
@@ -59,17 +59,17 @@ class Context:
 
 
 class FunctionNode(Node):
-    """A call of a `Function`."""
+    """Call of a `Function`."""
 
     __slots__ = ("context", "function", "operands", "results")
 
     context: Context
     function: type[Function]
-    operands: Any       # the types of those that are differentiated
+    operands: Any       # types of the operands that are differentiated
     results: list[TensorType]
 
     def pull_back(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
-        """The cotangents of the wanted operands."""
+        """Compute the cotangents of the wanted operands."""
         given = [tensor(np.zeros(result.shape, result.dtype)) if cotangent is None else cotangent
                  for cotangent, result in zip(cotangents, self.results, strict=True)]
         gradients = gradients_of(self.function, self.context, given, len(self.edges))
@@ -80,7 +80,8 @@ class FunctionNode(Node):
 
 
 def gradients_of(function: type[Function], context: Context, cotangents: list[Tensor], arguments: int) -> tuple[Tensor | None, ...]:
-    """What `backward` returns, one gradient for each of the arguments; None for arguments that were left to their defaults may follow."""
+    """Return the results of `backward`, one gradient for each of the arguments; None for arguments that were left to their defaults may
+    follow."""
     returned = function.backward(context, *cotangents)
     gradients = returned if isinstance(returned, tuple) else (returned,)
     if all(gradient is None for gradient in gradients[arguments:]):
@@ -94,8 +95,8 @@ def gradients_of(function: type[Function], context: Context, cotangents: list[Te
 class Function:
     """Base of operations with a derivative of their own: subclasses define `forward` and `backward`, users call `apply`.
 
-    `backward` is given the cotangents of the results and returns one gradient for each argument of `forward`, None for those that have
-    none. It can be differentiated itself where it is made of differentiable operations.
+    `backward` gets the cotangents of the results and returns one gradient for each argument of `forward`, None for arguments without one.
+    It can be differentiated itself if it is made of differentiable operations.
 
     >>> import adjit
     >>> class Cube(Function):
@@ -115,17 +116,17 @@ class Function:
 
     @staticmethod
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        """The results, one tensor or a tuple of them."""
+        """Return the results, one tensor or a tuple of them."""
         raise NotImplementedError("a Function defines forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The gradients of the arguments of `forward`."""
+        """Return the gradients of the arguments of `forward`."""
         raise NotImplementedError("a Function defines backward(ctx, ...)")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Run `forward`, and record it where an argument requires grad."""
+        """Run `forward`, and record it if an argument requires grad."""
         wanted = tuple(index for index, arg in enumerate(args) if differentiable(arg)) if modes.grad else ()
         if wanted and is_tracing():
             return cls._apply_traced(args, wanted)
@@ -152,7 +153,7 @@ class Function:
 
     @classmethod
     def _apply_traced(cls, args: tuple[Any, ...], wanted: tuple[int, ...]) -> Any:
-        """As `apply`, within a trace; `runtime` puts it here."""
+        """Run `apply` within a trace; `runtime` sets this."""
         raise NotImplementedError
 
 

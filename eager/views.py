@@ -1,4 +1,4 @@
-"""Views in the dynamic graph: after a write in place, a view and what it is a view of still know how they were computed."""
+"""Views in the dynamic graph: after a write in place, a view and its base still have the right history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class View:
-    """What a tensor is a view of: result number `index` of `graph` on `parent`; its node is up to date while `history` is the root's."""
+    """View of a tensor: result number `index` of `graph` on `parent`; its node is up to date while `history` is the root's."""
 
     parent: Tensor
     name: str
@@ -29,12 +29,12 @@ class View:
 
     @property
     def root(self) -> Tensor:
-        """The tensor at the end of the chain of views."""
+        """Tensor at the end of the chain of views."""
         return root_of(self.parent)
 
 
 def root_of(tensor: Tensor) -> Tensor:
-    """The tensor whose memory this one is a view of; itself where it is none."""
+    """Return the tensor whose memory this one is a view of; itself if it is no view."""
     while tensor._view is not None:
         tensor = tensor._view.parent
     return tensor
@@ -42,15 +42,15 @@ def root_of(tensor: Tensor) -> Tensor:
 
 @lru_cache(maxsize=4096)
 def view_operation(name: str, graph: Graph, index: int) -> Operation:
-    """The operation that takes a view of its only operand, to be differentiated."""
+    """Operation that takes a view of its only operand, to be differentiated."""
     return Operation(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,))
 
 
 @lru_cache(maxsize=4096)
 def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
-    """The operation (parent, new content of the view) -> new content of the parent, for a view that is result `index` of `graph`.
+    """Operation (parent, new content of the view) -> new content of the parent, for a view that is result `index` of `graph`.
 
-    The elements to replace are those of which the view has a part: where its derivative, for a cotangent of ones, is not 0.
+    The elements to replace are those in the view: the elements where its derivative, for a cotangent of ones, is not 0.
     """
     builder = GraphBuilder("copy_slices")
     parent = builder.param(graph.params[0].type)

@@ -18,7 +18,7 @@ Array = Any
 
 
 def floating(x: Array, name: str) -> Array:
-    """`x`, which `name` is a function of floats only; raises `DTypeError` for others, as PyTorch does."""
+    """Return `x` for a function `name` of floats only; raises `DTypeError` for other dtypes, as PyTorch does."""
     x = as_traced(x)
     if x.dtype.kind != "f":
         raise DTypeError(f"{name} takes floating-point tensors, got {x.dtype}", find_user_location(),
@@ -61,7 +61,7 @@ def rsqrt(x: Array) -> Array:
 
 
 def relu(x: Array) -> Array:
-    """The larger of `x` and 0; the derivative at 0 is 0."""
+    """Larger of `x` and 0; the derivative at 0 is 0."""
     x = as_traced(x)
     return wrap(ops.relu(x.value)) if x.dtype.kind == "f" else np.maximum(x, 0)
 
@@ -110,12 +110,12 @@ def addcdiv(x: Array, first: Array, second: Array, value: Array = 1) -> Array:
 
 
 def where(x: Array, condition: Array, other: Array) -> Array:
-    """`x` where the condition holds, else `other`: the order of arguments of the method."""
+    """Choose `x` if the condition holds, else `other`: the method's order of arguments."""
     return np.where(as_traced(condition), x, other)
 
 
 def masked_fill(x: Array, mask: Array, value: Array) -> Array:
-    """`x` with `value` where the mask holds, in the dtype of `x`."""
+    """Replace the elements of `x` where the mask holds by `value`, in the dtype of `x`."""
     x, mask = as_traced(x), as_traced(mask)
     if mask.dtype.kind != "b":
         raise DTypeError(f"masked_fill: a mask is of dtype bool, got {mask.dtype}", find_user_location(), hint="compare: mask != 0")
@@ -124,7 +124,7 @@ def masked_fill(x: Array, mask: Array, value: Array) -> Array:
 
 
 def _check_broadcast(function: str, what: str, array: Array, x: Array, larger: bool = False) -> None:
-    """Raise `ShapeError` where an array does not broadcast with `x`, or unless `larger`, to the shape of `x`."""
+    """Raise `ShapeError` if an array does not broadcast with `x`, or, unless `larger`, to the shape of `x`."""
     try:
         fits = np.broadcast_shapes(array.shape, x.shape) == x.shape or larger
     except ValueError:
@@ -135,12 +135,12 @@ def _check_broadcast(function: str, what: str, array: Array, x: Array, larger: b
 
 
 def clone(x: Array) -> Array:
-    """A copy, connected to the graph."""
+    """Copy the tensor; the copy is connected to the graph."""
     return np.copy(as_traced(x))
 
 
 def to_dtype(x: Array, dtype: Any) -> Array:
-    """The elements converted, with NumPy's `astype` meaning."""
+    """Convert the elements, as NumPy's `astype` does."""
     return as_traced(x).astype(dtype_argument(dtype))
 
 
@@ -148,14 +148,14 @@ def to_dtype(x: Array, dtype: Any) -> Array:
 
 
 def copy_from(x: Array, source: Array) -> Array:
-    """`source`, broadcast to the shape of `x` and in its dtype."""
+    """Broadcast `source` to the shape of `x`, in the dtype of `x`."""
     x, source = as_traced(x), as_traced(source)
     _check_broadcast("a write in place", "the new content", source, x)
     return np.copy(np.broadcast_to(source.astype(x.dtype), x.shape))
 
 
 def assign(x: Array, source: Array) -> Array:
-    """`source` as `x[...] = source` takes it: as `copy_from`, and dimensions of size 1 in front of those of `x` are dropped."""
+    """Broadcast `source` as `x[...] = source` does: as `copy_from`, and leading dimensions of size 1 beyond those of `x` are dropped."""
     x, source = as_traced(x), as_traced(source)
     more = source.ndim - x.ndim
     if more > 0 and source.shape[:more] == (1,) * more:
@@ -164,7 +164,7 @@ def assign(x: Array, source: Array) -> Array:
 
 
 def fill(x: Array, value: Array) -> Array:
-    """`value` everywhere; one number, or an array of no dimension."""
+    """Fill the shape of `x` with `value`: one number, or an array of no dimension."""
     x, number = as_traced(x), as_traced(value)
     if number.ndim:
         raise ShapeError(f"fill_ takes one number, got an array of shape {number.shape}", find_user_location(),
@@ -173,13 +173,13 @@ def fill(x: Array, value: Array) -> Array:
 
 
 def zero(x: Array) -> Array:
-    """Zeros."""
+    """Fill the shape of `x` with zeros."""
     x = as_traced(x)
     return wrap(lowering.constant(0, x.dtype, x.shape), scalar=False)
 
 
 def set_item(x: TracedArray, index: Any, value: Array) -> Array:
-    """`x` after `x[index] = value`."""
+    """Return `x` after `x[index] = value`."""
     written = np.copy(as_traced(x))
     written[index] = value
     return written

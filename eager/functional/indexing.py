@@ -20,12 +20,12 @@ Array = Any
 
 
 def take(x: Array, index: Array) -> Array:
-    """Elements of the flattened tensor."""
+    """Take elements of the flattened tensor."""
     return np.take(as_traced(x), as_traced(index))
 
 
 def index_select(x: Array, dim: int, index: Array) -> Array:
-    """The slices of one dimension at the indices, a vector."""
+    """Take the slices of one dimension at the indices, a vector."""
     index = as_traced(index)
     if index.ndim > 1:
         raise ShapeError(f"index_select: the index is a vector, got the shape {index.shape}", find_user_location())
@@ -33,7 +33,7 @@ def index_select(x: Array, dim: int, index: Array) -> Array:
 
 
 def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
-    """`x` with `alpha * source` added to its slices along `dim` at the indices; repeated indices add up."""
+    """Add `alpha * source` to the slices of `x` along `dim` at the indices; repeated indices add up."""
     x, source = as_traced(x), as_traced(source).astype(as_traced(x).dtype)
     along = normalize_axis(dim, x.ndim)
     indices = lowering.wrapped_index(as_traced(index).value, x.shape[along])
@@ -41,7 +41,8 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -
 
 
 def gather(x: Array, dim: int, index: Array) -> Array:
-    """For each place the element of `x` whose index along `dim` is given there; `index` may be smaller than `x` in other dimensions."""
+    """Take, for each position, the element of `x` whose index along `dim` is given there; `index` may be smaller than `x` in other
+    dimensions."""
     x, index = as_traced(x), as_traced(index)
     if not x.ndim:
         return np.take(x, index)
@@ -50,7 +51,7 @@ def gather(x: Array, dim: int, index: Array) -> Array:
 
 
 def scatter(x: Array, dim: int, index: Array, src: Array) -> Array:
-    """`x` with elements of `src` (or one number) written to the places that `index` gives along `dim`; of several writes to one place the
+    """Write elements of `src` (or one number) to the positions of `x` that `index` gives along `dim`; of several writes to one position the
     last one counts."""
     x, index = as_traced(x), as_traced(index)
     along = _check_index_array("scatter", x, dim, index)
@@ -60,7 +61,7 @@ def scatter(x: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
-    """`x` with elements of `src` (or one number) added at the places that `index` gives along `dim`."""
+    """Add elements of `src` (or one number) at the positions of `x` that `index` gives along `dim`."""
     x, index = as_traced(x), as_traced(index)
     along = _check_index_array("scatter_add", x, dim, index)
     corner = _corner(index.shape, along)
@@ -85,17 +86,17 @@ def _check_index_array(name: str, x: Array, dim: int, index: Array) -> int:
 
 
 def _corner(shape: tuple[int, ...], along: int) -> tuple[slice, ...]:
-    """The part of a tensor that an index of this shape reaches."""
+    """Slices of the part of a tensor that an index of this shape reaches."""
     return tuple(slice(None) if axis == along else slice(size) for axis, size in enumerate(shape))
 
 
 def _counter(shape: tuple[int, ...], axis: int) -> Array:
-    """The index along one dimension, for broadcasting with the others."""
+    """Index along one dimension, for broadcasting with the others."""
     return wrap(lowering.iota(I64, tuple(size if i == axis else 1 for i, size in enumerate(shape)), axis))
 
 
 def _sources(name: str, src: Array, index: Array, x: Array) -> Array:
-    """The part of `src` that is used, in the dtype of `x`."""
+    """Return the part of `src` that is used, in the dtype of `x`."""
     source = as_traced(src)
     if not source.ndim:
         return source.astype(x.dtype)
@@ -105,7 +106,7 @@ def _sources(name: str, src: Array, index: Array, x: Array) -> Array:
 
 
 def argsort(x: Array, dim: int = -1, descending: bool = False) -> Array:
-    """The indices that sort along `dim`; equal elements stay in their order, NaN counts as the largest."""
+    """Return the indices that sort along `dim`; equal elements stay in their order, NaN counts as the largest."""
     x = as_traced(x)
     if not x.ndim:
         return wrap(lowering.constant(0, I64))
@@ -116,20 +117,20 @@ def argsort(x: Array, dim: int = -1, descending: bool = False) -> Array:
 def _order(value: Value, axis: int, descending: bool) -> Value:
     if not descending:
         return ops.argsort(value, axis=axis)
-    backwards = ops.argsort(ops.flip(value, axes=(axis,)), axis=axis)       # then equal elements come in their own order at the end
+    backwards = ops.argsort(ops.flip(value, axes=(axis,)), axis=axis)       # then equal elements keep their order at the end
     last = lowering.constant(value.type.shape[axis] - 1, I64, value.type.shape)
     return ops.flip(ops.subtract(last, backwards), axes=(axis,))
 
 
 def sort(x: Array, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesAndIndices:
-    """The elements in order along `dim`, and where they were. Always stable."""
+    """Sort the elements along `dim`; returns them and their indices. Always stable."""
     x = as_traced(x)
     indices = argsort(x, dim, descending)
     return ValuesAndIndices(np.take_along_axis(x, indices, axis=dim) if x.ndim else x, indices)
 
 
 def topk(x: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
-    """The `k` largest (or smallest) elements along `dim` in order, and where they were."""
+    """Return the `k` largest (or smallest) elements along `dim` in order, and their indices."""
     x = as_traced(x)
     size = x.shape[normalize_axis(dim, x.ndim)] if x.ndim else 1
     if not 0 <= k <= size:

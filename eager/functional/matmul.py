@@ -45,7 +45,7 @@ def dot(a: Array, b: Array) -> Array:
 
 
 def outer(a: Array, b: Array) -> Array:
-    """All products of the elements of two vectors."""
+    """Products of all pairs of elements of two vectors."""
     return np.outer(*_checked("outer", a, 1, b, 1))
 
 

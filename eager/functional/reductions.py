@@ -1,4 +1,4 @@
-"""Reductions with PyTorch's arguments (`dim`, `keepdim`) and meanings: the unbiased variance, extrema with their places, norms."""
+"""Reductions with PyTorch's arguments (`dim`, `keepdim`) and meanings: the unbiased variance, extrema with their indices, norms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Dim = int | Sequence[int] | None
 
 
 class ValuesAndIndices(NamedTuple):
-    """Elements, and where they were along one dimension (int64)."""
+    """Elements, and their indices along one dimension (int64)."""
 
     values: Any
     indices: Any
@@ -36,7 +36,7 @@ def sum(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> 
 
 
 def mean(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
-    """The mean over `dim`, of floats; of integers with `dtype`, in that."""
+    """The mean over `dim`, of floats; of integers only with `dtype`."""
     return np.mean(floating(x, "mean") if dtype is None else as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
 
 
@@ -48,7 +48,7 @@ def prod(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) ->
 def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
     """The variance over `dim`: the sum of squares around the mean over n - `correction`.
 
-    `correction` is 1 where it is not given (0 with `unbiased=False`). `var(False)` means `unbiased`, as in PyTorch.
+    `correction` defaults to 1 (0 with `unbiased=False`). `var(False)` means `unbiased=False`, as in PyTorch.
     """
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -57,7 +57,7 @@ def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
 
 
 def std(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
-    """The square root of `var`; its derivative is 0 where that is 0."""
+    """The square root of `var`; its derivative is 0 if the variance is 0."""
     return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
@@ -72,12 +72,12 @@ def amin(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
 
 
 def max(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | ValuesAndIndices:
-    """The largest element; along one dimension also where the first of them is, which gets the derivative."""
+    """The largest element; along one dimension also the index of its first occurrence, which gets the derivative."""
     return amax(x) if dim is None else _chosen(x, argmax(x, dim, True), dim, keepdim)
 
 
 def min(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | ValuesAndIndices:
-    """The smallest element; along one dimension also where the first of them is, which gets the derivative."""
+    """The smallest element; along one dimension also the index of its first occurrence, which gets the derivative."""
     return amin(x) if dim is None else _chosen(x, argmin(x, dim, True), dim, keepdim)
 
 
@@ -90,12 +90,12 @@ def _chosen(x: Array, indices: Array, dim: int, keepdim: bool) -> ValuesAndIndic
 
 
 def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
-    """The place of the (first) largest element, of the flattened array where `dim` is not given; NaN counts as the largest."""
+    """Index of the (first) largest element, of the flattened array without `dim`; NaN counts as the largest."""
     return np.argmax(as_traced(x), axis=dim, keepdims=keepdim)
 
 
 def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
-    """The place of the (first) smallest element, of the flattened array where `dim` is not given; NaN counts as the smallest."""
+    """Index of the (first) smallest element, of the flattened array without `dim`; NaN counts as the smallest."""
     return np.argmin(as_traced(x), axis=dim, keepdims=keepdim)
 
 
@@ -115,12 +115,12 @@ def count_nonzero(x: Array, dim: Dim = None) -> Array:
 
 
 def cumsum(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
-    """Sums of the elements up to each; of the flattened array where `dim` is not given."""
+    """Cumulative sums of the elements; of the flattened array without `dim`."""
     return np.cumsum(as_traced(x), axis=dim, dtype=dtype)
 
 
 def cumprod(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
-    """Products of the elements up to each; of the flattened array where `dim` is not given."""
+    """Cumulative products of the elements; of the flattened array without `dim`."""
     return np.cumprod(as_traced(x), axis=dim, dtype=dtype)
 
 
@@ -144,7 +144,7 @@ def log_softmax(x: Array, dim: int = -1, dtype: Any = None) -> Array:
 def norm(x: Array, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False) -> Array:
     """The `p`-norm of the elements over `dim` as one vector, by default the Euclidean one ("fro" or 2).
 
-    `p` infinity is the largest magnitude, minus infinity the smallest, 0 counts what is not 0. The derivative at 0 is 0.
+    `p` infinity is the largest magnitude, minus infinity the smallest, 0 counts the elements that are not 0. The derivative at 0 is 0.
     """
     x = floating(x, "norm")
     if p in ("fro", None):

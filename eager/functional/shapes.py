@@ -1,4 +1,4 @@
-"""Functions that give a tensor another shape, cut it, join it, or choose parts of it, with PyTorch's arguments."""
+"""Functions that change the shape of a tensor, split it, join it, or select from it, with PyTorch's arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def get_item(x: Array, index: Any) -> Array:
 
 
 def get_view(x: Array, index: tuple[Any, ...]) -> Array:
-    """`x[index]` for an index of integers, slices, None and an ellipsis: a view, of one element too."""
+    """`x[index]` for an index of integers, slices, None and an ellipsis: a view, also of one element."""
     return as_traced(x)[index if any(item is Ellipsis for item in index) else (*index, ...)]
 
 
@@ -34,7 +34,7 @@ def reshape(x: Array, shape: Sizes) -> Array:
 
 
 def view(x: Array, shape: Sizes) -> Array:
-    """The same elements in another shape and in the same memory; one size may be -1. Raises `ShapeError` where they would be copied."""
+    """The same elements in another shape and in the same memory; one size may be -1. Raises `ShapeError` if they would be copied."""
     x = as_traced(x)
     sizes = complete_shape(tuple(shape), x.size, x.shape, "view")
     if x.size and x.layout_known and view_strides(x.shape, x.steps, sizes) is None:
@@ -49,7 +49,7 @@ def refuse_view(have: Sizes, want: Sizes) -> NoReturn:
 
 
 def flatten(x: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
-    """The dimensions from `start_dim` to `end_dim` (included) as one."""
+    """Join the dimensions from `start_dim` to `end_dim` (included)."""
     x = as_traced(x)
     if not x.ndim:
         return np.reshape(x, (1,))
@@ -60,7 +60,7 @@ def flatten(x: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
 
 
 def unflatten(x: Array, dim: int, sizes: Sizes) -> Array:
-    """One dimension as several; one size may be -1."""
+    """Split one dimension into several; one size may be -1."""
     x = as_traced(x)
     axis = normalize_axis(dim, x.ndim)
     if -1 in sizes:
@@ -72,12 +72,12 @@ def unflatten(x: Array, dim: int, sizes: Sizes) -> Array:
 
 
 def unsqueeze(x: Array, dim: int) -> Array:
-    """A new dimension of size 1 at `dim`."""
+    """Insert a new dimension of size 1 at `dim`."""
     return np.expand_dims(as_traced(x), dim)
 
 
 def squeeze(x: Array, dim: int | Sizes | None = None) -> Array:
-    """Without the dimensions of size 1, or without those of `dim` that are of size 1."""
+    """Remove the dimensions of size 1, or those of `dim` that are of size 1."""
     x = as_traced(x)
     if dim is None:
         return np.squeeze(x)
@@ -87,18 +87,18 @@ def squeeze(x: Array, dim: int | Sizes | None = None) -> Array:
 
 
 def permute(x: Array, dims: Sizes) -> Array:
-    """The dimensions in the order `dims`."""
+    """Reorder the dimensions to the order `dims`."""
     return np.transpose(as_traced(x), tuple(dims))
 
 
 def transpose(x: Array, dim0: int, dim1: int) -> Array:
-    """Two dimensions swapped."""
+    """Swap two dimensions."""
     x = as_traced(x)
     return np.swapaxes(x, dim0, dim1) if x.ndim else x
 
 
 def t(x: Array) -> Array:
-    """A matrix transposed; what has fewer dimensions as it is."""
+    """Transpose a matrix; tensors of fewer dimensions stay unchanged."""
     x = as_traced(x)
     if x.ndim > 2:
         raise ShapeError(f"t() takes a tensor of at most two dimensions, got the shape {x.shape}", find_user_location(),
@@ -107,13 +107,13 @@ def t(x: Array) -> Array:
 
 
 def movedim(x: Array, source: int | Sizes, destination: int | Sizes) -> Array:
-    """Dimensions moved to other places, the others in their order."""
+    """Move dimensions to other positions; the others stay in their order."""
     moved: Array = as_traced(x)
     return np.moveaxis(moved, source, destination)
 
 
 def expand(x: Array, sizes: Sizes) -> Array:
-    """Dimensions of size 1 repeated without a copy, new ones in front; -1 keeps a size."""
+    """Repeat dimensions of size 1 without a copy, new ones in front; -1 keeps a size."""
     x = as_traced(x)
     new = len(sizes) - x.ndim
     if new < 0 or -1 in sizes[:new] or any(have != 1 and size not in (-1, have) for have, size in zip(x.shape, sizes[new:], strict=True)):
@@ -123,7 +123,7 @@ def expand(x: Array, sizes: Sizes) -> Array:
 
 
 def repeat(x: Array, sizes: Sizes) -> Array:
-    """The tensor repeated as a whole along each dimension (`np.tile`); more `sizes` than dimensions make new ones in front."""
+    """Repeat the tensor as a whole along each dimension (`np.tile`); more `sizes` than dimensions make new ones in front."""
     x = as_traced(x)
     if len(sizes) < x.ndim:
         raise ShapeError(f"repeat: {len(sizes)} numbers for {x.ndim} dimensions", find_user_location(),
@@ -132,12 +132,12 @@ def repeat(x: Array, sizes: Sizes) -> Array:
 
 
 def repeat_interleave(x: Array, repeats: Any, dim: int | None = None) -> Array:
-    """Each element repeated (`np.repeat`)."""
+    """Repeat each element (`np.repeat`)."""
     return np.repeat(as_traced(x), repeats, axis=dim)
 
 
 def narrow(x: Array, dim: int, start: int, length: int) -> Array:
-    """`length` elements of one dimension from `start` on."""
+    """Select `length` elements of one dimension from `start` on."""
     x = as_traced(x)
     axis = normalize_axis(dim, x.ndim)
     size = x.shape[axis]
@@ -148,19 +148,19 @@ def narrow(x: Array, dim: int, start: int, length: int) -> Array:
 
 
 def select(x: Array, dim: int, index: int) -> Array:
-    """One element of a dimension, which disappears."""
+    """Select one element of a dimension, which is removed."""
     x = as_traced(x)
     return get_view(x, (*(slice(None),) * normalize_axis(dim, x.ndim), index))
 
 
 def unbind(x: Array, dim: int = 0) -> tuple[Array, ...]:
-    """All elements of a dimension, one after the other."""
+    """Return all elements of a dimension as separate tensors."""
     x = as_traced(x)
     return tuple(select(x, dim, index) for index in range(x.shape[normalize_axis(dim, x.ndim)]))
 
 
 def split(x: Array, split_size: Any, dim: int = 0) -> tuple[Array, ...]:
-    """Pieces of size `split_size` (the last one may be smaller), or of these sizes."""
+    """Split into pieces of size `split_size` (the last one may be smaller), or of these sizes."""
     x = as_traced(x)
     axis = normalize_axis(dim, x.ndim)
     size = x.shape[axis]
@@ -178,7 +178,7 @@ def split(x: Array, split_size: Any, dim: int = 0) -> tuple[Array, ...]:
 
 
 def chunk(x: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
-    """At most `chunks` pieces of one size, of which the last one may be smaller."""
+    """Split into at most `chunks` pieces of one size; the last one may be smaller."""
     x = as_traced(x)
     if chunks <= 0:
         raise ValueError(f"chunk: a positive number of pieces, got {chunks}")
@@ -186,40 +186,40 @@ def chunk(x: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
 
 
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
-    """The tensors one after the other along `dim`."""
+    """Concatenate the tensors along `dim`."""
     return np.concatenate([as_traced(x) for x in tensors], axis=dim)
 
 
 def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
-    """The tensors, all of one shape, along a new dimension."""
+    """Stack the tensors, all of one shape, along a new dimension."""
     return np.stack([as_traced(x) for x in tensors], axis=dim)
 
 
 def flip(x: Array, dims: Any) -> Array:
-    """The order of elements along `dims` turned round."""
+    """Reverse the order of elements along `dims`."""
     return np.flip(as_traced(x), tuple(dims) if isinstance(dims, (tuple, list)) else dims)
 
 
 def roll(x: Array, shifts: int | Sizes, dims: int | Sizes | None = None) -> Array:
-    """Elements moved on by `shifts` along `dims`, those at the end to the front; of the flattened tensor without `dims`."""
+    """Shift elements by `shifts` along `dims`, from the end to the front; of the flattened tensor without `dims`."""
     return np.roll(as_traced(x), shifts, dims)
 
 
 def diagonal(x: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
-    """The diagonal of two dimensions, as the last one."""
+    """Diagonal of two dimensions, as the last one."""
     return diagonal_view(as_traced(x), offset, dim1, dim2)
 
 
 def diag(x: Array, diagonal: int = 0) -> Array:
-    """A matrix from its diagonal, or the diagonal of a matrix."""
+    """Make a matrix from its diagonal, or return the diagonal of a matrix."""
     return np.diag(as_traced(x), diagonal)
 
 
 def tril(x: Array, diagonal: int = 0) -> Array:
-    """Zeros above the diagonal."""
+    """Set the elements above the diagonal to 0."""
     return np.tril(as_traced(x), diagonal)
 
 
 def triu(x: Array, diagonal: int = 0) -> Array:
-    """Zeros below the diagonal."""
+    """Set the elements below the diagonal to 0."""
     return np.triu(as_traced(x), diagonal)

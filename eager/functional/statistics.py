@@ -1,4 +1,4 @@
-"""Less common functions that choose or write elements by index: medians, differences, sums without NaN, slices that are replaced."""
+"""Less common functions that choose or write elements by index: medians, differences, sums without NaN, replacement of slices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = Any
 
 
 def median(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | ValuesAndIndices:
-    """The element in the middle of the order, of two the lower one; along one dimension also where it is. NaN where one is NaN."""
+    """The median, of two middle elements the lower one; along one dimension also its index. NaN if an element is NaN."""
     x = as_traced(x)
     if dim is None:
         return median(np.reshape(x, (-1,)), 0).values
@@ -55,18 +55,18 @@ def nanmean(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
 
 
 def take_along_dim(x: Array, indices: Array, dim: int | None = None) -> Array:
-    """For each place the element whose index along `dim` is given there; without `dim`, of the flattened tensor."""
+    """Take, for each position, the element whose index along `dim` is given there; without `dim`, of the flattened tensor."""
     x, indices = as_traced(x), as_traced(indices)
     return np.take(x, indices) if dim is None else np.take_along_axis(x, indices, axis=dim)
 
 
 def index_fill(x: Array, dim: int, index: Array, value: Array) -> Array:
-    """`x` with one number in its slices along `dim` at the indices."""
+    """Set the slices of `x` along `dim` at the indices to one number."""
     return _with_slices(x, dim, index, value)
 
 
 def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
-    """`x` with the slices of `source` in place of its own along `dim` at the indices."""
+    """Replace the slices of `x` along `dim` at the indices by the slices of `source`."""
     x = as_traced(x)
     return _with_slices(x, dim, index, as_traced(source).astype(x.dtype))
 
