@@ -78,7 +78,7 @@ _LOADING = "adjit.runtime.exports.load"
 
 if not TYPE_CHECKING:       # type checkers know all names
     def __getattr__(name: str) -> Any:
-        """The parts that many programs do without are imported where they are first used: `import adjit` stays quick."""
+        """Import modules that many programs do without when they are first used: `import adjit` stays quick."""
         if name in _ON_DEMAND:
             return import_module(f"adjit.{name}")
         if name == "load":

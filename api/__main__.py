@@ -1,4 +1,4 @@
-"""The command line: `python -m adjit info`, `doctor`, `cache`, `inspect FILE.adjit`, `bench`, `opt FILE.ir --passes a,b`."""
+"""Command line: `python -m adjit info`, `doctor`, `cache`, `inspect FILE.adjit`, `bench`, `opt FILE.ir --passes a,b`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adjit.ir.version import VERSION
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status: 0, or 1 after an error that was reported, or 2 for a command line that cannot be read."""
+    """Run one command; returns the exit status: 0, or 1 after an error that was reported, or 2 for a command line that cannot be read."""
     parser = argparse.ArgumentParser(prog="adjit", description="Compile and differentiate NumPy programs.")
     parser.add_argument("--version", action="version", version=f"adjit {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:         # the reader, such as `head`, has seen enough
+    except BrokenPipeError:         # the reader, such as `head`, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (AdjitError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The dynamic graph of tensors: gradients as results, derivatives of the user's own, anomaly detection.
+"""Dynamic graph of tensors: gradients as results, user-defined derivatives, anomaly detection.
 
 >>> import adjit as aj
 >>> x = aj.tensor([1.0, 2.0], requires_grad=True)

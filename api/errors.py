@@ -1,6 +1,6 @@
-"""The errors that adjit raises, by name; all derive from `AdjitError`.
+"""Errors that adjit raises, by name; all derive from `AdjitError`.
 
-Each says what happened, where in the caller's code (`.location`), and what to do (`.hint`).
+Each error says what happened, where in the caller's code (`.location`), and what to do (`.hint`).
 
 >>> issubclass(ShapeError, AdjitError) and issubclass(ShapeError, ValueError)
 True

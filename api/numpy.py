@@ -1,7 +1,7 @@
 """NumPy's functions by NumPy's names, for traced arrays and plain ones, and functions that make new arrays.
 
-Inside of a compiled function plain `numpy` works as well, on arrays that are traced. What is here also makes arrays that
-are traced from the start, so that they can be filled with traced values:
+Inside of a compiled function plain `numpy` works as well, on arrays that are traced. Functions of this module also make arrays that are
+traced from the start, so that they can be filled with traced values:
 
     >>> import numpy as np
     >>> from adjit import numpy as anp
@@ -49,7 +49,7 @@ _FUNCTIONS = numpy_namespace()
 
 
 def __getattr__(name: str) -> Any:
-    """NumPy's functions that have a rule; raises `AttributeError` for others."""
+    """Return NumPy's function of this name if it has a rule; raises `AttributeError` for others."""
     try:
         function = _FUNCTIONS[name]
     except KeyError:

@@ -1,6 +1,6 @@
-"""Signatures and docstrings of the functions that are named after NumPy's and SciPy's, made when they are first asked for.
+"""Signatures and docstrings of the functions that are named after NumPy's and SciPy's, made when they are first read.
 
-The functions themselves take what they take as `*inputs` or under names of their own; `help(adjit.numpy.sum)` shows NumPy's.
+The functions themselves take `*inputs` or arguments under names of their own; `help(adjit.numpy.sum)` shows NumPy's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Not supported, raises `UnsupportedError`: the shape of the result depends on val
 
 
 def describe(function: Function, numpy_function: Any) -> Function:
-    """Give `function`, which stands for NumPy's, the signature of that, as far as it is supported, and say in its docstring what is not."""
+    """Give `function` the supported part of NumPy's signature, and name the rest in its docstring."""
     if "__signature__" not in vars(function):
         if isinstance(numpy_function, np.ufunc):
             _describe_elementwise(function, numpy_function.nin)
@@ -34,7 +34,7 @@ def describe(function: Function, numpy_function: Any) -> Function:
 
 
 def describe_special(function: Function, operands: int) -> Function:
-    """Give `function`, which stands for a ufunc of scipy.special, its signature."""
+    """Give `function`, which replaces a ufunc of scipy.special, its signature."""
     if "__signature__" not in vars(function):
         _describe_elementwise(function, operands)
     return function
@@ -52,7 +52,7 @@ def _describe(function: Function, numpy_function: Any) -> None:
     ours = _plain(inspect.signature(function))
     try:
         theirs = _plain(inspect.signature(numpy_function))
-    except (TypeError, ValueError):         # a function in C that does not say
+    except (TypeError, ValueError):         # a function in C without a signature
         theirs = ours
     if not function.__doc__:
         refuses = [*ours.parameters] == ["args", "kwargs"]
@@ -65,7 +65,7 @@ def _describe(function: Function, numpy_function: Any) -> None:
 
 
 def _missing(ours: Signature, theirs: Signature) -> list[str]:
-    """The parameters of NumPy's function, after those that are given by position, that ours does not take."""
+    """Return the keyword parameters of NumPy's function that adjit's does not take."""
     if any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in ours.parameters.values()):
         return []
     first = next(iter(theirs.parameters), None)

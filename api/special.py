@@ -29,7 +29,7 @@ _UFUNCS["digamma"] = _UFUNCS["psi"]
 
 
 def __getattr__(name: str) -> Any:
-    """The ufuncs of scipy.special that have a rule; raises `AttributeError` for others."""
+    """Return the ufunc of scipy.special of this name if it has a rule; raises `AttributeError` for others."""
     try:
         function = _UFUNCS[name]
     except KeyError:

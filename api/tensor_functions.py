@@ -4,8 +4,8 @@
 >>> aj.cat([aj.zeros(2), aj.arange(3.0)])
 tensor([0., 0., 0., 1., 2.])
 
-Those that make tensors take `dtype`, `requires_grad` and `device="cpu"`; floating-point ones are float32 unless `dtype` says otherwise.
-Random ones draw from the default generator, see `adjit.manual_seed`. The rest are the methods of tensors, called as functions.
+Functions that make tensors take `dtype`, `requires_grad` and `device="cpu"`; floating-point ones are float32 unless `dtype` says otherwise.
+Random functions draw from the default generator, see `adjit.manual_seed`. The rest are the methods of tensors, called as functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.un
 
 
 def zeros(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
+    """Make a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
 
     >>> zeros(2, 3).shape, zeros((2,)).dtype
     ((2, 3), dtype('float32'))
@@ -44,7 +44,7 @@ def zeros(*size: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 
 def ones(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor of ones.
+    """Make a tensor of ones.
 
     >>> ones(2)
     tensor([1., 1.])
@@ -53,7 +53,7 @@ def ones(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any
 
 
 def empty(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor to be filled; it holds zeros.
+    """Make a tensor to be filled; it holds zeros.
 
     >>> empty(2).shape
     (2,)
@@ -62,7 +62,7 @@ def empty(*size: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 
 def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise.
+    """Make a tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise.
 
     >>> full((2,), 3), full((2,), 0.5).dtype
     (tensor([3, 3]), dtype('float32'))
@@ -74,7 +74,7 @@ def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = Fa
 
 
 def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Zeros in the shape and dtype of another tensor.
+    """Make a tensor of zeros in the shape and dtype of another tensor.
 
     >>> zeros_like(tensor([1.0, 2.0]))
     tensor([0., 0.])
@@ -83,7 +83,7 @@ def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
 
 
 def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Ones in the shape and dtype of another tensor.
+    """Make a tensor of ones in the shape and dtype of another tensor.
 
     >>> ones_like(tensor([1, 2]))
     tensor([1, 1])
@@ -92,7 +92,7 @@ def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device
 
 
 def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A tensor in the shape and dtype of another one, to be filled; it holds zeros.
+    """Make a tensor to be filled, in the shape and dtype of another tensor; it holds zeros.
 
     >>> empty_like(tensor([1.0, 2.0])).shape
     (2,)
@@ -101,7 +101,7 @@ def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
 
 
 def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """One number in the shape and dtype of another tensor.
+    """Make a tensor filled with one number, in the shape and dtype of another tensor.
 
     >>> full_like(tensor([1.0, 2.0]), 7.0)
     tensor([7., 7.])
@@ -114,7 +114,7 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
 
 
 def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """The numbers from `start` (0) below `end`: int64 where all are integers, else float32.
+    """Make the numbers from `start` (0) below `end`: int64 if all are integers, else float32.
 
     >>> arange(3), arange(1.0, 2.0, 0.5)
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
@@ -125,7 +125,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requir
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, at equal distances.
+    """Make `steps` numbers from `start` to `end`, both included, at equal distances.
 
     >>> linspace(0.0, 1.0, 3)
     tensor([0.0000, 0.5000, 1.0000])
@@ -135,7 +135,7 @@ def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_g
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """A matrix with ones on its diagonal.
+    """Make a matrix with ones on its diagonal.
 
     >>> eye(2)
     tensor([[1., 0.],
@@ -148,7 +148,7 @@ def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = F
 
 
 def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Uniform numbers in [0, 1).
+    """Draw uniform numbers in [0, 1).
 
     >>> rand(2, 3).shape
     (2, 3)
@@ -157,7 +157,7 @@ def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any
 
 
 def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Numbers of the standard normal distribution.
+    """Draw numbers of the standard normal distribution.
 
     >>> randn(2, 3).shape
     (2, 3)
@@ -166,7 +166,7 @@ def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 
 def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Uniform numbers in [0, 1), in the shape and dtype of another tensor.
+    """Draw uniform numbers in [0, 1), in the shape and dtype of another tensor.
 
     >>> rand_like(tensor([1.0, 2.0])).dtype
     dtype('float32')
@@ -176,7 +176,7 @@ def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device
 
 
 def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Numbers of the standard normal distribution, in the shape and dtype of another tensor.
+    """Draw numbers of the standard normal distribution, in the shape and dtype of another tensor.
 
     >>> randn_like(tensor([1.0, 2.0])).shape
     (2,)
@@ -186,7 +186,7 @@ def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
 
 
 def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
-    """Integers from `low` (0) below `high`, int64: `randint(10, (3,))` or `randint(5, 10, (3,))`.
+    """Draw integers from `low` (0) below `high`, int64: `randint(10, (3,))` or `randint(5, 10, (3,))`.
 
     >>> bool((randint(5, 10, (100,)) >= 5).all())
     True
@@ -198,7 +198,7 @@ def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, dev
 
 
 def randperm(n: int, dtype: Any = None, device: Any = None) -> Tensor:
-    """The integers below `n` in random order.
+    """Return the integers below `n` in random order.
 
     >>> sorted(randperm(4).tolist())
     [0, 1, 2, 3]
@@ -211,7 +211,7 @@ def randperm(n: int, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors one after the other along a dimension.
+    """Concatenate tensors along a dimension.
 
     >>> cat([tensor([1.0]), tensor([2.0, 3.0])])
     tensor([1., 2., 3.])
@@ -220,7 +220,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new dimension.
+    """Stack tensors of one shape along a new dimension.
 
     >>> stack([tensor([1.0, 2.0]), tensor([3.0, 4.0])]).shape
     (2, 2)
@@ -229,7 +229,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """`input` where `condition` is True, else `other`; with a condition alone, the indices where it is, a tensor for each dimension.
+    """Choose `input` where `condition` is True, else `other`; for a condition alone return its True indices, a tensor for each dimension.
 
     >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
@@ -240,7 +240,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """A sum of products by Einstein's convention, as of `numpy.einsum`.
+    """Sum of products by Einstein's convention, as in `numpy.einsum`.
 
     >>> einsum("ij,j->i", eye(2), tensor([1.0, 2.0]))
     tensor([1., 2.])
@@ -249,11 +249,11 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return apply(raw(np.einsum), (equation, *several))      # type: ignore[no-any-return]
 
 
-# -- about tensors
+# -- queries
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor on the memory of an array.
+    """Make a tensor on the memory of an array.
 
     >>> from_numpy(np.ones(2))
     tensor([1., 1.], dtype=float64)
@@ -293,7 +293,7 @@ def _as_function(name: str) -> Callable[..., Any]:
         return getattr(as_tensor(input), name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"As the method of tensors, `input.{name}(...)`: {(getattr(Tensor, name).__doc__ or '').strip()}"
+    function.__doc__ = f"Method of tensors as a function, `input.{name}(...)`: {(getattr(Tensor, name).__doc__ or '').strip()}"
     signatures.as_function(function, getattr(Tensor, name))
     return function
 
@@ -305,7 +305,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         randint, randperm, cat, stack, where, einsum, from_numpy, is_tensor)},
     "concat": cat,
 }
-"""What `adjit` has by these names."""
+"""Functions of `adjit` with the names of tensor methods."""
 
 
 def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:

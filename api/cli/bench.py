@@ -21,7 +21,7 @@ from adjit.runtime.transforms import value_and_grad
 Program = tuple[CompiledFunction, Callable[[], Any]]
 
 MIN_BATCH_SECONDS = 20e-6
-"""Calls shorter than this are timed many together."""
+"""Calls shorter than this are timed in batches."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,7 +32,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the machine, the time of the import, and for each program its first call (short where kernels are on disk), its median, its
+    """Print the machine, the time of the import, and for each program its first call (short if its kernels are on disk), its median, its
     fastest call and its working memory.
     """
     info.run(options)
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def small_call() -> Program:
-    """sum of five arrays of eight numbers: what a call costs"""
+    """sum of five arrays of eight numbers: overhead of a call"""
     @compile
     def total(*arrays: Any) -> Any:
         return sum(arrays[1:], arrays[0] * 2)
@@ -115,7 +115,7 @@ PROGRAMS: tuple[Callable[[], Program], ...] = (small_call, elementwise, regressi
 
 
 def _times(call: Callable[[], Any], seconds: float) -> list[float]:
-    """Seconds of calls, for about so long in all; very short ones are means of several."""
+    """Return the seconds of calls, repeated for about `seconds` in all; very short ones are means of several."""
     clock = time.perf_counter
     begin = clock()
     call()
@@ -131,7 +131,7 @@ def _times(call: Callable[[], Any], seconds: float) -> list[float]:
 
 
 def _import_seconds() -> float:
-    """The median of three new processes."""
+    """Median of three new processes."""
     code = "import time; begin = time.perf_counter(); import adjit; print(time.perf_counter() - begin)"
     return statistics.median(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(3))
 

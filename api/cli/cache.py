@@ -1,4 +1,4 @@
-"""`python -m adjit cache`: what the disk cache of compiled programs holds, and how to empty it."""
+"""`python -m adjit cache`: contents of the disk cache of compiled programs, and a command to empty it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print folder, entries and bytes, and why the folder is not used where it is not, or empty it. Status 1: it is not usable."""
+    """Print folder, entries and bytes, and the reason if the folder is not used, or empty it. Status 1: it is not usable."""
     cache = DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get())
     problem = cache.problem()
     if problem:
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ago(seconds: float) -> str:
-    """A time span for people.
+    """Format a time span for people.
 
     >>> _ago(30), _ago(7200)
     ('a moment ago', '2 hours ago')

@@ -1,4 +1,4 @@
-"""`python -m adjit doctor`: runs what a compiled program needs on this machine, piece by piece, and says what to do about what fails."""
+"""`python -m adjit doctor`: checks each thing that a compiled program needs on this machine, and names a remedy for each that fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adjit.runtime.compiled import compile
 from adjit.runtime.transforms import value_and_grad
 
 Finding = tuple[str, str]
-"""How it stands ("ok", "note" or "PROBLEM"), and what was found."""
+"""Verdict ("ok", "note" or "PROBLEM") and text of a check."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print one line a check; the status is 1 where one of them found a problem."""
+    """Print one line for each check; returns status 1 if one of them found a problem."""
     problems = 0
     for title, check in CHECKS.items():
         try:
@@ -72,7 +72,7 @@ def _cache() -> Finding:
 
 
 def _gradient() -> Finding:
-    """Compiled on every backend: value and gradient against what is known."""
+    """Compile a function on every backend, and compare its value and gradient with known ones."""
 
     def objective(x: np.ndarray) -> np.floating:
         return np.sum(np.exp(-x * x) @ np.ones((3, 2)))
@@ -95,4 +95,4 @@ def _linker() -> Finding:
 
 CHECKS: dict[str, Callable[[], Finding]] = {
     "python": _python, "processor": _processor, "settings": _settings, "cache": _cache, "gradient": _gradient, "linker": _linker}
-"""The checks, in order."""
+"""Checks in order."""

@@ -1,4 +1,4 @@
-"""`python -m adjit inspect FILE.adjit`: what an exported program takes, gives and needs, without running anything of it."""
+"""`python -m adjit inspect FILE.adjit`: arguments, results and requirements of an exported program, without running any of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what is in the file; raises `ExportError` where it is damaged."""
+    """Print the contents of the file; raises `ExportError` if it is damaged."""
     contents = read_program(options.file)
     text = contents.parts[PROGRAM].decode()
     if options.ir:
@@ -69,7 +69,7 @@ def _signature(contents: Contents) -> str:
 
 
 def _form(form: TreeDescription) -> str:
-    """A tree in a few characters, with a star for each array.
+    """Format a tree in a few characters, with a star for each array.
 
     >>> _form({"tuple": [{"dict": [["w", {"leaf": 0}]]}, {"constant": 3}]})
     "({'w': *}, 3)"

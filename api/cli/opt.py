@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _chosen(names: str, graph: Graph) -> list[Pass]:
-    """The passes of these names, each with the stage that the graph has then reached."""
+    """Return the passes of these names, each with the stage that the graph has then reached."""
     known = {step.name: step for step in PIPELINE}
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     unknown = [name for name in chosen if name not in known]
@@ -74,7 +74,7 @@ def _chosen(names: str, graph: Graph) -> list[Pass]:
 
 
 def _stage(graph: Graph) -> Stage:
-    """The last stage whose ops these are."""
+    """Return the last stage whose ops these are."""
     names = {op.name for op in walk(graph)}
     if names & TRANSFORMS:
         return Stage.TRACED if names & TRANSFORMS != {"stop_gradient"} else Stage.ADJOINT

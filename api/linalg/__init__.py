@@ -10,7 +10,7 @@
 `cholesky`, `det`, `inv`, `matrix_power`, `norm`, `slogdet`, `solve`; and as `scipy.linalg` has it, `solve_triangular`.
 
 Compiled programs do not look at values: where NumPy raises `LinAlgError`, at a singular matrix or one that is not positive definite, the
-result is NaN or infinite. Complex numbers, and what is made of eigenvalues or singular values, have no rule.
+result is NaN or infinite. Complex numbers, and functions of eigenvalues or singular values, have no rule.
 """
 
 from adjit.linalg.functions import cholesky, det, inv, matrix_power, norm, slogdet, solve, solve_triangular

@@ -1,7 +1,7 @@
 """Cholesky and LU factors and triangular systems as loops over blocks of columns, so that the bulk of the work is products of matrices.
 
 All matrices are [*stack, n, n]. Within a block a loop goes over single columns. Right-looking algorithms after Golub and Van Loan,
-"Matrix Computations", 4th edition, 3.1, 3.4 and 4.2. None of these functions is differentiated: `adjit.linalg.rules` brings the rules.
+"Matrix Computations", 4th edition, 3.1, 3.4 and 4.2. None of these functions is differentiated: `adjit.linalg.rules` holds the rules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK = 32
 
 
 def cholesky_factor(a: Any) -> Any:
-    """The lower factor L of a = L L^T, of which the lower triangle is read; NaN where `a` is not positive definite."""
+    """The lower factor L of a = L L^T; only the lower triangle of `a` is read; NaN if `a` is not positive definite."""
     size = a.shape[-1]
     lower = np.tril(a)
     whole = _padded(lower + _transposed(np.tril(a, -1)))
@@ -35,7 +35,7 @@ def cholesky_factor(a: Any) -> Any:
 
 
 def lu_factors(a: Any) -> tuple[Any, Any, Any]:
-    """(L, U, order) of a[order] = L U with partial pivoting: L has ones on its diagonal. NaN or infinite where `a` is singular."""
+    """(L, U, order) of a[order] = L U with partial pivoting: L has ones on its diagonal. NaN or infinite if `a` is singular."""
     size = a.shape[-1]
     whole = _padded(a)
     count, width = _blocks(whole)
@@ -56,7 +56,7 @@ def lu_factors(a: Any) -> tuple[Any, Any, Any]:
 
 def substitute(lower: Any, b: Any, transposed: bool) -> Any:
     """x of `lower @ x = b`, or of `lower^T @ x = b`; only the lower triangle is read. b: [*stack, n, k]."""
-    if transposed:      # turned round in both directions, an upper triangle is a lower one
+    if transposed:      # with rows and columns reversed, an upper triangle is a lower one
         return np.flip(_forward(np.flip(_transposed(lower), (-2, -1)), np.flip(b, -2)), -2)
     return _forward(lower, b)
 
@@ -90,8 +90,8 @@ def _cholesky_columns(a: Any) -> Any:
 
 
 def _pivoted_columns(a: Any, used: Any) -> tuple[Any, Any, Any]:
-    """Eliminates the columns of a panel [*stack, n, width]: the factors of all rows that were not used as pivots before, with 1 at the
-    pivot itself; the pivots; and which rows are used now. Rows stay where they are."""
+    """Eliminate the columns of a block [*stack, n, width]. Returns the factors of all rows that were not pivots before, with 1 at the pivot
+    itself; the pivots; and the flags of used rows. Rows stay in their order."""
     rows = arange(a.shape[-2])
 
     def column(state: Any, j: Any) -> Any:
@@ -101,7 +101,7 @@ def _pivoted_columns(a: Any, used: Any) -> tuple[Any, Any, Any]:
         row = _rows(rest, pivot[..., None])[..., 0, :]
         chosen = rows == pivot[..., None]
         used = used | chosen
-        largest = row[..., j]       # 0 where nothing is left to eliminate
+        largest = row[..., j]       # 0 if nothing is left to eliminate
         factor = np.where(used, 0.0, below / np.where(largest == 0.0, 1.0, largest)[..., None])
         return (rest - factor[..., :, None] * row[..., None, :], used), (np.where(chosen, 1.0, factor), pivot)
 
@@ -123,7 +123,7 @@ def _substitute(lower: Any, b: Any) -> Any:
 
 
 def _padded(a: Any) -> Any:
-    """`a` with further rows and columns of the unit matrix, up to whole blocks."""
+    """Pad `a` with rows and columns of the unit matrix, up to whole blocks."""
     size = a.shape[-1]
     more = -size % BLOCK if size > BLOCK else 0
     if not more:
@@ -135,7 +135,7 @@ def _padded(a: Any) -> Any:
 
 
 def _blocks(a: Any) -> tuple[int, int]:
-    """How many blocks of how many columns."""
+    """Number of blocks, and columns of each."""
     size = a.shape[-1]
     return (size // BLOCK, BLOCK) if size > BLOCK else (1, size)
 
@@ -149,13 +149,13 @@ def _row_block(a: Any, k: Any, count: int) -> Any:
 
 
 def _stacked_rows(blocks: Any) -> Any:
-    """[count, *stack, width, columns] to [*stack, count * width, columns]."""
+    """Reshape [count, *stack, width, columns] to [*stack, count * width, columns]."""
     moved = np.moveaxis(blocks, 0, -3)
     return moved.reshape(*moved.shape[:-3], moved.shape[-3] * moved.shape[-2], moved.shape[-1])
 
 
 def _rows(a: Any, order: Any) -> Any:
-    """The rows of each matrix of the stack at the places `order`: [*stack, m]."""
+    """Take the rows of each matrix of the stack at the indices `order`: [*stack, m]."""
     return np.take(a, order, axis=0) if a.ndim == 2 else np.take_along_axis(a, order[..., None], axis=-2)
 
 

@@ -1,4 +1,4 @@
-"""`numpy.linalg`, as far as systems of equations, determinants and norms go, for traced arrays and tensors; and triangular systems."""
+"""Systems of equations, triangular systems, determinants and norms of `numpy.linalg`, for traced arrays and tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ P = ParamSpec("P")
 
 
 def _stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Register a function as ours for NumPy's, which is still the one that plain arrays outside of a trace are given to."""
+    """Register a function as adjit's for NumPy's; plain arrays outside of a trace still go to NumPy's."""
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
         within = dispatched(function)
@@ -52,9 +52,9 @@ def _stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callab
 
 @_stands_for(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """Equivalent of `numpy.linalg.cholesky`: L of a = L L^T, of matrices [..., n, n]. In a trace it is NaN where `a` is not positive definite.
+    """Equivalent of `numpy.linalg.cholesky`: L of a = L L^T, for matrices [..., n, n]. In a trace NaN if `a` is not positive definite.
 
-    Raises `ShapeError` for matrices that are not square. The derivative is that in a symmetric matrix.
+    Raises `ShapeError` for matrices that are not square. The derivative is the derivative in a symmetric matrix.
 
     >>> import numpy as np
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 2.0]]))
@@ -69,7 +69,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 def solve(a: Any, b: Any) -> Any:
     """Equivalent of `numpy.linalg.solve`: x of a @ x = b. In a trace it is NaN or infinite where `a` is singular.
 
-    `b` is a vector where it has one dimension, else matrices [..., n, k]. Raises `ShapeError` where these do not fit.
+    `b` is a vector if it has one dimension, else matrices [..., n, k]. Raises `ShapeError` if the shapes do not fit.
 
     >>> import numpy as np
     >>> solve(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
@@ -80,8 +80,8 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False) -> Any:
-    """As `scipy.linalg.solve_triangular`: x of a @ x = b (of a.T @ x = b with `trans` 1 or "T"), where only one triangle of `a` is
-    read; also for stacks of matrices, and `b` is as in `solve`.
+    """Equivalent of `scipy.linalg.solve_triangular`: x of a @ x = b (of a.T @ x = b with `trans` 1 or "T"); only one triangle of `a` is
+    read. Also for stacks of matrices; `b` is as in `solve`.
 
     >>> import numpy as np
     >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
@@ -168,8 +168,8 @@ def matrix_power(a: Any, n: int) -> Any:
 
 @_stands_for(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Equivalent of `numpy.linalg.norm`, but for the norms of matrices that are made of singular values (`ord` 2, -2 and "nuc"), which raise
-    `UnsupportedError`. The derivative where a norm is 0 is 0.
+    """Equivalent of `numpy.linalg.norm`, but for matrix norms from singular values (`ord` 2, -2 and "nuc"), which raise `UnsupportedError`.
+    The derivative of a norm of 0 is 0.
 
     >>> import numpy as np
     >>> float(norm(np.array([3.0, 4.0])))
@@ -216,14 +216,14 @@ def _as_square(array: TracedArray, name: str) -> TracedArray:
 
 
 def _common(a: TracedArray, b: Any) -> tuple[TracedArray, TracedArray]:
-    """Both in the wider of the two dtypes."""
+    """Convert both to the wider of the two dtypes."""
     b = _floating(b)
     dtype = np.result_type(a.dtype, b.dtype)
     return a.astype(dtype), b.astype(dtype)
 
 
 def _solved(name: str, a: TracedArray, b: TracedArray, solver: Callable[[Any, Any], Any]) -> Any:
-    """`solver` of matrices with equal stacks."""
+    """Apply `solver` to matrices with equal stacks."""
     vector = b.ndim == 1
     right: Any = b[:, None] if vector else b
     if not b.ndim or right.shape[-2] != a.shape[-1]:

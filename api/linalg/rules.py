@@ -1,5 +1,5 @@
-"""Cholesky factors, triangular and general systems, logarithms of determinants, each with a derivative rule that is written in the same
-functions, so that derivatives of any order up to the third are made of factors that are there already.
+"""Cholesky factors, triangular and general systems, logarithms of determinants. Each has a derivative rule written in the same functions,
+so that derivatives up to the third order reuse the factors.
 
 Rules after Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation", 2008.
 """
@@ -18,7 +18,7 @@ from adjit.tracer.functions.creation import arange, eye
 
 @custom_vjp
 def lower_factor(a: Any) -> Any:
-    """The Cholesky factor; the derivative is that in a symmetric matrix, shared equally between both triangles."""
+    """Cholesky factor; the derivative is that of a symmetric matrix, shared equally between both triangles."""
     return cholesky_factor(a)
 
 
@@ -59,7 +59,7 @@ triangular_solve.defvjp(_triangular_forward, _triangular_backward)
 
 
 class Factored:
-    """A matrix with its LU factors. The factors count as constants: the rules below are those of functions of the matrix."""
+    """Matrix with its LU factors. The factors count as constants: the rules below are rules of functions of the matrix."""
 
     def __init__(self, a: Any):
         self.a = a
@@ -78,13 +78,13 @@ class Factored:
         return _det(*self.factors, self.a)
 
     def sign(self) -> Any:
-        """-1, 0 or 1: that of the determinant."""
+        """-1, 0 or 1: the sign of the determinant."""
         return stop_gradient(_sign(*self.factors))
 
 
 @custom_vjp
 def _solve(lower: Any, upper: Any, order: Any, a: Any, b: Any, transposed: bool) -> Any:
-    """x of `a @ x = b`, or of `a^T @ x = b`, where a[order] = lower @ upper."""
+    """x of `a @ x = b`, or of `a^T @ x = b`, with a[order] = lower @ upper."""
     if transposed:
         x = _rows(substitute(lower, substitute(_t(upper), b, False), True), np.argsort(order, axis=-1))
     else:
@@ -141,7 +141,7 @@ _det.defvjp(_det_forward, _det_backward)
 
 def _without_derivative(a: Any) -> Any:
     """0, with the derivative NaN: beyond the orders for which rules are used, functions of constant factors must not seem constant. Also
-    of matrices with infinities or NaN, and of those whose sum would be infinite."""
+    for matrices with infinities or NaN, and for matrices whose sum would be infinite."""
     return np.sqrt(np.sum(0.0 * np.where(np.isfinite(a), a, 0.0), axis=(-2, -1)))
 
 
@@ -150,7 +150,7 @@ def _sign(lower: Any, upper: Any, order: Any) -> Any:
 
 
 def _parity(order: Any, dtype: Any) -> Any:
-    """1 for an even permutation, -1 for an odd one: by the pairs that are in the wrong order."""
+    """1 for an even permutation, -1 for an odd one: by the number of pairs in the wrong order."""
     size = order.shape[-1]
     rows = arange(size)
     wrong = (order[..., :, None] > order[..., None, :]) & (rows[:, None] < rows)

@@ -1,4 +1,4 @@
-"""Neural networks: modules with parameters, their initial values and their state, and the functions that they are made of.
+"""Neural networks: modules with parameters, their initial values and their state, and the functions that compute them.
 
     model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
     loss = nn.functional.cross_entropy(model(images), labels)
@@ -72,11 +72,11 @@ __all__ = [
 
 _MODULES = ("activations", "attention", "containers", "convolution", "distances", "linear", "losses", "module", "normalization",
             "parameter", "recurrent", "resizing", "state")
-"""Where the names of `__all__` are looked for."""
+"""Modules that define the names of `__all__`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Programs that use the functions alone do not wait for the classes."""
+    """Import a class when it is first used: programs that use only the functions do not wait for the classes."""
     if name not in __all__:
         raise AttributeError(f"module 'adjit.nn' has no attribute {name!r}")
     if name in ("init", "utils"):

@@ -16,7 +16,7 @@ from adjit.nn.parameter import Parameter
 
 
 class _InPlace(Module):
-    """An activation whose result, with `inplace`, is written into `x`."""
+    """Activation whose result, with `inplace`, is written into `x`."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class ELU(_InPlace):
 
 
 class GELU(Module):
-    """`x * Phi(x)` with the standard normal's distribution function; `approximate="tanh"` is a faster form of it.
+    """`x * Phi(x)` with the standard normal's distribution function; `approximate="tanh"` is a faster approximation.
 
     >>> import adjit
     >>> GELU()(adjit.tensor([-1.0, 0.5, 2.0]))
@@ -189,7 +189,7 @@ class ReLU6(_InPlace):
 
 
 class SELU(_InPlace):
-    """A scaled `ELU` that keeps mean 0 and variance 1, see `functional.selu`.
+    """Scaled `ELU` that preserves mean 0 and variance 1, see `functional.selu`.
 
     >>> import adjit
     >>> SELU()(adjit.tensor([-1.0, 0.5, 2.0]))
@@ -202,7 +202,7 @@ class SELU(_InPlace):
 
 
 class Hardtanh(_InPlace):
-    """`x` between `min_val` and `max_val`, these outside.
+    """`x` between `min_val` and `max_val`, and the bounds outside.
 
     >>> import adjit
     >>> Hardtanh()(adjit.tensor([-1.0, 0.5, 2.0]))
@@ -237,7 +237,7 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """Half as long along `dim`; raises `ShapeError` where that is odd."""
+        """Halve the size of `dim`; raises `ShapeError` if it is odd."""
         return functional.glu(x, self.dim)
 
     def extra_repr(self) -> str:

@@ -27,8 +27,8 @@ Array = Any
 class MultiheadAttention(Module):
     """Attention in `num_heads` heads of `embed_dim / num_heads` numbers each, between linear layers.
 
-    Parameters: in_proj_weight (3 * embed_dim, embed_dim), or q_proj_weight, k_proj_weight, v_proj_weight where `kdim` or `vdim` differ,
-    all Xavier uniform; in_proj_bias, zeros; out_proj, a `Linear` with a bias of zeros.
+    Parameters: in_proj_weight (3 * embed_dim, embed_dim), or q_proj_weight, k_proj_weight, v_proj_weight if `kdim` or `vdim` differ, all
+    Xavier uniform; in_proj_bias, zeros; out_proj, a `Linear` with a bias of zeros.
     Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
 
     >>> from adjit.eager.tensor import as_tensor
@@ -73,12 +73,13 @@ class MultiheadAttention(Module):
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Array = None, need_weights: bool = True,
                 attn_mask: Array = None, average_attn_weights: bool = True, is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
-        """The output, (L, N, embed_dim), and the weights, (N, L, S), of query (L, N, embed_dim), key (S, N, kdim), value (S, N, vdim).
+        """Compute the output, (L, N, embed_dim), and the weights, (N, L, S), of query (L, N, embed_dim), key (S, N, kdim), value (S, N,
+        vdim).
 
-        With `batch_first` N comes first; all may be without N. Bool masks say with True what takes no part, masks of floats are added to
-        the scores: `attn_mask` (L, S) or (N * num_heads, L, S), `key_padding_mask` (N, S). `is_causal` masks what comes after, and takes
-        the place of an `attn_mask`. The weights are averaged over heads, unless `average_attn_weights` is False: (N, num_heads, L, S);
-        None without `need_weights`, which is faster. A row of which nothing takes part has weights of 0.
+        With `batch_first` N comes first; all may be without N. In bool masks True excludes an element, masks of floats are added to the
+        scores: `attn_mask` (L, S) or (N * num_heads, L, S), `key_padding_mask` (N, S). `is_causal` masks later elements, and replaces an
+        `attn_mask`. The weights are averaged over heads, unless `average_attn_weights` is False: (N, num_heads, L, S); None without
+        `need_weights`, which is faster. A row whose elements are all excluded has weights of 0.
         """
         batched = query.ndim == 3
         if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
@@ -115,13 +116,13 @@ class MultiheadAttention(Module):
 
 @dispatched
 def _weights(query: Array, key: Array, mask: Array | None) -> Array:
-    """How much each query takes of each key: (N, heads, L, S)."""
+    """Weight of each key for each query: (N, heads, L, S)."""
     return attention_weights((query * query.shape[-1] ** -0.5) @ np.swapaxes(as_traced(key), -1, -2), mask)
 
 
 @dispatched
 def _heads(x: Array, heads: int, swap: bool) -> Array:
-    """(N, L, E), or (L, N, E) with `swap`, or (L, E), to (N, heads, L, E / heads)."""
+    """Reshape (N, L, E), or (L, N, E) with `swap`, or (L, E), to (N, heads, L, E / heads)."""
     x = as_traced(x)
     x = x if x.ndim == 3 else x[None]
     x = np.swapaxes(x, 0, 1) if swap else x
@@ -131,7 +132,7 @@ def _heads(x: Array, heads: int, swap: bool) -> Array:
 
 @dispatched
 def _joined_heads(x: Array, swap: bool, batched: bool) -> Array:
-    """`_heads` undone."""
+    """Invert `_heads`."""
     batch, heads, length, size = x.shape
     x = np.reshape(np.swapaxes(as_traced(x), 1, 2), (batch, length, heads * size))
     return (np.swapaxes(x, 0, 1) if swap else x) if batched else x[0]
@@ -139,7 +140,7 @@ def _joined_heads(x: Array, swap: bool, batched: bool) -> Array:
 
 @dispatched
 def _merged_mask(mask: Array | None, padding: Array | None, query_shape: tuple[int, ...], keys: int, dtype: Any, is_causal: bool) -> Array:
-    """What is added to the scores (N, heads, L, S): -inf for what takes no part."""
+    """Mask that is added to the scores (N, heads, L, S): -inf for excluded elements."""
     batch, heads, length, _ = query_shape
     total: Any = 0.0
     if is_causal:
@@ -170,7 +171,7 @@ def _additive(mask: Array, dtype: Any, name: str) -> Array:
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and a network of two layers, each added to what it was given and normalised.
+    """Self-attention and a network of two layers, each added to its input and normalised.
 
     `norm_first` normalises before them, not after. Submodules: self_attn, linear1, linear2, norm1, norm2, dropout, dropout1, dropout2.
     Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
@@ -201,7 +202,7 @@ class TransformerEncoderLayer(Module):
         self.activation = named[activation] if isinstance(activation, str) else activation
 
     def forward(self, src: Tensor, src_mask: Array = None, src_key_padding_mask: Array = None, is_causal: bool = False) -> Tensor:
-        """(L, N, d_model), or (N, L, d_model) with `batch_first`, to the same shape; masks as of `MultiheadAttention`."""
+        """Map (N, L, d_model) with `batch_first`, else (L, N, d_model), to the same shape; masks as in `MultiheadAttention`."""
         x = src
         if self.norm_first:
             x = x + self._attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
@@ -218,9 +219,9 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of an encoder layer, one after the other, and `norm` at the end where it is given.
+    """Stack of `num_layers` copies of an encoder layer, and `norm` at the end if it is given.
 
-    `enable_nested_tensor` and `mask_check` change nothing: PyTorch's are about its speed.
+    `enable_nested_tensor` and `mask_check` change nothing: in PyTorch they only affect speed.
 
     >>> import adjit
     >>> encoder = TransformerEncoder(TransformerEncoderLayer(8, nhead=2, dim_feedforward=16), num_layers=3)
@@ -236,7 +237,7 @@ class TransformerEncoder(Module):
         self.norm = norm
 
     def forward(self, src: Tensor, mask: Array = None, src_key_padding_mask: Array = None, is_causal: bool = False) -> Tensor:
-        """As of `TransformerEncoderLayer`."""
+        """Apply all layers; arguments as in `TransformerEncoderLayer`."""
         x = src
         for layer in self.layers:
             x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=is_causal)

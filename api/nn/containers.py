@@ -23,7 +23,7 @@ class _Items(Module):
         return [values[name] for name, kind in self._kinds.items() if kind is self._kind]
 
     def _set_items(self, items: Iterable[Any]) -> None:
-        """Other items in place of those there are."""
+        """Replace the items by others."""
         items = list(items)
         for name in [name for name, kind in self._kinds.items() if kind is self._kind]:
             delattr(self, name)
@@ -62,18 +62,18 @@ class _Items(Module):
         return number % count
 
     def append(self, item: Any) -> Self:
-        """Add one at the end; the container."""
+        """Add an item at the end; returns the container."""
         self._add_item(str(len(self)), item)
         return self
 
     def extend(self, items: Iterable[Any]) -> Self:
-        """Add several at the end; the container."""
+        """Add several items at the end; returns the container."""
         for item in list(items):
             self.append(item)
         return self
 
     def insert(self, index: int, item: Any) -> Self:
-        """Put one before the one at `index`; the container."""
+        """Insert an item before the one at `index`; returns the container."""
         items = self._items()
         items.insert(index, item)
         self._set_items(items)
@@ -84,7 +84,7 @@ class _Items(Module):
 
 
 class Sequential(_Items):
-    """Modules one after the other, each given what the one before it returned. Takes modules, or a dict of them by name.
+    """Modules in sequence, each called with the previous one's result. Takes modules, or a dict of them by name.
 
     >>> from adjit.nn import Linear, ReLU
     >>> Sequential(Linear(4, 3), ReLU())
@@ -132,7 +132,7 @@ def _no_module(index: int, given: Any) -> str:
 
 
 class ModuleList(_Items):
-    """A list of modules, all of them registered.
+    """List of modules, all of them registered.
 
     >>> from adjit.nn import Linear
     >>> ModuleList(Linear(2, 2) for _ in range(3))
@@ -148,7 +148,7 @@ class ModuleList(_Items):
         self._set_items(modules or ())
 
     def __repr__(self) -> str:
-        runs: list[list[Any]] = []      # equal texts that follow each other: first and last number, text
+        runs: list[list[Any]] = []      # equal consecutive texts: first and last number, text
         for index, module in enumerate(self):
             text = repr(module)
             if runs and runs[-1][2] == text:
@@ -160,7 +160,7 @@ class ModuleList(_Items):
 
 
 class ParameterList(_Items):
-    """A list of parameters, all of them registered; tensors that are none become parameters.
+    """List of parameters, all of them registered; other tensors become parameters.
 
     >>> import adjit
     >>> ParameterList([adjit.ones(2), adjit.zeros(3, 2)])
@@ -192,7 +192,7 @@ def _of(parameter: Tensor) -> str:
 
 
 class _Named(Module, Generic[Item]):
-    """What dicts of modules and of parameters share: those registered, of one kind, by their names."""
+    """Base of dicts of modules and of parameters: registered attributes of one kind, by their names."""
 
     _kind: Kind
 
@@ -218,20 +218,20 @@ class _Named(Module, Generic[Item]):
         return key in self.keys()
 
     def keys(self) -> list[str]:
-        """The names."""
+        """Return the names."""
         return [name for name, _ in self.items()]
 
     def values(self) -> list[Item]:
-        """What they name."""
+        """Return the modules or parameters."""
         return [value for _, value in self.items()]
 
     def items(self) -> list[tuple[str, Item]]:
-        """Names and what they name."""
+        """Return pairs of name and module or parameter."""
         return list(self._registered(self._kind))
 
 
 class ModuleDict(_Named[Module]):
-    """A dict of modules, all of them registered; keys are strings without ".".
+    """Dict of modules, all of them registered; keys are strings without ".".
 
     >>> from adjit.nn import Linear
     >>> heads = ModuleDict({"mean": Linear(3, 1), "scale": Linear(3, 1)})
@@ -249,19 +249,19 @@ class ModuleDict(_Named[Module]):
         self.add_module(key, module)
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules, or put them in the place of those of the same names."""
+        """Add modules, or replace modules of the same names."""
         for key, module in modules.items() if isinstance(modules, Mapping) else modules:
             self.add_module(key, module)
 
     def pop(self, key: str) -> Module:
-        """Take a module out."""
+        """Remove a module and return it."""
         module = self[key]
         del self[key]
         return module
 
 
 class ParameterDict(_Named[Parameter]):
-    """A dict of parameters, all of them registered; tensors that are none become parameters. Keys are strings without ".".
+    """Dict of parameters, all of them registered; other tensors become parameters. Keys are strings without ".".
 
     >>> import adjit
     >>> ParameterDict({"scale": adjit.ones(2), "shift": adjit.zeros(2)})
@@ -281,7 +281,7 @@ class ParameterDict(_Named[Parameter]):
         self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
 
     def update(self, parameters: Mapping[str, Any]) -> None:
-        """Add parameters, or put them in the place of those of the same names."""
+        """Add parameters, or replace parameters of the same names."""
         for key, value in parameters.items():
             self[key] = value
 

@@ -19,7 +19,7 @@ PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
 
 class _Convolution(Module):
-    """What convolutions over one and two axes share."""
+    """Base of convolutions over one and two axes."""
 
     axes: int
     weight: Parameter
@@ -56,7 +56,7 @@ class _Convolution(Module):
         init.weight_and_bias_(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raises `ShapeError` for inputs of other shapes."""
+        """Apply the convolution; raises `ShapeError` for inputs of other shapes."""
         convolve = functional.conv1d if self.axes == 1 else functional.conv2d
         padding: Any = self.padding
         if self.padding_mode != "zeros":
@@ -64,7 +64,7 @@ class _Convolution(Module):
         return convolve(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _edges(self) -> tuple[int, ...]:
-        """What is added before and after each axis, the last axis first."""
+        """Padding before and after each axis, the last axis first."""
         if self.padding == "valid":
             return (0, 0) * self.axes
         if self.padding == "same":
@@ -87,8 +87,7 @@ class _Convolution(Module):
 class Conv1d(_Convolution):
     """Cross-correlation over one axis: (N, in_channels, L) to (N, out_channels, M); without N for one sequence.
 
-    Arguments are those of `functional.conv1d`; `padding_mode` other than "zeros" pads with elements of the input.
-    weight: (out_channels, in_channels / groups, K), bias: (out_channels,), uniform in (-k, k) with k = 1 / sqrt(in_channels / groups * K).
+    Arguments are as in `functional.conv1d`; `padding_mode` other than "zeros" pads with elements of the input.
 
     >>> import adjit
     >>> Conv1d(3, 8, 3, padding=1)(adjit.zeros(1, 3, 5)).shape
@@ -101,9 +100,7 @@ class Conv1d(_Convolution):
 class Conv2d(_Convolution):
     """Cross-correlation of images: (N, in_channels, H, W) to (N, out_channels, ...); without N for one image.
 
-    Arguments are those of `functional.conv2d`; `padding_mode` other than "zeros" pads with elements of the input.
-    weight: (out_channels, in_channels / groups, KH, KW), bias: (out_channels,), uniform in (-k, k) with
-    k = 1 / sqrt(in_channels / groups * KH * KW).
+    Arguments are as in `functional.conv2d`; `padding_mode` other than "zeros" pads with elements of the input.
 
     >>> import numpy as np
     >>> from adjit.eager.tensor import as_tensor
@@ -115,7 +112,7 @@ class Conv2d(_Convolution):
 
 
 class MaxPool(Module):
-    """What pooling by the largest element over one and two axes shares."""
+    """Base of maximum pooling over one and two axes."""
 
     axes: int
 
@@ -130,7 +127,7 @@ class MaxPool(Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, ...) or (C, ...), with as many axes more as windows have."""
+        """Pool (N, C, ...) or (C, ...), with one more axis for each axis of the windows."""
         pool = functional.max_pool1d if self.axes == 1 else functional.max_pool2d
         return pool(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
 
@@ -171,7 +168,7 @@ class AvgPool2d(Module):
         self.divisor_override = divisor_override
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) or (C, H, W)."""
+        """Pool (N, C, H, W) or (C, H, W)."""
         return functional.avg_pool2d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
                                      self.divisor_override)
 
@@ -192,7 +189,7 @@ class AdaptiveAvgPool2d(Module):
         self.output_size = output_size
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) or (C, H, W)."""
+        """Pool (N, C, H, W) or (C, H, W)."""
         return functional.adaptive_avg_pool2d(x, self.output_size)
 
     def extra_repr(self) -> str:

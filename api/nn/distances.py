@@ -1,4 +1,4 @@
-"""Similarities and distances as modules, and losses made of them."""
+"""Similarities and distances as modules, and losses based on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CosineSimilarity(Module):
         self.eps = eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Without the dimension `dim`."""
+        """Return the similarities, without the dimension `dim`."""
         return functional.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
@@ -42,12 +42,12 @@ class PairwiseDistance(Module):
         self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Without the last dimension, unless `keepdim`."""
+        """Return the distances, without the last dimension unless `keepdim`."""
         return functional.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
 class TripletMarginLoss(_Loss):
-    """The anchor is to be nearer to the positive than to the negative, by `margin`; see `functional.triplet_margin_loss`.
+    """Loss if the anchor is not nearer to the positive than to the negative by `margin`; see `functional.triplet_margin_loss`.
 
     >>> import adjit
     >>> TripletMarginLoss()(adjit.tensor([[0.0]]), adjit.tensor([[1.0]]), adjit.tensor([[1.5]]))
@@ -62,12 +62,13 @@ class TripletMarginLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """All (N, D) or (D,)."""
+        """Compute the loss of three tensors (N, D) or (D,)."""
         return functional.triplet_margin_loss(anchor, positive, negative, self.margin, self.p, self.eps, self.swap, self.reduction)
 
 
 class MarginRankingLoss(_Loss):
-    """`target` 1 wants the first input larger, -1 the second, by `margin`; see `functional.margin_ranking_loss`.
+    """Loss for the order of two inputs: `target` 1 wants the first input larger, -1 the second, by `margin`; see
+    `functional.margin_ranking_loss`.
 
     >>> import adjit
     >>> MarginRankingLoss(margin=0.5)(adjit.tensor([1.0, 2.0]), adjit.tensor([2.0, 1.0]), adjit.tensor([1.0, 1.0]))
@@ -79,7 +80,7 @@ class MarginRankingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """All of one shape."""
+        """Compute the loss of three tensors of one shape."""
         return functional.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
 
 
@@ -97,5 +98,5 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
-        """Means, targets and variances, of shapes that broadcast."""
+        """Compute the loss of means, targets and variances, of shapes that broadcast."""
         return functional.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)

@@ -51,7 +51,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
-    """Fill with numbers of the normal distribution, those between `a` and `b` only.
+    """Fill with numbers of the normal distribution truncated to `a` ... `b`.
 
     The inverse of the distribution function, applied to uniform numbers.
 
@@ -112,7 +112,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Uniform in (-bound, bound), bound = gain * sqrt(6 / (fan in + fan out)).
+    """Fill with uniform numbers in (-bound, bound), bound = gain * sqrt(6 / (fan in + fan out)).
 
     Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
 
@@ -126,7 +126,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Normal with standard deviation gain * sqrt(2 / (fan in + fan out)); source as of `xavier_uniform_`.
+    """Fill with normal numbers of standard deviation gain * sqrt(2 / (fan in + fan out)); source as in `xavier_uniform_`.
 
     >>> import adjit as aj
     >>> weight = xavier_normal_(aj.empty(100, 60))
@@ -137,7 +137,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
-    """Uniform in (-bound, bound), bound = gain * sqrt(3 / fan); `a` is the negative slope of a leaky_relu.
+    """Fill with uniform numbers in (-bound, bound), bound = gain * sqrt(3 / fan); `a` is the negative slope of a leaky_relu.
 
     Source: He et al., Delving Deep into Rectifiers, arXiv:1502.01852.
 
@@ -151,7 +151,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonl
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
-    """Normal with standard deviation gain / sqrt(fan); arguments and source as of `kaiming_uniform_`.
+    """Fill with normal numbers of standard deviation gain / sqrt(fan); arguments and source as in `kaiming_uniform_`.
 
     >>> import adjit as aj
     >>> weight = kaiming_normal_(aj.empty(100, 50))
@@ -162,7 +162,7 @@ def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonli
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """A (semi-)orthogonal matrix; what has more dimensions is flattened to (first, others).
+    """Fill with a (semi-)orthogonal matrix; a tensor of more dimensions is flattened to (first, others).
 
     Source: Saxe, McClelland and Ganguli, Exact solutions to the nonlinear dynamics of learning in deep linear neural networks,
     arXiv:1312.6120.
@@ -178,13 +178,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     columns = math.prod(tensor.shape[1:])
     tall = random.normal(next_key(), (max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(tall)
-    q = q * np.sign(np.diagonal(r))       # then it is uniform among the orthogonal matrices
+    q = q * np.sign(np.diagonal(r))       # then its distribution is uniform over the orthogonal matrices
     with no_grad():
         return tensor.copy_((gain * (q.T if rows < columns else q)).reshape(tensor.shape))
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which a layer's weights are to be larger for what follows it; `param` is the slope of a leaky_relu, 0.01 by default.
+    """Return the gain of a layer's weights for the activation after it; `param` is the slope of a leaky_relu, 0.01 by default.
 
     >>> calculate_gain("tanh"), round(calculate_gain("relu"), 4)
     (1.6666666666666667, 1.4142)
@@ -201,7 +201,7 @@ _GAINS = {"linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5
 
 
 def weight_and_bias_(weight: Tensor, bias: Tensor | None) -> None:
-    """What linear layers and convolutions begin with: both uniform within 1 / sqrt(fan_in), as in PyTorch."""
+    """Initialise a linear layer or a convolution: both uniform within 1 / sqrt(fan_in), as in PyTorch."""
     kaiming_uniform_(weight, a=math.sqrt(5.0))
     if bias is not None:
         fan_in = fans(weight)[0]
@@ -210,7 +210,7 @@ def weight_and_bias_(weight: Tensor, bias: Tensor | None) -> None:
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """How many numbers an output is computed from, and how many outputs an input goes to, of a weight (out, in, window...)."""
+    """Return fan in and fan out of a weight (out, in, window...): inputs of each output, and outputs of each input."""
     if tensor.ndim < 2:
         raise ShapeError(f"fan in and fan out are those of a weight of two dimensions or more, got the shape {tensor.shape}",
                          find_user_location())
@@ -230,7 +230,7 @@ def _fill(tensor: Tensor, function: Callable[..., Array], *args: Any) -> Tensor:
         return apply_in_place(function, tensor, args)
 
 
-# -- over traced arrays: new content for a target, of a key
+# -- over traced arrays: new content for a target, from a key
 
 
 def _uniform(target: Array, key: Array, low: float, high: float) -> Array:
@@ -248,7 +248,7 @@ def _truncated_normal(target: Array, key: Array, mean: float, std: float, a: flo
 
 
 def _inverse_erf(y: Array) -> Array:
-    """A closed form that is right to 0.002 (Winitzki, 2008), made exact by three steps of Halley's method."""
+    """Inverse error function: a closed form with an error of 0.002 (Winitzki, 2008), made exact by three steps of Halley's method."""
     y = np.minimum(np.maximum(as_traced(y), -_NEARLY_ONE), _NEARLY_ONE)
     logarithm = np.log1p(-y * y)
     half = 2.0 / (math.pi * 0.147) + 0.5 * logarithm

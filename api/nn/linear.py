@@ -1,4 +1,4 @@
-"""Layers that multiply with a weight, or look its rows up: `Linear`, `Bilinear`, `Embedding`; and `Identity`, `Flatten`."""
+"""Layers that multiply with a weight, or take its rows: `Linear`, `Bilinear`, `Embedding`; and `Identity`, `Flatten`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = Any
 
 
 def empty_parameter(shape: tuple[int, ...], dtype: Any) -> Parameter:
-    """A parameter of this shape, to be filled; float32 where no dtype is given. Raises errors for what are no sizes."""
+    """Make a parameter of this shape, to be filled; float32 without a dtype. Raises errors for invalid sizes."""
     for size in shape:
         if not hasattr(size, "__index__"):
             raise TypeError(f"a parameter of the shape {shape}: {size!r} is no integer")
@@ -30,7 +30,7 @@ def empty_parameter(shape: tuple[int, ...], dtype: Any) -> Parameter:
 
 
 class Identity(Module):
-    """Gives back what it is given. Takes any arguments, so that it can stand for any layer.
+    """Layer that returns its input. Takes any arguments, so that it can replace any layer.
 
     >>> import adjit
     >>> Identity()(adjit.tensor([1.0, 2.0]))
@@ -41,12 +41,12 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, x: Any) -> Any:
-        """`x` itself."""
+        """Return `x` itself."""
         return x
 
 
 class Flatten(Module):
-    """The dimensions from `start_dim` to `end_dim` (included) as one.
+    """Layer that joins the dimensions from `start_dim` to `end_dim` (included).
 
     >>> Flatten()(as_tensor(np.zeros((2, 3, 4)))).shape
     (2, 12)
@@ -58,7 +58,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` with these dimensions as one."""
+        """Return `x` with these dimensions as one."""
         return as_tensor(x).flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -91,7 +91,7 @@ class Linear(Module):
         init.weight_and_bias_(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in_features) to (..., out_features); raises `ShapeError` for other shapes."""
+        """Map (..., in_features) to (..., out_features); raises `ShapeError` for other shapes."""
         return functional.linear(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -130,7 +130,7 @@ class Bilinear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Both inputs have the same shape but for the last dimension."""
+        """Map two inputs to the outputs; both have the same shape but for the last dimension."""
         return bilinear(x1, x2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -177,7 +177,7 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Self:
-        """An embedding on the rows of a matrix, which are not learned with `freeze`."""
+        """Make an embedding on the rows of a matrix; the rows are not learned with `freeze`."""
         weight = as_tensor(embeddings)
         if weight.ndim != 2:
             raise ShapeError(f"Embedding.from_pretrained takes a matrix, got the shape {weight.shape}", find_user_location())
@@ -193,7 +193,7 @@ class Embedding(Module):
                 self.weight[self.padding_idx] = 0.0
 
     def forward(self, indices: Tensor) -> Tensor:
-        """Integers of any shape to that shape and `embedding_dim`."""
+        """Map integers of any shape to that shape and `embedding_dim`."""
         return functional.embedding(indices, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:

@@ -13,7 +13,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 class _Loss(Module):
-    """A loss with a reduction."""
+    """Loss with a reduction."""
 
     _reductions: tuple[str, ...] = ("mean", "sum", "none")
 
@@ -25,12 +25,12 @@ class _Loss(Module):
         self.reduction: Any = reduction
 
     def _add_tensor(self, name: str, tensor: Any) -> None:
-        """A buffer, as PyTorch has it, so that it is saved and converted with the module."""
+        """Register a tensor as a buffer, as PyTorch does, so that it is saved and converted with the module."""
         self.register_buffer(name, None if tensor is None else as_tensor(tensor))
 
 
 class MSELoss(_Loss):
-    """The mean of `(prediction - target)**2`.
+    """Mean of `(prediction - target)**2`.
 
     >>> import adjit
     >>> MSELoss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.0, 4.0]))
@@ -38,12 +38,12 @@ class MSELoss(_Loss):
     """
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Both of the same shape."""
+        """Compute the loss of two tensors of the same shape."""
         return functional.mse_loss(prediction, target, self.reduction)
 
 
 class L1Loss(_Loss):
-    """The mean of `abs(prediction - target)`.
+    """Mean of `abs(prediction - target)`.
 
     >>> import adjit
     >>> L1Loss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]))
@@ -51,12 +51,12 @@ class L1Loss(_Loss):
     """
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Both of the same shape."""
+        """Compute the loss of two tensors of the same shape."""
         return functional.l1_loss(prediction, target, self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Quadratic below a distance of `beta`, linear above, see `functional.smooth_l1_loss`.
+    """Loss that is quadratic below a distance of `beta`, linear above, see `functional.smooth_l1_loss`.
 
     >>> import adjit
     >>> SmoothL1Loss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]))
@@ -68,12 +68,12 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Both of the same shape."""
+        """Compute the loss of two tensors of the same shape."""
         return functional.smooth_l1_loss(prediction, target, self.reduction, self.beta)
 
 
 class HuberLoss(_Loss):
-    """Quadratic below a distance of `delta`, linear above, see `functional.huber_loss`.
+    """Loss that is quadratic below a distance of `delta`, linear above, see `functional.huber_loss`.
 
     >>> import adjit
     >>> HuberLoss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]))
@@ -85,12 +85,12 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Both of the same shape."""
+        """Compute the loss of two tensors of the same shape."""
         return functional.huber_loss(prediction, target, self.reduction, self.delta)
 
 
 class CrossEntropyLoss(_Loss):
-    """`-log softmax(logits)` at the target class, see `functional.cross_entropy`; `weight`, one number a class, is a buffer.
+    """`-log softmax(logits)` at the target class, see `functional.cross_entropy`; `weight`, one number per class, is a buffer.
 
     >>> import adjit
     >>> CrossEntropyLoss()(adjit.tensor([[2.0, 0.0, 0.0]]), adjit.tensor([0]))
@@ -106,12 +106,13 @@ class CrossEntropyLoss(_Loss):
         self.label_smoothing = label_smoothing
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Logits (C,), (N, C) or (N, C, ...); integer labels without the class axis, or probabilities of the shape of the logits."""
+        """Compute the loss of logits (C,), (N, C) or (N, C, ...) and integer labels without the class axis, or probabilities of the shape
+        of the logits."""
         return functional.cross_entropy(logits, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
 
 
 class NLLLoss(_Loss):
-    """Minus the log-probability at the target class, see `functional.nll_loss`; `weight`, one number a class, is a buffer.
+    """Minus the log-probability at the target class, see `functional.nll_loss`; `weight`, one number per class, is a buffer.
 
     >>> import adjit
     >>> NLLLoss()(adjit.tensor([[-0.5, -1.0], [-2.0, -0.25]]), adjit.tensor([0, 1]))
@@ -126,7 +127,7 @@ class NLLLoss(_Loss):
         self.ignore_index = ignore_index
 
     def forward(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
-        """Log-probabilities (C,), (N, C) or (N, C, ...); integer labels without the class axis."""
+        """Compute the loss of log-probabilities (C,), (N, C) or (N, C, ...) and integer labels without the class axis."""
         return functional.nll_loss(log_probabilities, target, self.weight, self.ignore_index, self.reduction)
 
 
@@ -145,7 +146,7 @@ class BCELoss(_Loss):
         self._add_tensor("weight", weight)
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Both of the same shape."""
+        """Compute the loss of two tensors of the same shape."""
         return functional.binary_cross_entropy(prediction, target, self.weight, self.reduction)
 
 
@@ -166,7 +167,7 @@ class BCEWithLogitsLoss(_Loss):
         self._add_tensor("pos_weight", pos_weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Both of the same shape."""
+        """Compute the loss of two tensors of the same shape."""
         return functional.binary_cross_entropy_with_logits(logits, target, self.weight, self.reduction, self.pos_weight)
 
 
@@ -185,5 +186,5 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
-        """Both of the same shape."""
+        """Compute the loss of two tensors of the same shape."""
         return functional.kl_div(log_probabilities, target, self.reduction, self.log_target)

@@ -23,7 +23,7 @@ Hook = Callable[..., Any]
 
 
 class Kind(Enum):
-    """What a registered attribute of a module is."""
+    """Kind of a registered attribute of a module."""
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
@@ -37,8 +37,8 @@ _BUFFERS = (Kind.BUFFER, Kind.TRANSIENT)
 class Module(Stateful):
     """Base class of all layers and networks. Subclasses call `super().__init__()` first, and define `forward`.
 
-    Attributes that are a `Parameter` or a `Module` are registered when they are set; buffers, tensors that belong to the state but are
-    not learned, by `register_buffer`. They are ordinary attributes: `_kinds` only remembers which they are, in order.
+    Attributes that are a `Parameter` or a `Module` are registered when they are set; buffers, tensors that belong to the state but are not
+    learned, by `register_buffer`. They are ordinary attributes: `_kinds` only records their kinds, in order.
 
     >>> class Scale(Module):
     ...     def __init__(self):
@@ -61,7 +61,7 @@ class Module(Stateful):
         object.__setattr__(self, "training", True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation of the module; subclasses define it, users call the module."""
+        """Compute the module's result; subclasses define it, users call the module."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -104,13 +104,13 @@ class Module(Stateful):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __copy__(self) -> Self:
-        """A module with the same parameters, buffers and modules, to which others can be added."""
+        """Return a module with the same parameters, buffers and modules, to which others can be added."""
         made = type(self).__new__(type(self))
         vars(made).update(vars(self), _kinds=dict(self._kinds))
         return made
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Make `param` the parameter `name`; None reserves the name for one that is not there."""
+        """Make `param` the parameter `name`; None reserves the name."""
         self._check_name(name, param, Parameter)
         self._kinds[name] = Kind.PARAMETER
         object.__setattr__(self, name, param)
@@ -137,25 +137,25 @@ class Module(Stateful):
         if value is not None and not isinstance(value, kind):
             raise TypeError(f"{name!r} is to be a {kind.__name__} or None, got a {type(value).__name__}")
 
-    # -- what is in it
+    # -- contents
 
     def _registered(self, *wanted: Kind) -> Iterator[tuple[str, Any]]:
-        """The attributes of these kinds that are not None, in the order in which they were first registered."""
+        """Yield the attributes of these kinds that are not None, in the order in which they were first registered."""
         values = self.__dict__
         for name, kind in self._kinds.items():
             if kind in wanted and (value := values[name]) is not None:
                 yield name, value
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules that are attributes of this one, each once, with their names."""
+        """Yield the modules that are attributes of this one, each once, with their names."""
         return _once(self._registered(Kind.MODULE))
 
     def children(self) -> Iterator[Module]:
-        """The modules that are attributes of this one, each once."""
+        """Yield the modules that are attributes of this one, each once."""
         return (module for _, module in self.named_children())
 
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
-        """This module and all within it, with their paths: `("", self)`, `("encoder", ...)`, `("encoder.0", ...)`."""
+        """Yield this module and all within it, with their paths: `("", self)`, `("encoder", ...)`, `("encoder.0", ...)`."""
         return _once(self._all_modules(prefix)) if remove_duplicate else self._all_modules(prefix)
 
     def _all_modules(self, prefix: str) -> Iterator[tuple[str, Module]]:
@@ -164,7 +164,7 @@ class Module(Stateful):
             yield from module._all_modules(_joined(prefix, name))
 
     def modules(self) -> Iterator[Module]:
-        """This module and all within it, each once."""
+        """Yield this module and all within it, each once."""
         return (module for _, module in self.named_modules())
 
     def _named_tensors(self, prefix: str, recurse: bool, *kinds: Kind, shared: bool = False) -> Iterator[tuple[str, Any]]:
@@ -174,25 +174,26 @@ class Module(Stateful):
                 yield _joined(path, name), tensor
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """The parameters with their paths, such as `"encoder.0.weight"`; one that is shared comes once, unless `remove_duplicate=False`."""
+        """Yield the parameters with their paths, such as `"encoder.0.weight"`; a shared parameter comes once, unless
+        `remove_duplicate=False`."""
         found = self._named_tensors(prefix, recurse, Kind.PARAMETER, shared=not remove_duplicate)
         return _once(found) if remove_duplicate else found
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, each once: what an optimiser is given."""
+        """Yield the parameters, each once, for an optimiser."""
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """The buffers with their paths."""
+        """Yield the buffers with their paths."""
         found = self._named_tensors(prefix, recurse, *_BUFFERS, shared=not remove_duplicate)
         return _once(found) if remove_duplicate else found
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers, each once."""
+        """Yield the buffers, each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
-        """The module with this path; raises `AttributeError` where there is none."""
+        """Return the module with this path; raises `AttributeError` if there is none."""
         module: Any = self
         for name in filter(None, target.split(".")):
             module = getattr(module, name)
@@ -201,7 +202,7 @@ class Module(Stateful):
         return module
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter with this path; raises `AttributeError` where there is none."""
+        """Return the parameter with this path; raises `AttributeError` if there is none."""
         path, _, name = target.rpartition(".")
         parameter = getattr(self.get_submodule(path), name)
         if not isinstance(parameter, Parameter):
@@ -211,7 +212,7 @@ class Module(Stateful):
     # -- state
 
     def state_dict(self, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
-        """Parameters and persistent buffers by path, detached, on the same memory; with `keep_vars` the tensors themselves.
+        """Return parameters and persistent buffers by path, detached, on the same memory; with `keep_vars` the tensors themselves.
 
         >>> from adjit.nn import Linear
         >>> {name: tensor.shape for name, tensor in Linear(3, 2).state_dict().items()}
@@ -227,21 +228,21 @@ class Module(Stateful):
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write tensors or arrays by path into the parameters and persistent buffers, converted to their dtypes.
 
-        The result names keys that were missing and keys that were not expected. Raises `StateError` for those, with `strict`, and for
-        tensors that do not fit; it lists all of them, and nothing was written.
+        The result names keys that were missing and keys that were not expected. Raises `StateError` for such keys, with `strict`, and for
+        tensors that do not fit; the error lists all of them, and nothing is written.
         """
         return load_into(self.state_dict(keep_vars=True), state_dict, strict, type(self).__name__)
 
-    # -- for all of it
+    # -- all submodules
 
     def train(self, mode: bool = True) -> Self:
-        """Set `training`, of all modules: what dropout and batch normalisation go by."""
+        """Set `training` of all modules: dropout and batch normalisation depend on it."""
         for module in self.modules():
             module.training = bool(mode)
         return self
 
     def eval(self) -> Self:
-        """`train(False)`."""
+        """Call `train(False)`."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -251,7 +252,7 @@ class Module(Stateful):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or fill them with zeros."""
+        """Delete the gradients of all parameters, or fill them with zeros."""
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None       # type: ignore[attr-defined]
@@ -260,16 +261,16 @@ class Module(Stateful):
                     gradient.zero_()
 
     def apply(self, function: Callable[[Module], object]) -> Self:
-        """Call `function` with every module, inner ones first; the module."""
+        """Call `function` with every module, inner ones first; returns the module."""
         for module in self.children():
             module.apply(function)
         function(self)
         return self
 
     def to(self, dtype: Any = None, device: Any = None) -> Self:
-        """Convert all floating-point parameters, their gradients, and floating-point buffers to `dtype`; the module.
+        """Convert all floating-point parameters, their gradients, and floating-point buffers to `dtype`; returns the module.
 
-        The tensors stay the same objects, with new memory. The device "cpu" is accepted and means nothing, `UnsupportedError` is raised
+        The tensors stay the same objects, with new memory. The device "cpu" is accepted and changes nothing; `UnsupportedError` is raised
         for others.
         """
         if isinstance(dtype, str) and dtype.partition(":")[0] in ("cpu", "cuda", "mps"):
@@ -315,7 +316,7 @@ class Module(Stateful):
         return _register(self._pre_hooks, run, prepend)
 
     def register_forward_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
-        """Call `hook(module, args, output)` after `forward`; what it returns, if not None, is the output.
+        """Call `hook(module, args, output)` after `forward`; a result other than None replaces the output.
 
         With `with_kwargs` it is `hook(module, args, kwargs, output)`.
         """
@@ -328,7 +329,7 @@ class Module(Stateful):
     # -- text
 
     def extra_repr(self) -> str:
-        """The part of the module's text that stands in its brackets; subclasses define it."""
+        """Text in the brackets of the module's `repr`; subclasses define it."""
         return ""
 
     def __repr__(self) -> str:
@@ -338,7 +339,7 @@ class Module(Stateful):
 
 
 def tree_text(name: str, extra: str, inner: list[str]) -> str:
-    """A module's text: its name with `extra` in brackets, or with the text of what is in it, a line each."""
+    """Format a module: its name with `extra` in brackets, or with the texts of its contents, one per line."""
     if not inner:
         return f"{name}({extra})"
     return "\n  ".join([f"{name}(", *([extra] if extra else []), *inner]) + "\n)"
@@ -353,7 +354,7 @@ def _joined(prefix: str, name: str) -> str:
 
 
 def _once(named: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Every object under the first of its names."""
+    """Yield every object under the first of its names."""
     seen: set[int] = set()
     for name, value in named:
         if id(value) not in seen:
@@ -372,7 +373,7 @@ def _not_initialised(module: Module, what: str) -> str:
 
 
 def refuse(name: str, **arguments: object) -> None:
-    """Raise `UnsupportedError` where one of these arguments, which would change what is computed, is true."""
+    """Raise `UnsupportedError` if one of these arguments, which would change the result, is true."""
     for argument, value in arguments.items():
         if value:
             raise UnsupportedError(f"{name} has the argument {argument} for PyTorch's sake, it does nothing", find_user_location(),

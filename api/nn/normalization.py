@@ -20,7 +20,7 @@ Array = Any
 
 
 class _Scaled(Module):
-    """Layers with a weight of ones and a bias of zeros, where they have any."""
+    """Base of layers with a weight of ones and a bias of zeros, if they have any."""
 
     weight: Parameter | None
     bias: Parameter | None
@@ -31,7 +31,7 @@ class _Scaled(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weights of one, biases of zero."""
+        """Set weights to one, biases to zero."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -39,7 +39,7 @@ class _Scaled(Module):
 
 
 class LayerNorm(_Scaled):
-    """Mean 0 and variance 1 over the last dimensions, which have the shape `normalized_shape`, then `weight` and `bias` of that shape.
+    """Normalisation to mean 0 and variance 1 over the last dimensions, of the shape `normalized_shape`; then `weight` and `bias`.
 
     >>> LayerNorm(4)(own_tensor(np.ones((2, 4), np.float32))).shape
     (2, 4)
@@ -55,7 +55,7 @@ class LayerNorm(_Scaled):
         self._add_parameters(self.normalized_shape, elementwise_affine, elementwise_affine and bias, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape; raises `ShapeError` where it does not end in `normalized_shape`."""
+        """Return a tensor of the same shape; raises `ShapeError` if the shape does not end in `normalized_shape`."""
         return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -63,9 +63,9 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(_Scaled):
-    """`x / sqrt(mean(x**2) + eps) * weight` over the last dimensions, which have the shape `normalized_shape`.
+    """`x / sqrt(mean(x**2) + eps) * weight` over the last dimensions, of the shape `normalized_shape`.
 
-    `eps` is by default the machine epsilon of the dtype of `x`. weight: of that shape, ones at first.
+    `eps` is by default the machine epsilon of the dtype of `x`. weight: of the shape `normalized_shape`, ones at first.
     Source: Zhang and Sennrich, Root mean square layer normalization, arXiv:1910.07467.
 
     >>> RMSNorm(2)(own_tensor(np.array([[3.0, 4.0]], np.float32)))
@@ -82,7 +82,7 @@ class RMSNorm(_Scaled):
         self._add_parameters(self.normalized_shape, elementwise_affine, False, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape; raises `ShapeError` where it does not end in `normalized_shape`."""
+        """Return a tensor of the same shape; raises `ShapeError` if the shape does not end in `normalized_shape`."""
         return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -90,7 +90,7 @@ class RMSNorm(_Scaled):
 
 
 class GroupNorm(_Scaled):
-    """Mean 0 and variance 1 over groups of channels and all that follows them, then `weight` and `bias` for each channel.
+    """Normalisation to mean 0 and variance 1 over groups of channels and all dimensions after them; then `weight` and `bias` per channel.
 
     >>> import adjit
     >>> GroupNorm(1, 2)(adjit.tensor([[1.0, 3.0]])).detach()
@@ -110,7 +110,7 @@ class GroupNorm(_Scaled):
         self._add_parameters((num_channels,), affine, affine and bias, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, num_channels, ...) to the same shape."""
+        """Map (N, num_channels, ...) to the same shape."""
         return functional.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -118,10 +118,11 @@ class GroupNorm(_Scaled):
 
 
 class _BatchNorm(_Scaled):
-    """Each channel with mean 0 and variance 1 over the batch; in evaluation by the running mean and variance of training.
+    """Base of batch normalisation: mean 0 and variance 1 of each channel over the batch; in evaluation by the running mean and variance of
+    training.
 
-    With `momentum` m, running = (1 - m) * running + m * batch; None takes the mean over all batches. The running variance is made of
-    unbiased ones. Without `track_running_stats`, evaluation goes by the batch too.
+    With `momentum` m, running = (1 - m) * running + m * batch; None takes the mean over all batches. The running variance averages unbiased
+    variances. Without `track_running_stats`, evaluation uses the batch too.
     """
 
     dims: tuple[int, ...]
@@ -146,14 +147,15 @@ class _BatchNorm(_Scaled):
         self.register_buffer("num_batches_tracked", own_tensor(np.zeros((), np.int64)) if tracked else None)
 
     def reset_running_stats(self) -> None:
-        """Forget what was seen."""
+        """Reset the running statistics."""
         if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
             init.zeros_(self.running_mean)
             init.ones_(self.running_var)
             init.constant_(self.num_batches_tracked, 0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape; raises `ShapeError` for other numbers of dimensions or channels, and in training for one value a channel."""
+        """Return a tensor of the same shape; raises `ShapeError` for other numbers of dimensions or channels, and in training for one value
+        per channel."""
         if x.ndim not in self.dims or x.shape[1] != self.num_features:
             raise ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self.dims))} dimensions, the second of them "
                              f"{self.num_features} channels, got the shape {x.shape}", find_user_location())
@@ -171,7 +173,7 @@ class _BatchNorm(_Scaled):
 
 
 def _follow(running: Sequence[Array], batch: Sequence[Array], momentum: float | None) -> list[Array]:
-    """The running mean, variance and count after a batch."""
+    """Return the running mean, variance and count after a batch."""
     mean, variance, count = running
     count = count + 1
     part = 1.0 / count.astype(mean.dtype) if momentum is None else momentum
@@ -212,7 +214,7 @@ class BatchNorm2d(_BatchNorm):
 
 
 class Dropout(Module):
-    """In training, each element 0 with probability `p`, else divided by `1 - p`; by keys of the default generator.
+    """Dropout: in training each element is 0 with probability `p`, else divided by `1 - p`; by keys of the default generator.
 
     >>> Dropout(0.5).eval()(own_tensor(np.ones(3)))
     tensor([1., 1., 1.], dtype=float64)
@@ -226,7 +228,7 @@ class Dropout(Module):
         self.inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape; `x` itself with `inplace`."""
+        """Return a tensor of the same shape; `x` itself with `inplace`."""
         dropped: Tensor = self._drop(x)
         return x.copy_(dropped) if self.inplace else dropped      # type: ignore[no-any-return]
 
@@ -238,7 +240,7 @@ class Dropout(Module):
 
 
 class Dropout2d(Dropout):
-    """In training, each channel of (N, C, H, W) or (C, H, W) as a whole 0 with probability `p`, else divided by `1 - p`.
+    """Dropout of whole channels of (N, C, H, W) or (C, H, W): in training 0 with probability `p`, else divided by `1 - p`.
 
     Source: Tompson et al., Efficient object localization using convolutional networks, arXiv:1411.4280.
 

@@ -9,10 +9,9 @@ from adjit.tracer.array import TracedArray
 
 
 class Parameter(Tensor):
-    """A tensor that requires grad by default, and that a `Module` lists once it is an attribute of it.
+    """Tensor that requires grad by default, and that a `Module` lists once it is an attribute of the module.
 
-    Lies on the memory of `data` where that is a tensor or an array. Raises `DTypeError` for `requires_grad` of what is not
-    floating-point.
+    Shares the memory of `data` if it is a tensor or an array. Raises `DTypeError` for `requires_grad` of data that is not floating-point.
 
     >>> Parameter([1.0, 2.0])
     Parameter containing:
@@ -28,7 +27,7 @@ class Parameter(Tensor):
         self.requires_grad = requires_grad
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        """A copy of the content, without the gradient: as PyTorch copies models."""
+        """Copy the content, without the gradient: as PyTorch copies models."""
         made: Parameter = super().__deepcopy__(memo)        # type: ignore[misc]
         made._grad = None
         return made

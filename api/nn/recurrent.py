@@ -19,7 +19,7 @@ Nonlinearity = Literal["tanh", "relu"]
 
 
 class _Recurrent(Module):
-    """Weights of one kind of network, all uniform in (-k, k) with k = 1 / sqrt(hidden_size)."""
+    """Base of weights of one kind of network, all uniform in (-k, k) with k = 1 / sqrt(hidden_size)."""
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class _Recurrent(Module):
 
 
 class _Network(_Recurrent):
-    """Layers over sequences, in one direction or in both."""
+    """Base of layers over sequences, in one direction or in both."""
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float,
                  bidirectional: bool, dtype: Any) -> None:
@@ -78,11 +78,11 @@ class _Network(_Recurrent):
         self.reset_parameters()
 
     def _suffixes(self, layer: int) -> tuple[str, ...]:
-        """What the names of parameters end in, one for each direction of a layer."""
+        """Suffixes of parameter names, one for each direction of a layer."""
         return (f"_l{layer}", f"_l{layer}_reverse") if self.bidirectional else (f"_l{layer}",)
 
     def _run(self, x: Tensor, first: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
-        """The outputs of the last layer, and each state after the last step, (layers * directions, N, H)."""
+        """Return the outputs of the last layer, and each state after the last step, (layers * directions, N, H)."""
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             raise ShapeError(f"{type(self).__name__} takes (T, N, {self.input_size}), (N, T, {self.input_size}) with batch_first, or "
                              f"(T, {self.input_size}) for one sequence; got the shape {x.shape}", find_user_location())
@@ -108,7 +108,7 @@ class _Network(_Recurrent):
         return (sequence.transpose(0, 1) if swap else sequence), [stack_steps(ended) for ended in last]
 
     def _direction(self, sequence: Tensor, suffix: str, states: Sequence[Tensor] | None) -> tuple[list[Tensor], Sequence[Tensor]]:
-        """One direction of one layer: the hidden states of all steps, and all states after the last one."""
+        """Run one direction of one layer: returns the hidden states of all steps, and all states after the last one."""
         kind, parameters, backwards = KINDS[self.mode], self.__dict__, suffix.endswith("reverse")
         weight, bias = parameters[f"weight_hh{suffix}"], parameters[f"bias_hh{suffix}"]
         steps = unbind_steps(functional.linear(sequence, parameters[f"weight_ih{suffix}"], parameters[f"bias_ih{suffix}"]))
@@ -130,11 +130,11 @@ class _Network(_Recurrent):
 
 
 class _OneState(_Network):
-    """Networks whose only state is the hidden state."""
+    """Base of networks whose only state is the hidden state."""
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Outputs of the last layer (T, N, directions * H) and last hidden states (layers * directions, N, H), of inputs
-        (T, N, input_size) and first hidden states, by default zeros. With `batch_first`, N comes before T; without N for one sequence."""
+        """Return the outputs of the last layer (T, N, directions * H) and the last hidden states (layers * directions, N, H), of inputs (T,
+        N, input_size) and first hidden states, by default zeros. With `batch_first`, N comes before T; without N for one sequence."""
         output, (last,) = self._run(x, None if hx is None else [hx])
         return output, last
 
@@ -143,7 +143,7 @@ class RNN(_OneState):
     """Elman network, `num_layers` of h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu.
 
     `dropout` acts on the outputs of all layers but the last, in training. Parameters: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
-    and so on for each layer; "_reverse" behind the name for the other direction.
+    and so on for each layer; the suffix "_reverse" marks the other direction.
 
     >>> import numpy as np
     >>> from adjit.eager.tensor import as_tensor
@@ -162,7 +162,7 @@ class RNN(_OneState):
 
 
 class GRU(_OneState):
-    """Gated recurrent units; arguments and names as of `RNN`, weights hold the gates reset, update, new below each other.
+    """Gated recurrent units; arguments and names as in `RNN`, weights hold the gates reset, update, new below each other.
 
     >>> import adjit
     >>> output, last = GRU(3, 4)(adjit.zeros(5, 2, 3))
@@ -177,7 +177,7 @@ class GRU(_OneState):
 
 
 class LSTM(_Network):
-    """Long short-term memory; arguments and names as of `RNN`, weights hold the gates input, forget, content, output below each other.
+    """Long short-term memory; arguments and names as in `RNN`, weights hold the gates input, forget, content, output below each other.
 
     >>> import adjit
     >>> output, (hidden, content) = LSTM(3, 4, num_layers=2)(adjit.zeros(5, 2, 3))
@@ -191,7 +191,7 @@ class LSTM(_Network):
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """As `RNN`, with pairs (hidden states, cells) in place of hidden states."""
+        """Compute outputs and states like `RNN`, with pairs (hidden states, cells) in place of hidden states."""
         output, (hidden, cell) = self._run(x, hx)
         return output, (hidden, cell)
 
@@ -200,7 +200,7 @@ class LSTM(_Network):
 
 
 class _Cell(_Recurrent):
-    """One step of a network."""
+    """Base of single steps of a network."""
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool, dtype: Any) -> None:
         super().__init__(mode, input_size, hidden_size, bias)
@@ -237,7 +237,7 @@ class RNNCell(_Cell):
         self.nonlinearity = nonlinearity
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
-        """The next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
+        """Return the next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
         return self._step(x, None if hx is None else [hx])[0]
 
 
@@ -254,7 +254,7 @@ class GRUCell(_Cell):
         super().__init__("GRU", input_size, hidden_size, bias, dtype)
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
-        """The next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
+        """Return the next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
         return self._step(x, None if hx is None else [hx])[0]
 
 
@@ -272,6 +272,7 @@ class LSTMCell(_Cell):
         super().__init__("LSTM", input_size, hidden_size, bias, dtype)
 
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """The next hidden state and cell, (N, H) each, of inputs (N, input_size) and this pair, by default zeros; or all without N."""
+        """Return the next hidden state and cell, (N, H) each, of inputs (N, input_size) and this pair, by default zeros; or all without N.
+        """
         hidden, cell = self._step(x, hx)
         return hidden, cell

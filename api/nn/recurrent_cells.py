@@ -1,4 +1,4 @@
-"""The steps of recurrent networks, over traced arrays: what one step does to the hidden state.
+"""Steps of recurrent networks, over traced arrays: the effect of one step on the hidden state.
 
 `gates` is `input @ weight_ih.T + bias_ih`, of all steps at once for a sequence; each step is one operation of the dynamic graph.
 """
@@ -58,7 +58,7 @@ def gru_step(gates: Array, hidden: Array, weight: Array, bias: Array | None) -> 
 
 
 class Kind(NamedTuple):
-    """A kind of network: how many gates and states it has, and its step."""
+    """Kind of network: its numbers of gates and states, and its step."""
 
     gates: int
     states: int
@@ -71,26 +71,26 @@ KINDS = {"RNN_TANH": Kind(1, 1, rnn_tanh_step), "RNN_RELU": Kind(1, 1, rnn_relu_
 
 @dispatched
 def unbind_steps(sequence: Array) -> tuple[Array, ...]:
-    """The steps of a sequence (T, ...): one node, whose derivative puts all of them together at once."""
+    """Split a sequence (T, ...) into its steps: one node, whose derivative joins all of them at once."""
     sequence = as_traced(sequence)
     return tuple(sequence[step] for step in range(sequence.shape[0]))
 
 
 @dispatched
 def stack_steps(steps: Sequence[Array]) -> Array:
-    """Steps as a sequence (T, ...)."""
+    """Stack steps to a sequence (T, ...)."""
     return np.stack([as_traced(step) for step in steps])
 
 
 @dispatched
 def both_directions(forward: Array, backward: Array) -> Array:
-    """The outputs of both directions beside each other."""
+    """Concatenate the outputs of both directions."""
     return np.concatenate([as_traced(forward), as_traced(backward)], axis=-1)
 
 
 @dispatched
 def no_state(gates: Array, size: int) -> Array:
-    """Zeros, `size` of them for each sequence in the batch."""
+    """Make zeros, `size` of them for each sequence in the batch."""
     return np.zeros_like(as_traced(gates), shape=(*gates.shape[:-1], size))
 
 

@@ -1,4 +1,4 @@
-"""Layers that change the shape of what they are given: pooling over one axis, upsampling, transposed convolutions, padding, `Unflatten`."""
+"""Layers that change the shape of their input: pooling over one axis, upsampling, transposed convolutions, padding, `Unflatten`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 class MaxPool1d(MaxPool):
-    """The largest element of each window of (N, C, L) or (C, L), see `functional.max_pool1d`.
+    """Largest element of each window of (N, C, L) or (C, L), see `functional.max_pool1d`.
 
     >>> import adjit
     >>> MaxPool1d(2)(adjit.tensor([[1.0, 3.0, 2.0, 0.0]]))
@@ -28,7 +28,7 @@ class MaxPool1d(MaxPool):
 
 
 class AvgPool1d(Module):
-    """The mean of each window, see `functional.avg_pool1d`.
+    """Mean of each window, see `functional.avg_pool1d`.
 
     >>> import adjit
     >>> AvgPool1d(2)(adjit.tensor([[1.0, 3.0, 2.0, 0.0]]))
@@ -45,7 +45,7 @@ class AvgPool1d(Module):
         self.count_include_pad = count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, L) or (C, L)."""
+        """Pool (N, C, L) or (C, L)."""
         return functional.avg_pool1d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
     def extra_repr(self) -> str:
@@ -53,7 +53,7 @@ class AvgPool1d(Module):
 
 
 class _TransposedConvolution(Module):
-    """What transposed convolutions over one and two axes share."""
+    """Base of transposed convolutions over one and two axes."""
 
     axes: int
     weight: Parameter
@@ -87,7 +87,7 @@ class _TransposedConvolution(Module):
         init.weight_and_bias_(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raises `ShapeError` for inputs of other shapes."""
+        """Apply the layer; raises `ShapeError` for inputs of other shapes."""
         convolve = functional.conv_transpose1d if self.axes == 1 else functional.conv_transpose2d
         return convolve(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
 
@@ -102,7 +102,7 @@ class _TransposedConvolution(Module):
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """The adjoint of `Conv1d` as a layer, see `functional.conv_transpose1d`. weight: (in_channels, out_channels / groups, K).
+    """Adjoint of `Conv1d` as a layer, see `functional.conv_transpose1d`. weight: (in_channels, out_channels / groups, K).
 
     >>> import adjit
     >>> ConvTranspose1d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 5)).shape
@@ -113,7 +113,7 @@ class ConvTranspose1d(_TransposedConvolution):
 
 
 class ConvTranspose2d(_TransposedConvolution):
-    """The adjoint of `Conv2d` as a layer, see `functional.conv_transpose2d`. weight: (in_channels, out_channels / groups, KH, KW).
+    """Adjoint of `Conv2d` as a layer, see `functional.conv_transpose2d`. weight: (in_channels, out_channels / groups, KH, KW).
 
     >>> import adjit
     >>> ConvTranspose2d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 5, 5)).shape
@@ -124,7 +124,7 @@ class ConvTranspose2d(_TransposedConvolution):
 
 
 class Upsample(Module):
-    """Images of another size, see `functional.interpolate`.
+    """Layer that resizes images, see `functional.interpolate`.
 
     >>> import adjit
     >>> Upsample(scale_factor=2)(adjit.arange(4.0).reshape(1, 1, 2, 2))
@@ -143,7 +143,7 @@ class Upsample(Module):
         self.mode = mode
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, L) or (N, C, H, W)."""
+        """Resize (N, C, L) or (N, C, H, W)."""
         return functional.interpolate(x, self.size, self.scale_factor, self.mode)
 
     def extra_repr(self) -> str:
@@ -152,7 +152,7 @@ class Upsample(Module):
 
 
 class ZeroPad2d(Module):
-    """Zeros around images: one number for all sides, or (left, right, top, bottom); negative numbers cut off.
+    """Layer that pads images with zeros: one number for all sides, or (left, right, top, bottom); negative numbers crop.
 
     >>> import adjit
     >>> ZeroPad2d((1, 0, 0, 1))(adjit.ones(1, 1, 2))
@@ -165,7 +165,7 @@ class ZeroPad2d(Module):
         self.padding = one_per_axis(padding, 4, "ZeroPad2d", "padding", -(1 << 62))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) or (C, H, W)."""
+        """Pad (N, C, H, W) or (C, H, W)."""
         return functional.pad(x, self.padding)
 
     def extra_repr(self) -> str:
@@ -173,7 +173,7 @@ class ZeroPad2d(Module):
 
 
 class Unflatten(Module):
-    """The dimension `dim` as several, of the sizes `unflattened_size`, of which one may be -1.
+    """Layer that splits the dimension `dim` into several, of the sizes `unflattened_size`, of which one may be -1.
 
     >>> import adjit
     >>> Unflatten(1, (2, -1))(adjit.zeros(5, 6)).shape
@@ -186,7 +186,7 @@ class Unflatten(Module):
         self.unflattened_size = tuple(unflattened_size)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` with one dimension as several."""
+        """Return `x` with one dimension split."""
         return x.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""The state of modules: written into them as a whole or not at all, and kept in files of the safetensors format."""
+"""State of modules: loaded as a whole or not at all, and saved in files of the safetensors format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 class IncompatibleKeys(NamedTuple):
-    """The keys that a module has and a state lacks, and those that the module does not know."""
+    """Keys that a module has and a state lacks, and keys that the module does not know."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -30,7 +30,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool, name: str) -> IncompatibleKeys:
-    """Write a state into the tensors `own`, in place; everything is checked before the first is written."""
+    """Write a state into the tensors `own`, in place; all of the state is checked before the first write."""
     if not isinstance(state, Mapping):
         raise StateError(f"a state is a dict of tensors by name, got a {type(state).__name__}", find_user_location())
     differ = IncompatibleKeys([key for key in own if key not in state], [key for key in state if key not in own])
@@ -50,7 +50,7 @@ def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool,
 
 
 def _content(value: Any) -> Tensor | np.ndarray | str:
-    """A tensor, or the array of what another library calls one; else what is wrong with it."""
+    """Return a tensor, or the array of another library's tensor; else a description of the problem."""
     if isinstance(value, Tensor):
         return value
     if not hasattr(value, "__array__") and not hasattr(value, "__dlpack__"):
@@ -76,8 +76,8 @@ def _misfit(key: str, target: Tensor, content: Any) -> str | None:
 def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
     """Write a module's `state_dict()`, or a whole checkpoint, to a safetensors file.
 
-    `state` is a dict of tensors by name, or of dicts, lists, numbers, strings and None, as deep as you like; objects that have a
-    `state_dict()` stand for it. Nested tensors are in the file by joined names, such as `model.weight`, the rest as JSON among the
+    `state` is a dict of tensors by name, or of dicts, lists, numbers, strings and None, nested to any depth; objects that have a
+    `state_dict()` are replaced by it. Nested tensors are in the file by joined names, such as `model.weight`, the rest as JSON among the
     metadata. The file appears whole or not at all. Raises `StateError` for other values, or without the package safetensors.
 
     >>> import tempfile
@@ -109,11 +109,10 @@ def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, 
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a file that `save_state` wrote: the tensors by name, for `module.load_state_dict`, or the nested dicts of a
-    checkpoint.
+    """Read a file that `save_state` wrote: the tensors by name, for `module.load_state_dict`, or the nested dicts of a checkpoint.
 
-    Takes any safetensors file. Raises `StateError` for a file that is cut off, damaged or of another format, `DTypeError` for tensors of
-    a dtype that adjit lacks, `FileNotFoundError` where there is no file.
+    Takes any safetensors file. Raises `StateError` for a file that is truncated, damaged or of another format, `DTypeError` for tensors of
+    a dtype that adjit lacks, `FileNotFoundError` if there is no file.
 
     >>> import os, tempfile
     >>> from adjit.nn import Linear

@@ -1,4 +1,5 @@
-"""Nested states as JSON and tensors by name: what a checkpoint holds besides tensors, and which tensor goes where."""
+"""Nested states as JSON and tensors by name: the JSON holds the contents of a checkpoint besides tensors, and the position of each tensor.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from adjit.ir.errors import StateError
 from adjit.tracer.user_location import find_user_location
 
 STRUCTURE = "adjit.structure"
-"""The entry of a file's metadata."""
+"""Key of the structure in a file's metadata."""
 
 
 def encoded(state: Any, arrays: dict[str, np.ndarray], path: str = "") -> Any:
-    """`state` as JSON; its tensors are added to `arrays`, each by the name that stands for it there.
+    """Convert `state` to JSON; its tensors are added to `arrays`, each by the name that stands for it in the JSON.
 
-    Numbers, strings and None are themselves; everything else is a dict with one key that says what it is. Dicts are lists of pairs, so
+    Numbers, strings and None stay as they are; everything else is a dict with one key that names its type. Dicts are lists of pairs, so
     that integers stay integers as keys.
     """
     if state is None or isinstance(state, (bool, int, float, str)):
@@ -45,7 +46,7 @@ def encoded(state: Any, arrays: dict[str, np.ndarray], path: str = "") -> Any:
 
 
 def decoded(structure: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """The state that `encoded` made this of."""
+    """Convert the JSON of `encoded` back to the state."""
     if not isinstance(structure, dict):
         return structure
     (kind, content), = structure.items()
@@ -58,7 +59,7 @@ def decoded(structure: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def is_flat(structure: Any) -> bool:
-    """Whether it says no more than the names of the tensors do."""
+    """True if the structure holds no more than the names of the tensors."""
     return list(structure) == ["dict"] and all(value == {"tensor": key} for key, value in structure["dict"])
 
 

@@ -22,7 +22,7 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False) -> Tensor:
-    """Scale the gradients, in place, so that their norm, all taken as one vector, is at most `max_norm`; the norm before.
+    """Scale the gradients, in place, so that their norm, all taken as one vector, is at most `max_norm`; returns the norm before.
 
     Multiplies by `min(1, max_norm / (norm + 1e-6))`. `norm_type` is the exponent of the norm, which may be `inf`. Parameters without
     a gradient count for nothing. Raises `ValueError` for a `norm_type` of 0 or less; with `error_if_nonfinite` also for a norm that is
@@ -49,7 +49,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Bring every element of the gradients, in place, between `-clip_value` and `clip_value`.
+    """Clip every element of the gradients, in place, to `-clip_value` ... `clip_value`.
 
     >>> x = tensor([3.0, -4.0], requires_grad=True)
     >>> x.grad = tensor([0.5, -4.0])
@@ -63,7 +63,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The elements of all parameters, one after the other, part of the graph.
+    """Concatenate the elements of all parameters; part of the graph.
 
     >>> parameters_to_vector([tensor([[1.0, 2.0]]), tensor(3.0)])
     tensor([1., 2., 3.])
@@ -73,7 +73,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the elements of a vector into the parameters, in place: `parameters_to_vector` undone.
+    """Write the elements of a vector into the parameters, in place: the inverse of `parameters_to_vector`.
 
     Raises `ShapeError` for a vector of another length; the parameters are unchanged then.
 
@@ -94,7 +94,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
-    """Sequences (T_i, ...) as one tensor (T, N, ...), or (N, T, ...) with `batch_first`; what is missing is `padding_value`.
+    """Pad sequences (T_i, ...) with `padding_value` to one tensor (T, N, ...), or (N, T, ...) with `batch_first`.
 
     >>> pad_sequence([tensor([1, 2]), tensor([3])], batch_first=True)
     tensor([[1, 2],
@@ -119,7 +119,7 @@ def _padded(sequences: Sequence[Any], number: float, axis: int) -> Any:
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    """The gradients that there are, each once."""
+    """Return the existing gradients, each once."""
     found: dict[int, Tensor] = {}
     for parameter in (parameters,) if isinstance(parameters, Tensor) else parameters:
         grad = parameter.grad

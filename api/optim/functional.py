@@ -6,10 +6,10 @@ Such an optimiser is a pair of functions over any tree of parameters (dict, list
     state = adam.init(params)
     params, state = adam.update(params, grads, state)
 
-`update` changes nothing in place and runs on plain arrays as well as inside of a compiled step; there, donate `params` and
-`state`, and the update happens in their own memory. Formulas, argument names and defaults are PyTorch's (`torch.optim`), except
-that the learning rate comes first and has a default everywhere. Parameters keep their dtype, and state has the dtype of its
-parameter; the step counter is an int64 scalar array, and what depends on it is computed in float64. Trees of tensors give tensors.
+`update` changes nothing in place and runs on plain arrays as well as inside of a compiled step; there, donate `params` and `state`, and the
+update happens in their own memory. Formulas, argument names and defaults are PyTorch's (`torch.optim`), except that the learning rate comes
+first and has a default everywhere. Parameters keep their dtype, and state has the dtype of its parameter; the step counter is an int64
+scalar array, and numbers that depend on it are computed in float64. Trees of tensors give tensors.
 
 A learning rate that changes is an argument of the compiled step: make the optimiser inside of it, `adam(rate).update(...)`.
 """
@@ -222,7 +222,7 @@ def adagrad(lr: float | Array = 1e-2, lr_decay: float = 0.0, weight_decay: float
 
 def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Callable[..., Any], fields: dict[str, str],
                initial: float = 0.0) -> FunctionalOptimizer:
-    """The optimiser of a rule; `fields` says which state of the rule each field of `State` is."""
+    """Make the optimiser of a rule; `fields` gives the rule's state of each field of `State`."""
     columns = {field: key for field, key in fields.items() if key in rule.state and key != "step"}
     counter = next((field for field, key in fields.items() if key == "step" and key in rule.state), None)
 
@@ -265,7 +265,7 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Callable[.
 # -- leaves: arrays, traced arrays, tensors
 
 def _open(leaf: Any) -> Any:
-    """The array of a leaf, which may be a tensor."""
+    """Return the array of a leaf, which may be a tensor."""
     if not isinstance(leaf, Tensor):
         return np.asarray(leaf) if issubclass(type(leaf), float) else leaf
     scope = active_scope()
@@ -277,7 +277,7 @@ def _boxed(array: Any, as_tensor: bool) -> Any:
 
 
 def _updated(leaf: Any, array: Any) -> Any:
-    """The new content as what the parameter was: a tensor that requires grad stays one."""
+    """Return the new content with the type of the parameter: a tensor that requires grad stays such a tensor."""
     made = _boxed(array, isinstance(leaf, Tensor))
     if isinstance(leaf, Tensor):
         made.requires_grad = leaf.requires_grad
@@ -285,7 +285,7 @@ def _updated(leaf: Any, array: Any) -> Any:
 
 
 def _array(result: Any) -> Any:
-    """NumPy's arithmetic turns arrays of no dimensions into scalars; parameters and state stay arrays."""
+    """Convert scalars back to arrays: NumPy's arithmetic turns arrays of no dimensions into scalars; parameters and state stay arrays."""
     return result if isinstance(result, (np.ndarray, TracedArray)) else np.asarray(result)
 
 
@@ -299,13 +299,13 @@ def _full_like(leaf: Array, value: float) -> Any:
 
 
 def _updating() -> AbstractContextManager[None]:
-    """Within a trace, ops are marked as belonging to an optimiser's update."""
+    """Mark ops within a trace as belonging to an optimiser's update."""
     scope = active_scope()
     return scope.builder.at(role=Role.UPDATE) if scope is not None and isinstance(scope.builder, GraphBuilder) else nullcontext()
 
 
 def _leaves(spec: TreeSpec, tree: Tree, what: str) -> Sequence[Any]:
-    """The arrays of a tree that is like the parameters; raises `ShapeError` where it is not."""
+    """Return the arrays of a tree with the structure of the parameters; raises `ShapeError` for another structure."""
     try:
         leaves = spec.flatten_up_to(tree)
     except (ValueError, TypeError):
@@ -318,7 +318,7 @@ def _leaves(spec: TreeSpec, tree: Tree, what: str) -> Sequence[Any]:
 
 
 def _gradients(spec: TreeSpec, params: Sequence[Array], grads: Tree) -> Iterable[Array]:
-    """The gradients, in the dtypes of the parameters; raises `ShapeError` where structure or shapes differ."""
+    """Return the gradients, in the dtypes of the parameters; raises `ShapeError` if structure or shapes differ."""
     leaves = _leaves(spec, grads, "grads")
     for path, param, grad in zip(paths(spec), params, leaves, strict=True):
         if np.shape(param) != np.shape(grad):

@@ -1,4 +1,4 @@
-"""The base class of the optimisers: parameter groups, state, and the step that updates the parameters where they are."""
+"""Base class of the optimisers: parameter groups, state, and the step that updates the parameters in place."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class Optimizer(Stateful):
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
-    # -- what an optimiser defines
+    # -- defined by each optimiser
 
     def _check(self, options: Mapping[str, Any]) -> None:
         """Raise `ValueError` for hyperparameters that make no sense."""
 
     def _rule(self, group: Group) -> Rule:
-        """The formulas of a group, chosen by its booleans and by which of its numbers are 0."""
+        """Return the formulas of a group, chosen by its booleans and by its numbers that are 0."""
         raise NotImplementedError
 
     def _initial(self, group: Group, name: str) -> float:
-        """The number that fills a new state of this name."""
+        """Return the number that fills a new state of this name."""
         return 0.0
 
     # -- parameters
@@ -70,8 +70,8 @@ class Optimizer(Stateful):
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Add parameters, with options of their own: `{"params": tensors, "lr": 0.1}`.
 
-        Raises `TypeError` for what is not a tensor, `DTypeError` for tensors of integers, `ValueError` for tensors that are no leaves, that
-        appear twice, and for options out of range. The optimiser is unchanged then.
+        Raises `TypeError` for objects that are no tensors, `DTypeError` for tensors of integers, `ValueError` for tensors that are no
+        leaves or appear twice, and for options out of range. The optimiser is unchanged then.
         """
         if not isinstance(param_group, Mapping):
             raise TypeError(f"a parameter group is a dict, got a {type(param_group).__name__}")
@@ -99,7 +99,7 @@ class Optimizer(Stateful):
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters; or set them to 0, where they stay in memory."""
+        """Delete the gradients of all parameters; or set them to 0, so that their memory is reused."""
         for group in self.param_groups:
             for param in group["params"]:
                 if set_to_none:
@@ -111,7 +111,7 @@ class Optimizer(Stateful):
     # -- steps
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; what `closure`, which computes the loss and gradients again, returns."""
+        """Update all parameters that have a gradient; returns the result of `closure`, which computes the loss and gradients again."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -144,17 +144,17 @@ class Optimizer(Stateful):
         update_in_place(_update_all, targets, operands, rule)
 
     def _number(self, group: Group, name: str) -> Any:
-        """A hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
+        """Return a hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
         index = _BETAS.get(name)
         value = hyperparameter(self, group, name) if index is None else hyperparameter(self, group, "betas", index)
         return float(value) if issubclass(type(value), (int, float, np.number)) else value
 
     def _new_state(self, group: Group, param: Tensor, name: str) -> Tensor:
-        """Make a state of a parameter: real memory also while a function is captured, and taken back if the capture fails; values of the
-        graph where the optimiser is made in the function."""
+        """Make a state of a parameter. It is real memory also while a function is captured, and is removed if the capture fails; if the
+        optimiser is made in the function, its states are values of the graph."""
         known = self.state[param]
         make: Callable[[np.ndarray], Tensor] = own_tensor if made_in_trace(self) else new_tensor
-        if name == "step":      # other state is there already where PyTorch keeps no count, or momentum was there before dampening
+        if name == "step":      # other state exists already where PyTorch has no count, or momentum existed before dampening
             made = make(np.array(1 if known else 0, np.int64))
         else:
             made = make(np.full(param.shape, self._initial(group, name), param.dtype))
@@ -164,10 +164,10 @@ class Optimizer(Stateful):
         known[name] = made
         return made
 
-    # -- in and out
+    # -- saving and loading
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"state": {number: {name: tensor}}, "param_groups": [...]}`, parameters by their numbers. Tensors are copies."""
+        """Return `{"state": {number: {name: tensor}}, "param_groups": [...]}`, parameters by their numbers. Tensors are copies."""
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -180,9 +180,9 @@ class Optimizer(Stateful):
         return {"state": dict(sorted(state.items())), "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` of an optimiser of the same structure returned; tensors are copied.
+        """Load a state that `state_dict` of an optimiser of the same structure returned; tensors are copied.
 
-        Raises `ValueError` that lists all that does not fit; the optimiser is unchanged then.
+        Raises `ValueError` that lists all misfits; the optimiser is unchanged then.
         """
         problems = self._misfits(state_dict)
         if problems:
@@ -203,7 +203,7 @@ class Optimizer(Stateful):
         self.state, self.param_groups = state, groups
 
     def _misfits(self, state_dict: Mapping[str, Any]) -> list[str]:
-        """What of a state does not fit, in words."""
+        """Describe the parts of a state that do not fit."""
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
             return ['a state is a dict with "state" and "param_groups"']
         saved_groups = state_dict["param_groups"]
@@ -252,7 +252,7 @@ class Optimizer(Stateful):
 
 
 def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> list[Any]:
-    """The new parameters, then the new state of each, by a rule; `operands` are the gradients and the rule's numbers."""
+    """Return the new parameters, then the new state of each, by a rule; `operands` are the gradients and the rule's numbers."""
     count, width = len(operands) - len(rule.numbers), len(rule.state)
     numbers = dict(zip(rule.numbers, operands[count:], strict=True))
     params: list[Any] = []
@@ -276,7 +276,7 @@ _BETAS = {"beta1": 0, "beta2": 1}
 
 
 def accept(name: str, arguments: Mapping[str, Any]) -> None:
-    """Let the arguments pass that choose an implementation of PyTorch's; raises `TypeError` for others."""
+    """Accept arguments that choose an implementation of PyTorch's; raises `TypeError` for others."""
     for argument in arguments:
         if argument not in ("foreach", "fused", "capturable", "differentiable"):
             raise TypeError(f"{name}() got an unexpected keyword argument {argument!r}")
@@ -286,7 +286,7 @@ def accept(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _advice(params: Any) -> str:
-    """What to pass in place of a module, or of its method."""
+    """Remedy for a module, or its method, in place of tensors."""
     if hasattr(params, "parameters"):
         return "pass model.parameters()"
     return "it was not called, pass model.parameters()" if callable(params) else "pass a list of tensors"
@@ -311,7 +311,7 @@ def _forget(state: dict[Tensor, dict[str, Tensor]], param: Tensor, name: str) ->
 
 
 def _content(value: Any) -> Any:
-    """The array of a tensor: ours, or another library's."""
+    """Return the array of a tensor: ours, or another library's."""
     return value.array if isinstance(value, Tensor) else np.asarray(value)
 
 

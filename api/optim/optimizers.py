@@ -166,7 +166,7 @@ class Adagrad(Optimizer):
         return adagrad_rule(group["weight_decay"] != 0, group["maximize"])
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
-        """As of every optimiser; the state is there from the start, as PyTorch's."""
+        """Add a group as every optimiser does; the state exists from the start, as in PyTorch."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         for param in group["params"]:
@@ -232,7 +232,7 @@ class Adamax(Optimizer):
 
 
 class RAdam(Optimizer):
-    """RAdam: Adam with its step rectified by how well the variance is known; momentum alone in the first steps.
+    """RAdam: Adam with a step rectified by the uncertainty of the variance; momentum alone in the first steps.
 
     With `r_inf = 2 / (1 - beta2) - 1` and `r = r_inf - 2 * t * beta2**t / (1 - beta2**t)`, the step is `lr * m / (1 - beta1**t)`, where
     `r > 5` times `sqrt((r - 4) * (r - 2) * r_inf / ((r_inf - 4) * (r_inf - 2) * r)) * sqrt(1 - beta2**t) / (sqrt(v) + eps)`.

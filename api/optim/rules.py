@@ -1,7 +1,7 @@
-"""The formulas of the optimisers, for one parameter: the functional optimisers and the classes both run these.
+"""Formulas of the optimisers, for one parameter: the functional optimisers and the classes both run these.
 
-Formulas, names of state and hyperparameters are PyTorch's (`torch.optim`). A rule is made of booleans alone, so that it can be part of a
-key; numbers reach it as operands. It is written over arrays: NumPy's, or traced ones.
+Formulas, names of state and hyperparameters are PyTorch's (`torch.optim`). A rule depends on booleans alone, so that it can be part of a
+key; numbers are operands. Rules are written over arrays: NumPy's, or traced ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Hyperparameters = Mapping[str, Any]
 
 
 class Rule:
-    """How one parameter is updated.
+    """Update of one parameter.
 
     numbers     names of the hyperparameters in its formulas; `beta1` and `beta2` are the elements of `betas`.
     state       names of its state, each an array like the parameter; but `step`, the number of steps taken, which is an int64 scalar.
@@ -31,11 +31,11 @@ class Rule:
     state: tuple[str, ...]
 
     def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
-        """What depends on the number of this step (the first is 1) and on no parameter; computed in float64."""
+        """Return the numbers that depend on the index of this step (the first is 1) and on no parameter; computed in float64."""
         return {}
 
     def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
-        """The new parameter and its new state, without `step`. `numbers` hold the scales too."""
+        """Return the new parameter and its new state, without `step`. `numbers` hold the scales too."""
         raise NotImplementedError
 
 
@@ -65,18 +65,18 @@ class SgdRule(Rule):
 
 
 class _Moments(Rule):
-    """What rules share that keep running means of the gradient and of its square, with weight decay of either kind."""
+    """Base of rules with running means of the gradient and of its square, with weight decay of either kind."""
 
     decoupled: bool
     weight_decay: bool
     maximize: bool
 
     def shrinking(self, numbers: Arrays) -> dict[str, Array]:
-        """The scale of decoupled weight decay, where there is any."""
+        """Return the scale of decoupled weight decay, if there is any."""
         return {"shrinking": 1.0 - numbers["lr"] * numbers["weight_decay"]} if self.weight_decay and self.decoupled else {}
 
     def moments(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, Array, Array]:
-        """The parameter after decoupled weight decay, and the two means."""
+        """Return the parameter after decoupled weight decay, and the two means."""
         grad = _gradient(self.maximize, self.weight_decay and not self.decoupled, param, grad, numbers)
         if self.weight_decay and self.decoupled:
             param = param * _like(param, numbers["shrinking"])
@@ -223,21 +223,21 @@ def _chosen(**names: bool) -> tuple[str, ...]:
 
 
 def _gradient(maximize: bool, weight_decay: bool, param: Array, grad: Array, numbers: Arrays) -> Array:
-    """The gradient to descend along, with that of the weight decay."""
+    """Return the gradient to descend along, with the gradient of the weight decay."""
     if maximize:
         grad = -grad
     return grad + numbers["weight_decay"] * param if weight_decay else grad
 
 
 def _like(param: Array, number: Array) -> Array:
-    """A number in the dtype of the parameter, so that the parameter keeps it; Python numbers are weak already."""
+    """Convert a number to the dtype of the parameter, so that the parameter keeps it; Python numbers are weak already."""
     return number.astype(param.dtype) if hasattr(number, "astype") else number
 
 
-# -- what PyTorch refuses
+# -- PyTorch's checks
 
 def check_sgd(options: Hyperparameters) -> None:
-    """Raise `ValueError` for hyperparameters outside of their range; so do the others of this name."""
+    """Raise `ValueError` for hyperparameters outside of their range; so do the other functions `check_...`."""
     _at_least_zero(options, "lr", "momentum", "weight_decay")
     if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):
         raise ArgumentError("Nesterov momentum requires a momentum above 0 and zero dampening: nesterov needs a momentum",

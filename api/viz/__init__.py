@@ -1,4 +1,4 @@
-"""Pictures: `make_dot` draws the graph that tensors remember, `graph` a compiled program before and after fusion.
+"""Pictures: `make_dot` draws the dynamic graph of tensors, `graph` a compiled program before and after fusion.
 
 Both give `graphviz.Digraph`s, drawn to files by Graphviz: `pip install 'adjit[viz]'`, and the program `dot` from https://graphviz.org.
 A picture's text in the DOT language, `.source`, needs no `dot`.

@@ -1,4 +1,4 @@
-"""The `graphviz.Digraph` that all pictures are made of: it says what to do where Graphviz is not installed."""
+"""`graphviz.Digraph` of all pictures: its errors name a remedy if Graphviz is not installed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ INSTALL_DOT = "install Graphviz (apt install graphviz, brew install graphviz, co
 
 
 def new_digraph(name: str, **attributes: Any) -> Any:
-    """An empty `graphviz.Digraph`; raises `UnsupportedError` where the package is not installed.
+    """Make an empty `graphviz.Digraph`; raises `UnsupportedError` if the package is not installed.
 
-    Its `render`, `view` and `pipe` raise `RenderError`, which holds the DOT text, where the program `dot` is not found.
+    Its `render`, `view` and `pipe` raise `RenderError`, which holds the DOT text, if the program `dot` is not found.
     """
-    return _digraph_class()(re.sub(r"\W+", "_", name).strip("_") or "picture", **attributes)     # it is a file's name, too
+    return _digraph_class()(re.sub(r"\W+", "_", name).strip("_") or "picture", **attributes)     # the name is also a file name
 
 
 def escape(text: str) -> str:
-    """Text for a label or a tooltip as it is: in DOT, a backslash begins an escape."""
+    """Escape text for a label or a tooltip: in DOT, a backslash begins an escape."""
     return text.replace("\\", "\\\\")
 
 
@@ -34,7 +34,7 @@ def _digraph_class() -> type:
         raise UnsupportedError(f"the picture cannot be made: {error}", find_user_location(), hint="pip install 'adjit[viz]'") from None
 
     class Digraph(graphviz.Digraph):
-        """A `graphviz.Digraph` that explains where it cannot be drawn."""
+        """`graphviz.Digraph` whose errors name a remedy if it cannot be drawn."""
 
         def render(self, *args: Any, **kwargs: Any) -> str:
             try:

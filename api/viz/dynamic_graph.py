@@ -1,4 +1,4 @@
-"""`make_dot`: the graph that tensors remember, in the colours and shapes of torchviz."""
+"""`make_dot`: the dynamic graph of tensors, in the colours and shapes of torchviz."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ VALUE_LETTERS = 50
 
 
 def make_dot(output: Any, params: Mapping[str, Tensor] | None = None, show_attrs: bool = False, show_saved: bool = False) -> Any:
-    """The graph that led to `output`, a tensor or a tree of tensors, as a `graphviz.Digraph`, drawn as torchviz draws PyTorch's.
+    """Draw the graph that led to `output`, a tensor or a tree of tensors, as a `graphviz.Digraph`, in the style of torchviz.
 
     Grey boxes are the nodes of the graph (`grad_fn`), light blue ones the leaves that require grad, with their names in `params`
-    (`dict(model.named_parameters())`), light green ones the outputs; where an output is a view, dark green is what it is a view
-    of. `show_saved` adds, in orange, what each node keeps for its derivative; `show_attrs` writes into each node
-    what it keeps, the user's notes (`metadata`), and its source line where that is known.
+    (`dict(model.named_parameters())`), light green ones the outputs; if an output is a view, its base is dark green. `show_saved` adds, in
+    orange, the values that each node saves for its derivative; `show_attrs` writes into each node its attributes, the user's notes
+    (`metadata`), and its source line if it is known.
 
-    `.render("net", format="svg")` draws it, `.source` is its DOT text. Raises `TypeError` for an output or a parameter that is no tensor,
-    `UnsupportedError` where the package `graphviz` is missing, `GraphFreedError` where saved tensors are asked for that were freed;
-    the picture's `render` raises `RenderError` where there is no program `dot`.
+    `.render("net", format="svg")` draws the graph, `.source` is its DOT text. Raises `TypeError` for an output or a parameter that is no
+    tensor, `UnsupportedError` if the package `graphviz` is missing, `GraphFreedError` if `show_saved` asks for saved tensors that were
+    freed; the picture's `render` raises `RenderError` if there is no program `dot`.
 
     >>> import adjit as aj
     >>> a, b = aj.tensor(2.0, requires_grad=True), aj.tensor(3.0, requires_grad=True)
@@ -83,7 +83,7 @@ class _Drawing:
             self.digraph.edge(self._name(base), name, style="dotted")
 
     def _nodes(self, root: Any) -> None:
-        """Draw a node and all that it leads to."""
+        """Draw a node and all nodes that it leads to."""
         waiting = [root]
         while waiting:
             node = waiting.pop()
@@ -104,7 +104,7 @@ class _Drawing:
             waiting += reversed(following)
 
     def _first(self, thing: Any) -> bool:
-        """Whether a tensor or a node is met for the first time."""
+        """True if a tensor or a node is met for the first time."""
         number = id(thing)
         if number in self.drawn:
             return False
@@ -119,20 +119,20 @@ class _Drawing:
             self.digraph.edge(name, saved, dir="none")
 
     def _name(self, thing: Any) -> str:
-        """The name in the DOT text of a tensor or a node of the graph: numbers in the order of drawing."""
+        """Name a tensor or a node of the graph in the DOT text: numbers in the order of drawing."""
         if id(thing) not in self.numbers:
             self.numbers[id(thing)] = f"n{len(self.numbers)}"
             self.alive.append(thing)
         return self.numbers[id(thing)]
 
     def _text(self, tensor: Tensor, what: str | None = None) -> str:
-        """A tensor's name, where it has one, and its shape."""
+        """Name, if there is one, and shape of a tensor."""
         what = self.names.get(id(tensor), "") if what is None else what
         shape = f"({', '.join(map(str, tensor.shape))})"
         return escape(f"{what}\n{shape}" if what else shape)
 
     def _node_text(self, node: Any) -> str:
-        """A node's name, and a table of what is known about it."""
+        """Name of a node, and a table of its properties."""
         if not self.show_attrs:
             return escape(node.name())
         known = {**dict.fromkeys(node.saved_names, "[saved tensor]"), **{str(key): str(value) for key, value in node.metadata.items()}}

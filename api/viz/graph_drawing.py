@@ -1,4 +1,4 @@
-"""Draws one graph of a program: ops by role, kernels as boxes, parameters and results, and what is kept for the backward half."""
+"""Drawing of one graph of a program: ops by role, kernels as boxes, parameters and results, and the values saved for the backward half."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KERNEL = {"shape": "plain", "style": ""}
 KEPT = {"color": "#c0392b", "penwidth": "2"}
 TINTS = {Role.PRIMAL: "#f3f8fc", Role.ADJOINT: "#fff6ec", Role.UPDATE: "#f6f5fa"}
 MIN_COARSE_EDGES, COARSE = 500, {"splines": "line", "nslimit": "0.2", "nslimit1": "1", "mclimit": "0.1"}
-"""Edges from which on `dot` is told to settle for a coarse layout: with its defaults it takes minutes."""
+"""Number of edges from which `dot` makes a coarse layout: with its defaults it takes minutes."""
 BACKWARD = frozenset({Role.ADJOINT, Role.RECOMPUTE})
 
 
 def draw_graph(graph: Graph, title: str, result_names: Sequence[str]) -> Any:
-    """The picture of `graph` as a `graphviz.Digraph`."""
+    """Draw `graph` as a `graphviz.Digraph`."""
     return _Drawing(graph, title, result_names).digraph
 
 
@@ -80,7 +80,7 @@ class _Drawing:
             self.edges[start, target] = attributes
 
     def _parameter(self, value: Value, half: Role | None) -> str:
-        """The node of a parameter: one in each half that reads it, so that no lines cross the whole picture."""
+        """Draw a parameter: one node in each half that reads it, so that no lines cross the whole picture."""
         number = self.graph.params.index(value)
         node = f"param{number}_{half.value if half else 'mixed'}"
         if node not in self.known:
@@ -133,14 +133,14 @@ class _Drawing:
 
 
 def _half(op: Op) -> Role | None:
-    """Which box an op belongs to: forward, backward or update; None for a kernel that does the work of several."""
+    """Box of an op: forward, backward or update; None for a kernel with ops of several."""
     roles = {inner.role for region in op.regions for inner, _ in drawn_ops(region)} or {op.role}
     halves = {Role.ADJOINT if role in BACKWARD else role for role in roles}
     return halves.pop() if len(halves) == 1 else None
 
 
 def _reads_backward(op: Op, position: int) -> bool:
-    """Whether an operand is read for the backward half."""
+    """True if an operand is read for the backward half."""
     if not op.regions or op.name in CONTROL_FLOW:
         return op.role in BACKWARD
     region = op.regions[0]
@@ -149,7 +149,7 @@ def _reads_backward(op: Op, position: int) -> bool:
 
 
 def _made_forward(op: Op, value: Value) -> bool:
-    """Whether a result of an op is made by the forward half."""
+    """True if a result of an op is computed by the forward half."""
     if op.regions and op.name not in CONTROL_FLOW:
         region = op.regions[0]
         made = producers(region).get(region.results[op.results.index(value)])

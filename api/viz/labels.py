@@ -1,4 +1,4 @@
-"""What the picture of a program writes: ops in a few letters, kernels as tables of their ops, source lines as tooltips."""
+"""Texts in the picture of a program: ops in short form, kernels as tables of their ops, source lines as tooltips."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from adjit.runtime.reports.memory_plot import COLOURS
 ROLE_NAMES = {Role.PRIMAL: "forward", Role.ADJOINT: "backward", Role.RECOMPUTE: "forward, computed again", Role.UPDATE: "update"}
 WRITTEN_ATTRIBUTES = ("axes", "axis", "permutation")
 LETTERS = 46
-"""Of a line in a kernel's box."""
+"""Letters of a line in a kernel's box."""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 KERNEL_COLOUR = "#404040"
 TYPE_COLOUR = "#505050"
 
 
 class Folded:
-    """The values of a graph that get no node: constants are written into the ops that use them, broadcasts are left out."""
+    """Values of a graph that get no node: constants are written into the ops that use them, broadcasts are left out."""
 
     def __init__(self, graph: Graph):
         self.literals: dict[Value, str] = {}
@@ -43,16 +43,16 @@ class Folded:
                     self._sources[op.result] = self.source(operand)
 
     def source(self, value: Value) -> Value:
-        """The value that is drawn for `value`: itself, or what it is a broadcast of."""
+        """Return the value that is drawn for `value`: itself, or the operand of its broadcast."""
         return self._sources.get(value, value)
 
     def holds(self, op: Op) -> bool:
-        """Whether an op gets no node."""
+        """True if an op gets no node."""
         return op.definition.kind is Kind.MEMORY or any(value in self.literals or value in self._sources for value in op.results)
 
 
 def op_text(op: Op, literals: Mapping[Value, str]) -> str:
-    """An op with the constants among its operands and the axes it is about: `multiply(·, 0.9)`, `reduce_sum axes 1`."""
+    """Format an op with its constant operands and its axes: `multiply(·, 0.9)`, `reduce_sum axes 1`."""
     operands = [literals.get(value, "·") for value in op.operands]
     if op.name == "matmul":
         operands = [text + "ᵀ" * op.attrs[key] for text, key in zip(operands, ("transpose_a", "transpose_b"), strict=True)]
@@ -61,17 +61,17 @@ def op_text(op: Op, literals: Mapping[Value, str]) -> str:
 
 
 def op_label(op: Op, literals: Mapping[Value, str]) -> str:
-    """Op and type, as an HTML-like label."""
+    """Format op and type as an HTML-like label."""
     return f"<{escape(op_text(op, literals))}{_types(op.results)}>"
 
 
 def value_label(name: str, value: Value, literal: str | None = None) -> str:
-    """Name and type of a parameter or a result, as an HTML-like label."""
+    """Format name and type of a parameter or a result as an HTML-like label."""
     return f"<<b>{escape(name)}</b>{' = ' + escape(literal) if literal else ''}{_types([value])}>"
 
 
 def kernel_label(op: Op) -> str:
-    """An op that owns graphs as a table: its name and size, its ops in the colours of their roles, the types of its results."""
+    """Format an op that owns graphs as a table: its name and size, its ops in the colours of their roles, the types of its results."""
     size = f" {op.attrs['rows']} × {op.attrs['columns']}" if op.name == "fused" else f" {op.name}"
     rows = [_row(f'<font color="white"><b>{escape(display_name(op))}</b>{escape(size)}</font>', KERNEL_COLOUR)]
     for role, ops in groupby(inner_ops(op), key=lambda pair: pair[0].role):
@@ -83,7 +83,7 @@ def kernel_label(op: Op) -> str:
 
 
 def drawn_ops(graph: Graph) -> Iterator[tuple[Op, str]]:
-    """The ops of a region that do something, each with its text; those of regions within it too."""
+    """Yield the ops of a region that compute something, each with its text; also the ops of nested regions."""
     folded = Folded(graph)
     for op in graph.ops:
         for region in op.regions:
@@ -93,12 +93,12 @@ def drawn_ops(graph: Graph) -> Iterator[tuple[Op, str]]:
 
 
 def inner_ops(op: Op) -> Iterator[tuple[Op, str]]:
-    """The ops of all regions of an op."""
+    """Yield the ops of all regions of an op."""
     return chain.from_iterable(map(drawn_ops, op.regions))
 
 
 def tooltip(op: Op) -> str:
-    """Where an op comes from: the source lines, and the ops of a kernel by line."""
+    """Origin of an op: the source lines, and the ops of a kernel by line."""
     if not op.regions:
         return f"{op.name}: {_place(op.loc)}"
     lines: dict[str, list[str]] = {}

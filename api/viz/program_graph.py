@@ -24,9 +24,9 @@ FORMATS = (".svg", ".png", ".pdf")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GraphPictures:
-    """The graph of a compiled program at each stage of the compiler: what `graph` gives.
+    """Pictures of the graph of a compiled program at each stage of the compiler: the result of `graph`.
 
-    A notebook shows `before` and `after`. `graphs` holds what is drawn.
+    A notebook shows `before` and `after`. `graphs` holds the graph of each stage.
 
     >>> import numpy as np
     >>> pictures = graph(compile(lambda x: np.sum(np.sin(x))), np.ones(3))
@@ -40,16 +40,16 @@ class GraphPictures:
 
     @property
     def before(self) -> Any:
-        """The program before fusion, a `graphviz.Digraph`: each op a node."""
+        """Program before fusion, a `graphviz.Digraph`: each op a node."""
         return self.at("optimized")
 
     @property
     def after(self) -> Any:
-        """The program after fusion, a `graphviz.Digraph`: each kernel a box that lists its ops."""
+        """Program after fusion, a `graphviz.Digraph`: each kernel a box that lists its ops."""
         return self.at("fused")
 
     def at(self, stage: str) -> Any:
-        """The picture at a stage, "traced", "adjoint", "optimized", "fused" or "planned": a `graphviz.Digraph`."""
+        """Draw a stage, "traced", "adjoint", "optimized", "fused" or "planned": a `graphviz.Digraph`."""
         check_stage(stage)
         graph = self.graphs[stage]
         return draw_graph(graph, f"@{self.name}, {stage}: {_counts(graph)}", self.results)
@@ -57,7 +57,7 @@ class GraphPictures:
     def render(self, path: str | Path) -> tuple[Path, Path]:
         """Draw to image files (SVG, PNG or PDF, by the suffix): `step.svg` makes `step-before.svg` and `step-after.svg`, returned.
 
-        Raises `RenderError` where there is no program `dot`; the DOT text is then in `step-before.gv` and `step-after.gv`.
+        Raises `RenderError` if there is no program `dot`; the DOT text is then in `step-before.gv` and `step-after.gv`.
         """
         path = Path(path)
         if path.suffix not in FORMATS:
@@ -72,22 +72,21 @@ class GraphPictures:
 
     def _repr_html_(self) -> str:
         texts = [picture.pipe(format="svg", encoding="utf-8") for picture in (self.before, self.after)]
-        return "".join(text[text.index("<svg"):] for text in texts)     # without what belongs to a file of its own
+        return "".join(text[text.index("<svg"):] for text in texts)     # without the header of a separate file
 
     def __repr__(self) -> str:
         return f"<pictures of @{self.name}: .before and .after fusion, .render('picture.svg')>"
 
 
 def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> GraphPictures:
-    """The program that `f` is compiled to for example arguments, as pictures: its graph before and after fusion.
+    """Draw the program that `f` is compiled to for example arguments: its graph before and after fusion.
 
-    `f` is a function or a compiled one; of a compiled one that was called before, the arguments can be left out. It is compiled, not
-    run. In the pictures ops have the colour of the part of the step that they belong to (forward, backward, computed again, update)
-    and show their type; a kernel is a box that lists its ops; ellipses are parameters, octagons results. Constants are
-    written where they are used, broadcasts are left out. What the forward half keeps for the backward half is red. In SVG, the
-    source line of an op shows where the pointer is over it.
+    `f` is a function or a compiled one; for a compiled function that was called before, the arguments can be left out. It is compiled, not
+    run. In the pictures ops have the colour of their role (forward, backward, recomputed, update) and show their type; a kernel is a box
+    that lists its ops; ellipses are parameters, octagons results. Constants are written where they are used, broadcasts are left out.
+    Values that the forward half saves for the backward half are red. In SVG, the source line of an op appears under the pointer.
 
-    Raises `UnsupportedError` where the package `graphviz` is missing, and what tracing `f` raises.
+    Raises `UnsupportedError` if the package `graphviz` is missing, and the errors of tracing `f`.
 
     >>> def loss(w, x):
     ...     return np.mean(np.tanh(x @ w) ** 2)
@@ -113,7 +112,7 @@ def _program(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _result_names(trace: Trace) -> list[str]:
-    """For each result of the graph, how it is reached from what the function returns."""
+    """Path of each result of the graph in the function's result."""
     names = {leaf: path for leaf, path in zip(trace.out_leaves, paths(trace.out_tree), strict=True) if isinstance(leaf, int)}
     return [names[number].lstrip(".") or "result" for number in range(len(names))]
 

@@ -1,7 +1,7 @@
-"""The functions that networks are made of: layers, activations, normalisation, losses.
+"""Functions of neural networks: layers, activations, normalisation, losses.
 
-Written in plain NumPy over traced arrays: they take traced and plain arrays alike, keep the dtype, and have exact derivatives.
-Names, arguments and defaults are those of `torch.nn.functional`; `axis` is NumPy's name for what it calls `dim`.
+Written in plain NumPy over traced arrays: they take traced and plain arrays alike, preserve the dtype, and have exact derivatives. Names,
+arguments and defaults are those of `torch.nn.functional`; `axis` is NumPy's name for PyTorch's `dim`.
 """
 
 from importlib import import_module
@@ -87,7 +87,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 
 def __getattr__(name: str) -> Any:
-    """A function is imported where it is first used: most programs need a few of them."""
+    """Import a function when it is first used: most programs need a few of them."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'adjit.nn.functional' has no attribute {name!r}")
     return globals().setdefault(name, getattr(import_module(f"adjit.nn.functional.{_MODULE_OF[name]}"), name))

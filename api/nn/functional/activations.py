@@ -1,4 +1,4 @@
-"""Activations: elementwise functions that layers end with, some with a gate or a learned slope, and the softmax family."""
+"""Activations: elementwise functions at the end of layers, some with a gate or a learned slope, and the softmax family."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def elu(input: Array, alpha: float = 1.0) -> Array:
 
 @dispatched
 def selu(input: Array) -> Array:
-    """`1.0507 * elu(input, 1.6733)`: keeps mean 0 and variance 1 from layer to layer.
+    """`1.0507 * elu(input, 1.6733)`: preserves mean 0 and variance 1 from layer to layer.
 
     Source: Klambauer, Unterthiner, Mayr and Hochreiter, Self-Normalizing Neural Networks, arXiv:1706.02515.
 
@@ -185,13 +185,13 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def _clamped(x: Any, low: float, high: float) -> Any:
-    """At a bound the bound itself is taken: the derivative there is 0, where a maximum would share it."""
+    """Clamp `x` so that its derivative at a bound is 0; a maximum would share the derivative there."""
     return np.where(x <= low, low, np.where(x >= high, high, x))
 
 
 @dispatched
 def glu(input: Array, dim: int = -1) -> Array:
-    """`a * sigmoid(b)` of the halves of `input` along `dim`. Raises `ShapeError` where it is odd.
+    """`a * sigmoid(b)` of the halves of `input` along `dim`. Raises `ShapeError` if its size is odd.
 
     >>> glu(np.array([2.0, 0.0]))
     array([1.])

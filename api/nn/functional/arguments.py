@@ -1,4 +1,4 @@
-"""What the functions of networks check about their arguments, and the errors they raise for them."""
+"""Checks of the arguments of network functions, and their errors."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 class Array(Protocol):
-    """An array as functions of networks take it: of NumPy, a tensor, or one that is traced. They give one of the same kind."""
+    """Array argument of network functions: NumPy's, a tensor, or a traced array. The result is of the same kind."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the axes."""
+        """Sizes of the axes."""
         ...
 
     @property
     def dtype(self) -> Any:
-        """The NumPy dtype of the elements."""
+        """NumPy dtype of the elements."""
         ...
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         ...
 
     def __add__(self, other: Any, /) -> Any: ...
@@ -43,7 +43,7 @@ class Array(Protocol):
 
 
 def floating(x: Array, function: str) -> Any:
-    """`x` as a traced array of floats; raises `DTypeError`."""
+    """Return `x` as a traced array of floats; raises `DTypeError`."""
     array = as_traced(x)
     if array.dtype.kind != "f":
         raise DTypeError(f"{function} takes floating-point arrays, got {array.dtype}", find_user_location(),
@@ -52,7 +52,7 @@ def floating(x: Array, function: str) -> Any:
 
 
 def integers(labels: Array, function: str, what: str = "labels") -> Any:
-    """`labels` as a traced array of integers; raises `DTypeError`."""
+    """Return `labels` as a traced array of integers; raises `DTypeError`."""
     array = as_traced(labels)
     if array.dtype.kind not in "iu":
         raise DTypeError(f"{function}: {what} are integers, got {array.dtype}", find_user_location(),
@@ -61,7 +61,7 @@ def integers(labels: Array, function: str, what: str = "labels") -> Any:
 
 
 def pair(prediction: Array, target: Array, function: str) -> tuple[Any, Any]:
-    """Both of the same shape; a target of integers or bools counts as numbers of the prediction's dtype."""
+    """Return both if their shapes are equal; a target of integers or bools is converted to the prediction's dtype."""
     prediction, target = floating(prediction, function), as_traced(target)
     if prediction.shape != target.shape:
         raise ShapeError(f"{function}: the prediction has shape {prediction.shape}, the target {target.shape}", find_user_location(),
@@ -70,7 +70,7 @@ def pair(prediction: Array, target: Array, function: str) -> tuple[Any, Any]:
 
 
 def parameter(array: Array | None, shape: tuple[int, ...], function: str, what: str) -> Any:
-    """A parameter as a traced array, or None where there is none; raises `ShapeError` where its shape is another."""
+    """Return a parameter as a traced array, or None if there is none; raises `ShapeError` if its shape differs."""
     if array is None:
         return None
     array = floating(array, f"{function}: {what}")
@@ -84,7 +84,7 @@ def refuse_shape(message: str, hint: str | None = None) -> NoReturn:
 
 
 def one_per_axis(value: int | Sequence[int], axes: int, function: str, name: str, least: int) -> tuple[int, ...]:
-    """An integer for every spatial axis, of one for all or a sequence of them; none below `least`."""
+    """Return an integer for every spatial axis, from one for all or a sequence of them; none below `least`."""
     given: Sequence[int] = value if isinstance(value, (tuple, list)) else (value,)       # type: ignore[assignment]
     numbers = tuple(map(operator.index, given)) * (axes if len(given) == 1 else 1)
     if len(numbers) != axes or min(numbers) < least:
@@ -94,7 +94,7 @@ def one_per_axis(value: int | Sequence[int], axes: int, function: str, name: str
 
 
 def dimension(axis: Any, dim: Any, function: str) -> Any:
-    """The axis that is meant by `dim`, PyTorch's name, or by `axis`, NumPy's."""
+    """Return the axis that `dim`, PyTorch's name, or `axis`, NumPy's name, gives."""
     if dim is None:
         return axis
     if axis is not None:

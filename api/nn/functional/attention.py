@@ -21,9 +21,9 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
                                  is_causal: bool = False, scale: float | None = None, dropout_key: Array | None = None) -> Array:
     """`softmax(query @ key.T * scale) @ value` over the last two axes: (..., L, E), (..., S, E), (..., S, V) to (..., L, V).
 
-    `scale` is `1 / sqrt(E)` by default. A bool `attn_mask` says with True which elements take part, one of floats is added to the
-    scores; a row of which nothing takes part gives zeros. With `is_causal` row i sees what is not after i. `dropout_p` is the probability
-    to drop a weight, as `dropout` does it with `dropout_key`. Raises `ShapeError` where the shapes do not fit.
+    `scale` is `1 / sqrt(E)` by default. In a bool `attn_mask` True includes an element; an `attn_mask` of floats is added to the scores; a
+    row without included elements gives zeros. With `is_causal` row i sees the elements up to i. `dropout_p` is the probability to drop a
+    weight, as `dropout` does it with `dropout_key`. Raises `ShapeError` if the shapes do not fit.
     Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
 
     >>> scaled_dot_product_attention(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[1.0], [3.0]]), is_causal=True)
@@ -40,7 +40,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
 @dispatched
 def attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None,
               dropout_key: Any) -> Any:
-    """`scaled_dot_product_attention`, with the key that its dropout needs."""
+    """Compute `scaled_dot_product_attention`, with the key that its dropout needs."""
     query, key, value = (floating(x, f"scaled_dot_product_attention: {name}")
                          for x, name in ((query, "query"), (key, "key"), (value, "value")))
     if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
@@ -59,7 +59,7 @@ def attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float
 
 
 def attention_weights(scores: Any, mask: Any | None) -> Any:
-    """The softmax of the scores along the last axis; zeros where the mask leaves nothing of a row."""
+    """Softmax of the scores along the last axis; zeros if the mask excludes all elements of a row."""
     if mask is not None:
         mask = as_traced(mask)
         if mask.dtype.kind not in "bf":

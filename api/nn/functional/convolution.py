@@ -26,7 +26,7 @@ def conv1d(input: Array, weight: Array, bias: Array | None = None, stride: int |
            dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
     """Cross-correlation over one axis: `input` is (N, C, L) or (C, L), `weight` (O, C / groups, K), the result (N, O, M) or (O, M).
 
-    As `conv2d` otherwise.
+    Otherwise like `conv2d`.
 
     >>> conv1d(np.array([[1.0, 2.0, 4.0]]), np.array([[[-1.0, 1.0]]]))
     array([[1., 2.]])
@@ -40,8 +40,8 @@ def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: int |
     """Cross-correlation of images: `input` is (N, C, H, W) or (C, H, W), `weight` (O, C / groups, KH, KW), `bias` (O,).
 
     The result is (N, O, ...) with `(H + 2 * padding - dilation * (KH - 1) - 1) // stride + 1` rows. `padding` adds zeros on both sides;
-    "valid" is none, and "same", for stride 1, as many as keep the size (the odd one at the end). Raises `ShapeError` where the shapes
-    do not fit, `DTypeError` for other dtypes than floats, `ValueError` for a stride or a padding that makes no sense.
+    "valid" is no padding, and "same", for stride 1, preserves the size (an odd zero goes to the end). Raises `ShapeError` if the shapes do
+    not fit, `DTypeError` for other dtypes than floats, `ValueError` for a stride or a padding that makes no sense.
 
     >>> image = np.arange(9.0).reshape(1, 1, 3, 3)
     >>> conv2d(image, np.ones((1, 1, 2, 2)))
@@ -54,7 +54,7 @@ def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: int |
 @dispatched
 def unfold(input: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Array:
-    """The windows of images (N, C, H, W) as columns: (N, C * KH * KW, number of windows). Of one image (C, H, W), without N.
+    """Windows of images (N, C, H, W) as columns: (N, C * KH * KW, number of windows). For one image (C, H, W), without N.
 
     >>> unfold(np.arange(4.0).reshape(1, 2, 2), (1, 2))
     array([[0., 2.],
@@ -73,9 +73,9 @@ def unfold(input: Array, kernel_size: int | Sequence[int], dilation: int | Seque
 @dispatched
 def pad(input: Array, pad: Sequence[int], mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
         value: float = 0.0) -> Array:
-    """`input` with elements added around it: `pad` is (before, after) for the last axis, then for the one before it, and so on.
+    """Pad `input`: `pad` is (before, after) for the last axis, then for the axis before it, and so on.
 
-    Negative numbers take elements away. "reflect" mirrors without the edge, "replicate" repeats the edge, "circular" goes around.
+    Negative numbers remove elements. "reflect" mirrors without the edge, "replicate" repeats the edge, "circular" wraps around.
 
     >>> pad(np.array([[1.0, 2.0]]), (1, 0, 0, 1))
     array([[0., 1., 2.],
@@ -104,7 +104,7 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 
 
 def _batched(x: Any, axes: int, function: str) -> tuple[Any, bool]:
-    """`x` with a batch axis, and whether it had one."""
+    """Return `x` with a batch axis, and True if it had one."""
     x = floating(x, function)
     if x.ndim not in (axes + 1, axes + 2):
         names = ("L",) if axes == 1 else ("H", "W")
@@ -134,7 +134,7 @@ def _convolve(x: Any, weight: Any, bias: Any | None, stride: int | Sequence[int]
 
 
 def convolved(x: Any, kernels: Any, groups: int, **attrs: Sequence[int]) -> Any:
-    """The op `convolution`, of arrays that may differ in dtype."""
+    """Apply the op `convolution` to arrays that may differ in dtype."""
     loops = resolve(np.matmul, (x, kernels))
     images, weight = (lowering.convert(array.value, dtype) for array, dtype in zip((x, kernels), loops, strict=False))
     result = ops.convolution(images, weight, groups=groups, **{name: tuple(numbers) for name, numbers in attrs.items()})

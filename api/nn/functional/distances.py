@@ -1,4 +1,4 @@
-"""Distances and similarities, and losses made of them; and the loss of a normal distribution."""
+"""Distances and similarities, and losses based on them; and the loss of a normal distribution."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin:
                         swap: bool = False, reduction: Reduction = "mean") -> Array:
     """`max(distance(anchor, positive) - distance(anchor, negative) + margin, 0)`, see `pairwise_distance`.
 
-    With `swap` the negative's distance is the smaller one of those to the anchor and to the positive. Source: Balntas et al., Learning
-    local feature descriptors with triplets and shallow convolutional neural networks, 2016.
+    With `swap` the negative's distance is the smaller one of its distances to the anchor and to the positive. Source: Balntas et al.,
+    Learning local feature descriptors with triplets and shallow convolutional neural networks, 2016.
 
     >>> float(triplet_margin_loss(np.zeros((1, 1)), np.ones((1, 1)), 0.5 * np.ones((1, 1))).round(4))
     1.5

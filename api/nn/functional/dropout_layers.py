@@ -1,4 +1,4 @@
-"""Dropout: elements are zero by chance, and the others grow so that the mean stays."""
+"""Dropout: elements are zero by chance, and the others are scaled so that the mean is preserved."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from adjit.tracer.user_location import find_user_location
 
 
 def dropout(input: Array, p: float = 0.5, training: bool = True, key: Any = None) -> Any:
-    """Each element of `input` zero with probability `p`, else divided by `1 - p`; `input` as it is where `training` is False or `p` is 0.
+    """Set each element of `input` to zero with probability `p`, else divide it by `1 - p`; `input` itself if `training` is False or `p` is
+    0.
 
-    The numbers are those of `key` (see `adjit.random`), so that the same key drops the same elements; without one the default generator
-    gives a key, another one for each call (see `adjit.manual_seed`).
+    The random numbers depend on `key` (see `adjit.random`), so that the same key drops the same elements; without a key the default
+    generator makes a new one for each call (see `adjit.manual_seed`).
     Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting, JMLR 15 (2014).
 
     >>> from adjit import random
@@ -33,7 +34,7 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, key: Any = None
 
 
 def new_key(function: str) -> Any:
-    """A key of the default generator; raises `TraceError` within a differentiated function, which cannot change what is outside of it."""
+    """Make a key with the default generator; raises `TraceError` within a differentiated function, which cannot change outside state."""
     try:
         return next_key()
     except TraceError as error:
@@ -43,7 +44,7 @@ def new_key(function: str) -> Any:
 
 @dispatched
 def drop(x: Array, p: float, key: Array) -> Array:
-    """`dropout` with its key."""
+    """Apply `dropout` with its key."""
     x = floating(x, "dropout")
     kept = random.bernoulli(key, 1.0 - p, x.shape)
     return np.where(kept, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)

@@ -1,4 +1,4 @@
-"""Images in other sizes."""
+"""Resizing of images."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from adjit.tracer.user_location import find_user_location
 @dispatched
 def interpolate(input: Array, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
                 mode: Literal["nearest"] = "nearest") -> Array:
-    """`input`, (N, C, L) or (N, C, H, W), in another size: that of `size`, or that times `scale_factor`, rounded down.
+    """Resize `input`, (N, C, L) or (N, C, H, W), to `size`, or to its size times `scale_factor`, rounded down.
 
-    Element i is that of the input at `floor(i / scale)`. Raises `ValueError` for other modes than "nearest".
+    Element i is the input's element at `floor(i / scale)`. Raises `ValueError` for other modes than "nearest".
 
     >>> interpolate(np.array([[[1.0, 2.0]]]), scale_factor=2)
     array([[[1., 1., 2., 2.]]])

@@ -1,4 +1,4 @@
-"""Layers that are a product with a weight, or rows of one: `linear`, `embedding`, `one_hot`."""
+"""Layers that are a product with a weight, or take rows of a weight: `linear`, `embedding`, `one_hot`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def linear(input: Any, weight: Any, bias: Any | None = None) -> Any:
 
 
 def _on_tensors(x: Any, shape: tuple[int, ...], weight: Any, bias: Any | None) -> Any:
-    """The nodes that PyTorch makes: the weight is transposed, then it is one product of matrices."""
+    """Compute `linear` with PyTorch's nodes: the weight is transposed, then there is one matrix product."""
     _check_linear(shape, weight.array.shape)
     rows = x if len(shape) == 2 else apply(shapes.reshape, (x, (math.prod(shape[:-1]), shape[-1])))
     columns = apply(shapes.t, (weight,))
@@ -62,7 +62,7 @@ def _on_tensors(x: Any, shape: tuple[int, ...], weight: Any, bias: Any | None) -
 
 @dispatched
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
-    """`linear`, over traced arrays."""
+    """Compute `linear` over traced arrays."""
     x, weight = floating(x, "linear"), floating(weight, "linear: weight")
     _check_linear(x.shape, weight.shape)
     bias = parameter(bias, weight.shape[:-1], "linear", "bias")
@@ -79,10 +79,10 @@ def _check_linear(x: tuple[int, ...], weight: tuple[int, ...]) -> None:
 @checked(_check_rows)
 @dispatched
 def embedding(input: Array, weight: Array, padding_idx: int | None = None) -> Array:
-    """The rows of `weight`, (V, D), that integers of any shape name: shape `(*input.shape, D)`.
+    """Rows of `weight`, (V, D), at integer indices of any shape: shape `(*input.shape, D)`.
 
-    The row `padding_idx` gets no gradient from here. Raises `IndexError` for an index that names no row, when it runs; in
-    compiled code negative ones count from the end.
+    The row `padding_idx` gets no gradient from this function. Raises `IndexError` for an index out of range, when it runs; in compiled code
+    negative indices count from the end.
 
     >>> embedding(np.array([2, 0]), np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
     array([[4., 5.],
@@ -103,7 +103,7 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None) -> Ar
 @checked(_check_labels)
 @dispatched
 def one_hot(tensor: Array, num_classes: int, dtype: Any = np.int64) -> Array:
-    """Integer labels of any shape to vectors with a 1 at the label: shape `(*tensor.shape, num_classes)`.
+    """Convert integer labels of any shape to vectors with a 1 at the label: shape `(*tensor.shape, num_classes)`.
 
     A label outside of `[0, num_classes)` raises `IndexError`, and in compiled code gives zeros.
 
@@ -115,7 +115,7 @@ def one_hot(tensor: Array, num_classes: int, dtype: Any = np.int64) -> Array:
 
 
 def is_label(labels: Any, classes: int, axis: int) -> Any:
-    """Along a new axis: whether the label is that class. A comparison with a counter, so that it fuses with what surrounds it."""
+    """True, along a new axis, if the label is that class. A comparison with a counter, so that it fuses with the surrounding ops."""
     labels = np.expand_dims(labels, axis)
     axis %= labels.ndim
     shape = (*labels.shape[:axis], classes, *labels.shape[axis + 1:])

@@ -1,4 +1,4 @@
-"""Losses: of predictions and targets of the same shape, and of scores of classes and labels."""
+"""Losses: of predictions and targets of the same shape, and of class scores and labels."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def cross_entropy(input: Array, target: Array, weight: Array | None = None, igno
 @dispatched
 def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
              reduction: Reduction = "mean") -> Array:
-    """`-input` at the target class: `cross_entropy` of what `log_softmax` gave, with integer labels.
+    """`-input` at the target class: `cross_entropy` of results of `log_softmax`, with integer labels.
 
     >>> nll_loss(np.log(np.array([[0.5, 0.5]])), np.array([1])).round(4)
     np.float64(0.6931)
@@ -92,7 +92,7 @@ def mse_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Arra
 
 @dispatched
 def l1_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
-    """`abs(input - target)`; both have the same shape. The derivative where they are equal is 0.
+    """`abs(input - target)`; both have the same shape. The derivative at equal elements is 0.
 
     >>> l1_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(1.0)
@@ -179,8 +179,8 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
            log_target: bool = False) -> Array:
     """`target * (log(target) - input)`, both of the same shape; a target of 0 gives 0.
 
-    With `log_target` the target is given as its logarithm. "batchmean" divides by the size of the first axis, which is what the
-    divergence of Kullback and Leibler means; "mean" divides by the number of elements.
+    With `log_target` the target is given as its logarithm. "batchmean" divides by the size of the first axis, as in the definition of the
+    Kullback-Leibler divergence; "mean" divides by the number of elements.
 
     >>> kl_div(np.log(np.array([[0.5, 0.5]])), np.array([[1.0, 0.0]]), reduction="batchmean").round(4)
     np.float64(0.6931)
@@ -200,7 +200,7 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
 
 
 def _class_axis(scores: Any, function: str) -> tuple[int, int]:
-    """The axis of the classes and how many there are."""
+    """Return the axis of the classes and their number."""
     if scores.ndim == 0:
         refuse_shape(f"{function}: scores have shape (C,), (N, C) or (N, C, ...), got ()")
     axis = 0 if scores.ndim == 1 else 1
@@ -208,7 +208,7 @@ def _class_axis(scores: Any, function: str) -> tuple[int, int]:
 
 
 def _class_weight(weight: Any | None, scores: Any, axis: int, function: str) -> Any | None:
-    """The weight of each class, shaped to be broadcast beside the scores."""
+    """Return the weight of each class, shaped to be broadcast against the scores."""
     if isinstance(weight, str):
         raise TypeError(f"{function}: weight is an array of one number a class; reduction={weight!r} is given by name")
     weight = parameter(weight, scores.shape[axis:axis + 1], function, "weight")
@@ -227,7 +227,7 @@ def _of_labels(log_probabilities: Any, labels: Any, weight: Any | None, axis: in
     scores = log_probabilities if weight is None else weight * log_probabilities
     mean = reduction == "mean" and labels.size > 0 and not (weight is None and ignored is None)
     share = _share(chosen, weight, ignored, axis, log_probabilities.dtype) if mean else None
-    if share is not None:       # here and not at the end, so that one kernel goes through the scores for the loss and its derivative
+    if share is not None:       # here and not at the end, so that one kernel reads the scores for the loss and its derivative
         scores = scores * share
     loss = -np.sum(np.where(chosen, scores, 0.0), axis=axis)
     if label_smoothing:
@@ -239,7 +239,7 @@ def _of_labels(log_probabilities: Any, labels: Any, weight: Any | None, axis: in
 
 
 def _share(chosen: Any, weight: Any | None, ignored: Any, axis: int, dtype: np.dtype) -> Any:
-    """What a loss of weight 1 counts in the mean; infinite where nothing counts."""
+    """Count of a loss of weight 1 in the mean; infinite if nothing counts."""
     if weight is None:
         return 1.0 / np.sum((~ignored).astype(dtype))
     counted = np.sum(np.where(chosen, weight, 0.0), axis=axis)
@@ -247,7 +247,7 @@ def _share(chosen: Any, weight: Any | None, ignored: Any, axis: int, dtype: np.d
 
 
 def _is_number(labels: Any, number: int) -> Any | None:
-    """Where the labels are that number; None where their dtype does not hold it."""
+    """True for labels that are equal to a number; None if their dtype does not hold it."""
     limits = np.iinfo(labels.dtype)
     return labels == number if limits.min <= number <= limits.max else None
 

@@ -19,7 +19,7 @@ def layer_norm(input: Array, normalized_shape: int | Sequence[int], weight: Arra
                eps: float = 1e-5) -> Array:
     """`(input - mean) / sqrt(var + eps) * weight + bias`, mean and (biased) variance over the last dimensions.
 
-    `normalized_shape` is the shape of those dimensions, and of `weight` and `bias`. Raises `ShapeError` where they differ.
+    `normalized_shape` is the shape of those dimensions, and of `weight` and `bias`. Raises `ShapeError` if they differ.
     Source: Ba, Kiros and Hinton, Layer Normalization, arXiv:1607.06450.
 
     >>> layer_norm(np.array([[1.0, 3.0]]), 2).round(3)
@@ -38,9 +38,9 @@ def batch_norm(input: Array, running_mean: Array | None = None, running_var: Arr
                bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Array:
     """`(input - mean) / sqrt(var + eps) * weight + bias` for each channel of `input`, (N, C) or (N, C, ...).
 
-    With `training`, mean and (biased) variance are those of the batch; else the running ones. All parameters have shape (C,).
-    A pure function: the running statistics are not updated here, `momentum` is not used (see `batch_norm_with_statistics`).
-    Raises `ShapeError` for other shapes and for a batch of one value a channel in training, `ValueError` without statistics.
+    With `training`, mean and (biased) variance are computed from the batch; else the running ones are used. All parameters have shape (C,).
+    A pure function: the running statistics are not updated here, `momentum` is not used (see `batch_norm_with_statistics`). Raises
+    `ShapeError` for other shapes and, in training, for a batch of one value per channel, `ValueError` without statistics.
     Source: Ioffe and Szegedy, Batch Normalization, arXiv:1502.03167.
 
     >>> batch_norm(np.array([[1.0], [3.0]]), training=True).round(3)
@@ -61,9 +61,9 @@ def batch_norm(input: Array, running_mean: Array | None = None, running_var: Arr
 @dispatched
 def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Array | None = None,
                                eps: float = 1e-5) -> tuple[Array, Array, Array]:
-    """The result of `batch_norm` in training, with the mean and the unbiased variance of each channel of the batch, shape (C,).
+    """Result of `batch_norm` in training, with the mean and the unbiased variance of each channel of the batch, shape (C,).
 
-    Those two are what running statistics are moved towards: `running = (1 - momentum) * running + momentum * new`.
+    Running statistics are updated with the mean and the variance: `running = (1 - momentum) * running + momentum * new`.
 
     >>> [array.round(3).tolist() for array in batch_norm_with_statistics(np.array([[1.0], [3.0]]))]
     [[[-1.0], [1.0]], [2.0], [2.0]]
@@ -80,9 +80,9 @@ def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Arra
 
 @dispatched
 def group_norm(input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
-    """As `layer_norm`, over groups of channels (and all that follows them) of `input`, (N, C, ...); `weight` and `bias` have shape (C,).
+    """`layer_norm` over groups of channels (and all dimensions after them) of `input`, (N, C, ...); `weight` and `bias` have shape (C,).
 
-    Raises `ShapeError` where the channels do not divide into `num_groups`. Source: Wu and He, Group Normalization, arXiv:1803.08494.
+    Raises `ShapeError` if the channels do not divide into `num_groups`. Source: Wu and He, Group Normalization, arXiv:1803.08494.
 
     >>> group_norm(np.array([[1.0, 3.0, 5.0, 9.0]]), 2).round(3)
     array([[-1.,  1., -1.,  1.]])
@@ -118,7 +118,7 @@ def normalize(input: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12,
 
 
 def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
-    """`x` with mean 0 and variance 1 over the axes, and the mean and the biased variance it had, which keep these axes."""
+    """Return `x` with mean 0 and variance 1 over the axes, and its original mean and biased variance, with these axes of size 1."""
     mean = np.mean(x, axis=axes, keepdims=True)
     centered = x - mean
     variance = np.mean(centered * centered, axis=axes, keepdims=True)
@@ -132,7 +132,7 @@ def _scaled(normal: Any, weight: Any | None, bias: Any | None) -> Any:
 
 
 def _channels(x: Any, weight: Any | None, bias: Any | None, function: str) -> tuple[Any, Any | None, Any | None]:
-    """`x`, (N, C, ...), and its parameters of shape (C,), shaped to be broadcast beside it."""
+    """Return `x`, (N, C, ...), and its parameters of shape (C,), shaped to be broadcast against it."""
     x = floating(x, function)
     if x.ndim < 2:
         refuse_shape(f"{function} takes arrays of shape (N, C) or (N, C, ...), got {x.shape}")

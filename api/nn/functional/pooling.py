@@ -22,7 +22,7 @@ from adjit.tracer.user_location import find_user_location
 @dispatched
 def max_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                dilation: int | Sequence[int] = 1, ceil_mode: bool = False) -> Array:
-    """The largest element of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
+    """Largest element of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
 
     Padding counts as -inf, and is at most half of the window. A NaN in a window makes it NaN. The derivative goes to the first largest
     element in C order, as PyTorch's does (`np.max` shares it). With `ceil_mode` a last window may reach over the end.
@@ -38,7 +38,7 @@ def max_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Seq
 @dispatched
 def avg_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Array:
-    """The mean of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
+    """Mean of each window of images (N, C, H, W) or (C, H, W). `stride` is `kernel_size` by default.
 
     Padding counts as elements that are 0, unless `count_include_pad` is False. `divisor_override` replaces the number of elements.
 
@@ -62,7 +62,7 @@ def avg_pool2d(input: Array, kernel_size: int | Sequence[int], stride: int | Seq
 
 @dispatched
 def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None] | None) -> Array:
-    """The means of `output_size` windows of images (N, C, H, W) or (C, H, W); None keeps the size of an axis.
+    """Means of `output_size` windows of images (N, C, H, W) or (C, H, W); None preserves the size of an axis.
 
     Window i of n covers the rows from `i * H // n` to `ceil((i + 1) * H / n)`.
 
@@ -110,13 +110,13 @@ def _wrapped(value: Value) -> Any:
 
 
 def _counts(axis: Windows, length: int, edge: int) -> list[int]:
-    """The elements in each window that count: those of the array and of `edge` elements of padding on both sides."""
+    """Number of counted elements in each window: elements of the array and of `edge` elements of padding on both sides."""
     starts = [number * axis.stride - axis.low for number in range(axis.count)]
     return [min(start + axis.size, length + edge) - max(start, -edge) for start in starts]
 
 
 def _means(length: int, count: int, dtype: np.dtype) -> Any:
-    """The matrix that takes the means of `count` windows, which together cover `length` elements."""
+    """Matrix that computes the means of `count` windows, which cover `length` elements."""
     matrix = np.zeros((count, length), dtype)
     for number in range(count):
         start, stop = number * length // count, -(-(number + 1) * length // count)
@@ -130,7 +130,7 @@ Size = int | Sequence[int]
 @dispatched
 def max_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
                ceil_mode: bool = False) -> Array:
-    """The largest element of each window of (N, C, L) or (C, L), as of `max_pool2d`.
+    """Largest element of each window of (N, C, L) or (C, L), like `max_pool2d`.
 
     >>> max_pool1d(np.array([[1.0, 3.0, 2.0, 0.0]]), 2)
     array([[3., 2.]])
@@ -144,7 +144,7 @@ def max_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padd
 @dispatched
 def avg_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Array:
-    """The mean of each window of (N, C, L) or (C, L), as of `avg_pool2d`.
+    """Mean of each window of (N, C, L) or (C, L), like `avg_pool2d`.
 
     >>> avg_pool1d(np.array([[1.0, 3.0, 2.0, 0.0]]), 2)
     array([[2., 1.]])
@@ -155,7 +155,7 @@ def avg_pool1d(input: Array, kernel_size: Size, stride: Size | None = None, padd
 
 
 def _row(size: Size, name: str, fill: int) -> tuple[int, int]:
-    """A setting of one axis for images of one row."""
+    """Convert a setting of one axis for images of one row."""
     return fill, one_per_axis(size, 1, "pooling over one axis", name, fill)[0]
 
 

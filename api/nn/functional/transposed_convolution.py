@@ -1,4 +1,4 @@
-"""Transposed convolutions: what the adjoint of a convolution does, as a layer that makes its input larger."""
+"""Transposed convolutions: the adjoint of a convolution, as a layer that makes its input larger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Size = int | Sequence[int]
 @dispatched
 def conv_transpose1d(input: Array, weight: Array, bias: Array | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
                      groups: int = 1, dilation: Size = 1) -> Array:
-    """The adjoint of `conv1d`: `input` (N, C, L) or (C, L), `weight` (C, O / groups, K), `bias` (O,); as `conv_transpose2d` otherwise.
+    """Adjoint of `conv1d`: `input` (N, C, L) or (C, L), `weight` (C, O / groups, K), `bias` (O,); otherwise like `conv_transpose2d`.
 
     >>> conv_transpose1d(np.array([[1.0, 2.0]]), np.array([[[1.0, 10.0]]]))
     array([[ 1., 12., 20.]])
@@ -29,10 +29,10 @@ def conv_transpose1d(input: Array, weight: Array, bias: Array | None = None, str
 @dispatched
 def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
                      groups: int = 1, dilation: Size = 1) -> Array:
-    """The adjoint of `conv2d`: `input` (N, C, H, W) or (C, H, W), `weight` (C, O / groups, KH, KW), `bias` (O,).
+    """Adjoint of `conv2d`: `input` (N, C, H, W) or (C, H, W), `weight` (C, O / groups, KH, KW), `bias` (O,).
 
     The result is (N, O, ...) with `(H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1` rows. It is a convolution:
-    of the input with `stride - 1` zeros between its elements, by the kernels turned round. Raises `ShapeError` where shapes do not fit.
+    of the input with `stride - 1` zeros between its elements, by the reversed kernels. Raises `ShapeError` if shapes do not fit.
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, arXiv:1603.07285.
 
     >>> conv_transpose2d(np.array([[[1.0, 2.0]]]), np.ones((1, 1, 1, 2)), stride=2)

@@ -1,4 +1,4 @@
-"""Windows that slide over the last axes of an array: what convolution and pooling are made of."""
+"""Windows that slide over the last axes of an array, for convolution and pooling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adjit.nn.functional.arguments import refuse_shape
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """How windows lie along one axis: `size` elements, `dilation` apart, one window every `stride`, `count` of them.
+    """Windows along one axis: `size` elements, `dilation` apart, one window every `stride`, `count` of them.
 
     `low` and `high` are the elements that are added at the ends.
     """
@@ -27,15 +27,15 @@ class Windows:
     count: int
 
     def slices(self) -> Iterator[slice]:
-        """For each element of a window, where it lies in the padded axis, over all windows."""
+        """Yield, for each element of a window, its slice of the padded axis over all windows."""
         span = self.stride * (self.count - 1) + 1 if self.count else 0
         return (slice(at, at + span, self.stride) for at in range(0, self.size * self.dilation, self.dilation))
 
 
 def slide(length: int, size: int, stride: int, dilation: int, padding: tuple[int, int], function: str, ceil_mode: bool = False) -> Windows:
-    """Windows over an axis of `length`; raises `ShapeError` where not one fits.
+    """Make windows over an axis of `length`; raises `ShapeError` if none fits.
 
-    With `ceil_mode` the last one may reach over the end, if it starts inside of the array or of the padding before it.
+    With `ceil_mode` the last window may reach over the end, if it starts inside of the array or of the padding before it.
     """
     low, high = padding
     reach = dilation * (size - 1) + 1
@@ -50,7 +50,7 @@ def slide(length: int, size: int, stride: int, dilation: int, padding: tuple[int
 
 
 def padded(x: Any, windows: Sequence[Windows], number: float) -> Any:
-    """`x` with the padding of the windows around its last axes, filled with `number`."""
+    """Pad the last axes of `x` for the windows, with `number`."""
     if not any(axis.low or axis.high for axis in windows):
         return x
     before = [(0, 0)] * (x.ndim - len(windows))
@@ -58,7 +58,7 @@ def padded(x: Any, windows: Sequence[Windows], number: float) -> Any:
 
 
 def patches(x: Any, windows: Sequence[Windows], axis: int) -> Any:
-    """`(..., *lengths)`, padded, to `(..., *counts)` with a new axis: the elements of each window in C order."""
+    """Map padded `(..., *lengths)` to `(..., *counts)` with a new axis: the elements of each window in C order."""
     indices = list(product(*(one.slices() for one in windows)))
     if len(indices) == 1:
         return np.expand_dims(x[(..., *indices[0])], axis)
@@ -66,7 +66,7 @@ def patches(x: Any, windows: Sequence[Windows], axis: int) -> Any:
 
 
 def attributes(windows: Sequence[Windows]) -> dict[str, tuple[int, ...]]:
-    """The windows as ops have them."""
+    """Return the windows as attributes of ops."""
     return {"sizes": tuple(axis.size for axis in windows), "stride": tuple(axis.stride for axis in windows),
             "low": tuple(axis.low for axis in windows), "high": tuple(axis.high for axis in windows),
             "interior": (0,) * len(windows), "dilation": tuple(axis.dilation for axis in windows)}

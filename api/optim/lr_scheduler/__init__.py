@@ -5,7 +5,7 @@
         train(...)              # calls optimizer.step()
         scheduler.step()
 
-Names, arguments and numbers are PyTorch's (`torch.optim.lr_scheduler`). Where a schedule is a product it multiplies what the group
+Names, arguments and numbers are PyTorch's (`torch.optim.lr_scheduler`). A schedule that is a product multiplies the rate that the group
 holds, so that several can be used together.
 """
 

@@ -13,7 +13,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial learning rate to `eta_min` in `T_max` epochs, and back.
+    """Cosine annealing from the initial learning rate to `eta_min` in `T_max` epochs, and back.
 
     `eta_min + (lr_0 - eta_min) * (1 + cos(pi * t / T_max)) / 2`, computed step by step.
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, arXiv:1608.03983.
@@ -46,9 +46,9 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from the initial learning rate to `eta_min` in `T_0` epochs; then anew, each time `T_mult` times as long.
+    """Cosine annealing from the initial learning rate to `eta_min` in `T_0` epochs, with restarts, each `T_mult` times as long.
 
-    `step(epoch)` goes to an epoch, which may be a fraction. Source: as of `CosineAnnealingLR`.
+    `step(epoch)` goes to an epoch, which may be a fraction. Source: as in `CosineAnnealingLR`.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
@@ -75,7 +75,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one, or to `epoch`."""
+        """Advance by one epoch, or to `epoch`."""
         if epoch is None and self.last_epoch >= 0:
             epoch = self.last_epoch + 1
             self.T_cur += 1
@@ -99,7 +99,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up from `max_lr / div_factor` to `max_lr` in `pct_start` of `total_steps`, then down to the start over `final_div_factor`.
+    """One cycle: up from `max_lr / div_factor` to `max_lr` in `pct_start` of `total_steps`, then down to the start over `final_div_factor`.
 
     Called after every batch. With `three_phase` down to the start first. Momentum (or `beta1`) goes the other way, between `max_momentum`
     and `base_momentum`, unless `cycle_momentum` is off.

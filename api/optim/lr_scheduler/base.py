@@ -1,4 +1,4 @@
-"""The base class of the schedules, and what they share."""
+"""Base class of the schedules, and their common functions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from adjit.tracer.user_location import find_user_location
 
 
 class LRScheduler:
-    """Base of the schedules: `last_epoch` counts the steps; the learning rates it starts from are `base_lrs`, each group's `initial_lr`.
+    """Base of the schedules: `last_epoch` counts the steps; `base_lrs` are the initial learning rates, each group's `initial_lr`.
 
-    A schedule of one's own defines `get_lr()`, the new learning rate of each group.
+    A user-defined schedule defines `get_lr()`, the new learning rate of each group.
 
     >>> import adjit as aj
     >>> class Halved(LRScheduler):
@@ -43,18 +43,18 @@ class LRScheduler:
         self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """The learning rate of each group for `last_epoch`."""
+        """Return the learning rate of each group for `last_epoch`."""
         return [self._next(group, base) for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True)]
 
     def _next(self, group: Group, base: Any) -> Any:
         raise NotImplementedError
 
     def get_last_lr(self) -> list[Any]:
-        """The learning rates that the last step set."""
+        """Return the learning rates that the last step set."""
         return self._last_lr
 
     def step(self) -> None:
-        """Go on by one: set the learning rates of the next epoch."""
+        """Advance by one: set the learning rates of the next epoch."""
         self.last_epoch += 1
         self._set(self.get_lr())
 
@@ -64,7 +64,7 @@ class LRScheduler:
         self._last_lr = current_rates(self.optimizer)
 
     def _restart(self) -> None:
-        """Begin at epoch 0, from the initial learning rates."""
+        """Restart at epoch 0, from the initial learning rates."""
         for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
             set_rate(group, base)
         self.last_epoch = -1
@@ -73,33 +73,33 @@ class LRScheduler:
         self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the schedule knows but for the optimiser."""
+        """Return the state of the schedule, without the optimiser."""
         return {key: value for key, value in vars(self).items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Load a state that `state_dict` returned."""
         vars(self).update(state_dict)
 
 
 def checked_optimizer(optimizer: Any) -> Optimizer:
-    """The optimiser; raises `TypeError` for anything else."""
+    """Return the optimiser; raises `TypeError` for anything else."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"a schedule belongs to an adjit.optim.Optimizer, got a {type(optimizer).__name__}")
     return optimizer
 
 
 def copied_rate(rate: Any) -> Any:
-    """A learning rate that does not follow the group's, where that is a tensor."""
+    """Return a copy of a learning rate; a tensor's copy does not follow the group's tensor."""
     return rate.detach().clone() if isinstance(rate, Tensor) else rate
 
 
 def current_rates(optimizer: Optimizer) -> list[Any]:
-    """The learning rate of each group."""
+    """Return the learning rate of each group."""
     return [copied_rate(group["lr"]) for group in optimizer.param_groups]
 
 
 def set_rate(group: Group, rate: Any) -> None:
-    """A learning rate that is a tensor is written to."""
+    """Set a group's learning rate; a tensor is written to."""
     if not isinstance(group["lr"], Tensor):
         group["lr"] = rate
     elif rate is not group["lr"]:
@@ -108,7 +108,7 @@ def set_rate(group: Group, rate: Any) -> None:
 
 
 def each_group(optimizer: Optimizer, name: str, value: float | Sequence[float]) -> list[float]:
-    """A value for each group: one for all, or a list."""
+    """Return a value for each group, from one for all or from a list."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [value] * count      # type: ignore[list-item]

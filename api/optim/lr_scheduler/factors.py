@@ -34,12 +34,12 @@ class LambdaLR(LRScheduler):
         return [base * function(self.last_epoch) for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the schedule knows but for the optimiser and the functions, which are given again when it is made again."""
+        """Return the state of the schedule, without the optimiser and the functions; pass the functions again to a new schedule."""
         return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
 
 
 class MultiplicativeLR(LambdaLR):
-    """Times `lr_lambda(epoch)` every epoch: one function for all groups, or a list with one for each.
+    """Schedule that multiplies the rate by `lr_lambda(epoch)` every epoch: one function for all groups, or a list with one for each.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
@@ -89,7 +89,7 @@ class PolynomialLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` epochs.
+    """Schedule that multiplies the rate by `gamma` every `step_size` epochs.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
@@ -112,7 +112,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the epochs `milestones`.
+    """Schedule that multiplies the rate by `gamma` at each of the epochs `milestones`.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
@@ -132,12 +132,12 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _next(self, group: Group, base: Any) -> Any:
-        times = self.milestones.get(self.last_epoch, 0)      # a plain dict once it was saved and loaded
+        times = self.milestones.get(self.last_epoch, 0)      # a plain dict after saving and loading
         return group["lr"] * self.gamma ** times if times else group["lr"]
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` every epoch.
+    """Schedule that multiplies the rate by `gamma` every epoch.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
@@ -160,7 +160,7 @@ class ExponentialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times `factor` for the first `total_iters` epochs.
+    """Schedule that multiplies the rate by `factor` for the first `total_iters` epochs.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
@@ -187,7 +187,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs.
+    """Schedule that multiplies the rate by a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)

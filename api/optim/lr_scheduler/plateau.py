@@ -1,4 +1,4 @@
-"""A schedule that follows a metric: the learning rate goes down where the metric stays."""
+"""Schedule that follows a metric: the learning rate decreases if the metric stays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 class ReduceLROnPlateau:
-    """Times `factor` when `metric`, given to `step(metric)`, was no better than the best for more than `patience` epochs.
+    """Schedule that multiplies the rate by `factor` after more than `patience` epochs in which `metric` was no better than the best.
 
     Better is smaller (`mode="min"`) or larger by `threshold`, a fraction of the best (`threshold_mode="rel"`) or a difference ("abs").
     After a reduction nothing is counted for `cooldown` epochs; rates stay above `min_lr`, and changes below `eps` are left out.
@@ -43,7 +43,7 @@ class ReduceLROnPlateau:
         self._last_lr = current_rates(optimizer)
 
     def step(self, metrics: Any) -> None:
-        """Look at the newest value of the metric: a number, or a tensor of one element."""
+        """Read the newest value of the metric: a number, or a tensor of one element."""
         current = float(metrics)
         self.last_epoch += 1
         if self._is_better(current):

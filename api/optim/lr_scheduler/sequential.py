@@ -1,4 +1,4 @@
-"""Schedules one after the other."""
+"""Schedules in sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adjit.tracer.user_location import find_user_location
 
 
 class SequentialLR(LRScheduler):
-    """Several schedules one after the other: number i + 1 begins at the epoch `milestones[i]`, from the initial learning rates.
+    """Several schedules in sequence: number i + 1 begins at the epoch `milestones[i]`, from the initial learning rates.
 
     >>> import adjit as aj
     >>> optimizer = aj.optim.SGD([aj.tensor([1.0])], lr=1.0)
@@ -60,11 +60,11 @@ class SequentialLR(LRScheduler):
         return self._schedulers[bisect_right(self._milestones, self.last_epoch)].get_lr()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the schedule and its parts know but for the optimiser."""
+        """Return the state of the schedule and its inner schedules, without the optimiser."""
         return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Load a state that `state_dict` returned."""
         for scheduler, known in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(known)
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
