@@ -1,4 +1,4 @@
-"""How far a computed float is from the true number, and the arguments at which that is measured."""
+"""Errors of computed floats, and the arguments at which they are measured."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LONG = np.longdouble
 
 
 def errors_in_ulps(computed: np.ndarray, reference: np.ndarray, beside: np.ndarray | None = None) -> np.ndarray:
-    """In units of the last place of the reference, or of `beside` where that is larger.
+    """Errors in units of the last place of the reference, or of `beside` if it is larger.
 
     `reference` is of a wider type. inf: a NaN too many or too few, or the wrong sign of a zero.
     """
     info, wide = np.finfo(computed.dtype), reference.dtype.type
-    edge = wide(2) ** wide(info.maxexp)                      # infinity counts as the number that would come next
+    edge = wide(2) ** wide(info.maxexp)                      # infinity counts as the next number
     y, r = np.clip(computed.astype(wide), -edge, edge), np.clip(reference, -edge, edge)
     scale = abs(r) if beside is None else np.maximum(abs(r), np.minimum(beside, edge).astype(wide))
     exponent = np.frexp(np.where(np.isfinite(scale), scale, 1))[1] - 1
@@ -46,13 +46,13 @@ def random_bits(dtype: type, count: int, random: np.random.Generator) -> np.ndar
 
 
 def single_points(stride: int) -> np.ndarray:
-    """Every so many of all float32 numbers, the edges, and what is next to multiples of pi/2."""
+    """Every `stride`-th float32 number, the edges, and numbers next to multiples of pi/2."""
     halves = (np.arange(1, 1 << 16) * (math.pi / 2)).astype(np.float32)
     return np.concatenate([edges(np.float32), halves, np.arange(0, 1 << 32, stride, np.uint64).astype(np.uint32).view(np.float32)])
 
 
 def double_points(low: float, high: float, count: int) -> np.ndarray:
-    """All exponents, dense between `low` and `high`, at these ends, near 1, at subnormals and next to multiples of pi/2."""
+    """Numbers of all exponents, dense between `low` and `high`, at these ends, near 1, at subnormals and next to multiples of pi/2."""
     random = np.random.default_rng(7)
     halves = np.concatenate([np.arange(1, 2000), random.integers(2000, 1 << 31, 2000)]) * (math.pi / 2)
     return np.concatenate([
@@ -65,7 +65,7 @@ def double_points(low: float, high: float, count: int) -> np.ndarray:
 
 
 def point_pairs(dtype: type, count: int, powers: bool) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of edges, usual and unusual pairs, close pairs; for `powers`, results over the whole range."""
+    """Pairs of edges, usual and unusual pairs, close pairs; for `powers`, results over the whole range."""
     random = np.random.default_rng(7)
 
     def usual() -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The backends that this machine has, to parametrise tests with."""
+"""Backends that this machine has, to parametrise tests with."""
 
 from adjit.runtime.native.code import native_is_supported
 

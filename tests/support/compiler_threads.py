@@ -1,4 +1,4 @@
-"""Threads of adjit's that make what later calls use: until they have ended they allocate, take processor time and switch the collector."""
+"""Threads of adjit that prepare later calls: until they have ended they allocate, take processor time and switch the collector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from adjit.codegen.process import off_main_thread
 
 
 def wait_for_compilers() -> None:
-    """Until none is at work."""
+    """Wait until no such thread is at work."""
     for thread in threading.enumerate():
         if thread.name.startswith("adjit compiler"):
             thread.join()

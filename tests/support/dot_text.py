@@ -1,4 +1,4 @@
-"""Reads DOT text as strictly as the tests need: every statement is understood, every HTML-like label is well-formed."""
+"""Reader of DOT text, as strict as the tests need: every statement is understood, every HTML-like label is well-formed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Picture:
     attributes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def find(self, text: str) -> list[str]:
-        """The nodes whose label contains `text`."""
+        """Return the nodes whose label contains `text`."""
         return [node for node, attributes in self.nodes.items() if text in label(attributes)]
 
     def one(self, text: str) -> str:
@@ -29,12 +29,12 @@ class Picture:
         return node
 
     def ends(self) -> set[tuple[str, str]]:
-        """The edges, by the labels of what they connect."""
+        """Edges, by the labels of their two nodes."""
         return {(label(self.nodes[start]), label(self.nodes[end])) for start, end, _ in self.edges}
 
 
 def label(attributes: dict[str, str]) -> str:
-    """The text of a label: of an HTML-like one without its tags, lines and cells set apart by "|"."""
+    """Return the text of a label: of an HTML-like one without its tags, lines and cells separated by "|"."""
     text = attributes["label"]
     if not text.startswith("<"):
         return text
@@ -43,7 +43,7 @@ def label(attributes: dict[str, str]) -> str:
 
 
 def read_dot(text: str) -> Picture:
-    """The picture that a DOT text is of; raises `ValueError` where it is none."""
+    """Parse a DOT text; raises `ValueError` for other texts."""
     tokens = list(_tokens(text))
     opening = next((number for number, (kind, _) in enumerate(tokens) if kind == "{"), 0)
     if [kind for kind, _ in tokens[:opening]] not in (["name"], ["name", "name"]) or tokens[0][1] != "digraph":

@@ -1,4 +1,4 @@
-"""Many samples in one item of the tests: all are checked, and those that fail are named together."""
+"""Many samples in one test item: all are checked, and those that fail are named in one error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 
 
 def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Callable[..., None]) -> None:
-    """Call `check` with each sample (with its items where it is a tuple). Samples have names: those of all that fail are in the message of
-    one `ExceptionGroup`, which holds their errors. A check that skips has nothing to say about that sample alone; where all do, so does
-    the item.
+    """Call `check` with each sample (with its items if it is a tuple). Samples have names: the names of all that fail are in the message of
+    one `ExceptionGroup`, which holds their errors. A check that skips affects its sample only; if all checks skip, the item skips.
 
     >>> for_each({"one": 1, "two": 2}, lambda number: print(number))
     1
@@ -42,8 +41,8 @@ def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Call
 
 def parametrize_within(names: str | Sequence[str], values: Iterable[Any], ids: Callable[[Any], object] | Iterable[str] | None = None,
                        ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """As `pytest.mark.parametrize`, but the values are checked within one item, one after the other: for tests that take no longer than an
-    item costs, which is some milliseconds. Fixtures that the test takes are the same for all of them."""
+    """Parametrise like `pytest.mark.parametrize`, but check the values within one item, in order: for tests that take no longer than the
+    overhead of an item, some milliseconds. Fixtures of the test are the same for all values."""
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     rows = [tuple(value) if len(arguments) > 1 else (value,) for value in values]
     if ids is None or callable(ids):
@@ -62,7 +61,7 @@ def parametrize_within(names: str | Sequence[str], values: Iterable[Any], ids: C
 
 
 def item_like(item: Callable[..., None], test: Callable[..., None], without: Iterable[str], also: str = "") -> Callable[..., None]:
-    """`item` under the name of `test`, asking for its fixtures and parameters, but for those `without`; and for `also`."""
+    """Give `item` the name of `test`, its fixtures and parameters except `without`, and `also`."""
     signature = inspect.signature(test)
     kept = [parameter for name, parameter in signature.parameters.items() if name not in set(without)]
     if also:

@@ -1,4 +1,4 @@
-"""Random programs of eager tensors: operations, views and writes in place, that run on any library with PyTorch's names."""
+"""Random programs of eager tensors: operations, views and writes in place, for any library with PyTorch's names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 Instruction = tuple[int, int, int, int]
-"""Which operation, and three numbers that say on which of the tensors so far, and with which arguments."""
+"""An operation, and three numbers that choose the tensors so far and the arguments."""
 
 SHAPES = [(), (1,), (3,), (2, 3), (3, 2), (1, 3), (2, 1), (2, 2), (0, 2), (2, 1, 3)]
 
 
 @dataclass
 class Run:
-    """A program under way: `library` is `adjit` or `torch`, `tensors` is what there is to compute with, `errors` which steps failed."""
+    """Program under way: `library` is `adjit` or `torch`, `tensors` the tensors so far, `errors` the steps that failed."""
 
     library: Any
     tensors: list[Any] = field(default_factory=list)
@@ -32,7 +32,7 @@ def _axis(x: Any, number: int) -> int:
 
 
 def _index(x: Any, number: int) -> Any:
-    """An index of basic parts."""
+    """Make an index of basic parts."""
     if not x.ndim:
         return (..., None)[number % 2]
     size = x.shape[0]
@@ -90,7 +90,7 @@ def _read_places(x: Any, number: int) -> Any:
 
 
 def step(run: Run, instruction: Instruction) -> None:
-    """Run one instruction; whether it failed is noted, and what it made is kept."""
+    """Run one instruction; its failure or its result is recorded."""
     kind, a, b, c = instruction
     x, y = run.pick(a), run.pick(b)
     made: Any = None
@@ -129,24 +129,24 @@ def step(run: Run, instruction: Instruction) -> None:
 
 
 def start(library: Any, arrays: Sequence[np.ndarray]) -> Run:
-    """Leaves with these contents, two of three requiring grad."""
+    """Make leaves with these contents, two of three requiring grad."""
     return Run(library, [make(library, array, number % 3 != 2) for number, array in enumerate(arrays)])
 
 
 def contents(shapes: Sequence[int], seed: int) -> list[np.ndarray]:
-    """Numbers that are no multiples of each other."""
+    """Make numbers that are no multiples of each other."""
     generator = np.random.default_rng(seed)
     return [generator.uniform(-1.0, 1.0, SHAPES[shape % len(SHAPES)]) for shape in shapes]
 
 
 def make(library: Any, data: np.ndarray, requires_grad: bool) -> Any:
-    """A leaf."""
+    """Make a leaf."""
     tensor = library.tensor(np.array(data)) if library.__name__ == "adjit" else library.from_numpy(np.array(data))
     return tensor.requires_grad_(requires_grad)
 
 
 def total(run: Run, count: int) -> Any:
-    """The tensors that a program ended with, weighted and summed: one number."""
+    """Sum the tensors that a program ended with, weighted: one number."""
     result: Any = 0.0
     for number, tensor in enumerate(run.tensors[-count:]):
         result = result + (tensor * (0.3 + 0.2 * number)).sum()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def in_child(work: Callable[[], bool]) -> int:
-    """The exit status of a forked child that does `work`; it is killed where that takes long."""
+    """Return the exit status of a forked child that does `work`; a child that takes long is killed."""
     child = os.fork()
     if child == 0:
         signal.alarm(60)

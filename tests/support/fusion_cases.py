@@ -1,4 +1,4 @@
-"""Graphs as text with the kernels that fusion makes of them."""
+"""Graphs as text, with the kernels that fusion makes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that hold a number in one of the many ways that Python has, for the matrix of `test_guards.py`.
+"""Objects that hold a number in each of the many ways that Python has, for the matrix of `test_guards.py`.
 
 A `Holder` makes an object that holds a number, reads it, and changes it without making another object. `read` is code that a traced
 function runs, so it is written as users write it.
@@ -44,7 +44,7 @@ class Plain:
 
 
 class OfClass:
-    """Made anew for each cell by `type`."""
+    """Class that is made anew for each cell by `type`."""
 
 
 @dataclasses.dataclass
@@ -215,7 +215,7 @@ def _thread_local(rate: float) -> Any:
 
 
 class Environment:
-    """Reads `os.environ`."""
+    """Reader of `os.environ`."""
 
     def rate(self) -> float:
         return float(os.environ["ADJITTEST_RATE"])

@@ -1,4 +1,4 @@
-"""Runs the kernels of a fused graph on NumPy arrays, without the runtime: as plain Python, or compiled and linked."""
+"""Execution of the kernels of a fused graph on NumPy arrays, without the runtime: as plain Python, or compiled and linked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from adjit.ir.types import SHORT_NAMES
 from adjit.passes.fusion.fuse_kernels import group_of
 
 CASES: dict[str, list[tuple[str, OpDefinition, Sample]]] = {}
-"""The samples that are not empty, by the name of an elementwise op or reduction: case, definition, sample."""
+"""Samples that are not empty, by the name of an elementwise op or reduction: case, definition, sample."""
 
 for _case, _definition, _sample in op_cases():
     if _definition.kind in (Kind.ELEMENTWISE, Kind.REDUCTION) and all(array.size for array in _sample.arrays):
@@ -33,8 +33,8 @@ Runner = Callable[[KernelSource, Sequence[Any], list[tuple[int, int]]], None]
 
 def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits: int = 1,
               in_place: bool = False) -> tuple[np.ndarray, ...]:
-    """The results of a fused graph; every kernel's blocks are run in `splits` parts, last part first, and results written over operands
-    where they may be, if `in_place`.
+    """Return the results of a fused graph; every kernel's blocks are run in `splits` ranges, last range first. With `in_place`, results are
+    written over operands where the graph allows it.
     """
     known: dict[Value, np.ndarray] = dict(zip(graph.params, (np.array(array, order="C") for array in arrays), strict=True))
     for op in graph.ops:
@@ -49,7 +49,7 @@ def run_fused(graph: Graph, arrays: Sequence[np.ndarray], runner: Runner, splits
 
 
 def overwriting(op: Op) -> dict[int, int]:
-    """For results of a fused op the operand that each may be written over: last results and last operands first."""
+    """Operand that each result of a fused op may overwrite: last results and last operands first."""
     free = list(op.attrs["in_place"])
     shared: dict[int, int] = {}
     for j, value in reversed(list(enumerate(op.results))):
@@ -62,7 +62,7 @@ def overwriting(op: Op) -> dict[int, int]:
 
 def run_kernel(op: Op, operands: Sequence[np.ndarray], runner: Runner, splits: int,
                shared: Mapping[int, int] | None = None) -> list[np.ndarray]:
-    """The results of one fused op; `shared[j] = i`: result j is written over operand i."""
+    """Return the results of one fused op; `shared[j] = i`: result j is written over operand i."""
     shared = shared or {}
     source = lower_fused(op, shared)
     outs = [operands[shared[j]].reshape(value.type.shape) if j in shared else np.full(value.type.shape, 77, value.type.dtype)
@@ -84,7 +84,7 @@ def run_kernel(op: Op, operands: Sequence[np.ndarray], runner: Runner, splits: i
 
 
 def kernel_of(definition: OpDefinition, sample: Sample) -> Op | None:
-    """The op alone as a `fused` op; None for a reduction that no kernel runs."""
+    """Return the op alone as a `fused` op; None for a reduction without a kernel."""
     graph = sample_graph(definition, sample)
     group = group_of(graph.ops[0])
     if group is None:
@@ -96,7 +96,7 @@ def kernel_of(definition: OpDefinition, sample: Sample) -> Op | None:
 
 
 def as_python(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple[int, int]]) -> None:
-    """The kernel's text, run by the Python interpreter."""
+    """Run the kernel's text by the Python interpreter."""
     kernel = python_kernel(source)
     with np.errstate(all="ignore"):
         for lo, hi in ranges:
@@ -104,7 +104,7 @@ def as_python(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple
 
 
 def compiled(source: KernelSource, arguments: Sequence[Any], ranges: list[tuple[int, int]]) -> None:
-    """The kernel compiled by Numba and linked."""
+    """Compile the kernel by Numba, link and run it."""
     run_compiled(compile_source(source), source, arguments, ranges)
 
 
@@ -119,11 +119,11 @@ def run_compiled(code: CompiledObject, source: KernelSource, arguments: Sequence
 
 
 def check_numbers(definition: OpDefinition, found: np.ndarray, wanted: np.ndarray) -> None:
-    """What a kernel of one op gives, against its meaning."""
+    """Compare the result of a kernel of one op with the op's meaning."""
     if found.dtype.kind != "f":
         np.testing.assert_array_equal(found, wanted)
     else:
         tolerance = 2e-6 if found.dtype == np.float32 else 1e-14
-        # Where a number is subnormal, NumPy's meaning may be the less exact one.
+        # For a subnormal number, NumPy's meaning may be the less exact one.
         absolute = float(np.finfo(found.dtype).tiny) if definition.kind is Kind.ELEMENTWISE else tolerance
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=absolute)

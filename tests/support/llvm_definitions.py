@@ -1,4 +1,4 @@
-"""LLVM text that tests write out, as the objects that the builder makes of its own."""
+"""Parser of LLVM text in tests into the builder's objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEAD = re.compile(r"define (?:(internal|hidden) )?(\S+) @([\w.]+)\((.*)\) ?(.*?
 
 
 def definitions_of(text: str) -> tuple[Definition, ...]:
-    """The functions and constants of a text, in order; declarations are left out."""
+    """Return the functions and constants of a text, in order; declarations are left out."""
     found = []
     for part in re.split(r"(?m)^(?=define |@|declare |!)", text):
         if part.startswith("define"):

@@ -1,7 +1,7 @@
-"""Runs a planned graph in real memory, hostile to mistakes: for the tests of the memory plan.
+"""Execution of a planned graph in real memory that exposes mistakes, for the tests of the memory plan.
 
-Every buffer is bytes; a place is written through its slot only; what is freed, and everything at the start, is filled with 0xFF
-(NaN for floats). Nothing is known here of how the plan was made.
+Every buffer is bytes; a buffer is written through its slot only; freed bytes, and all bytes at the start, are filled with 0xFF (NaN for
+floats). The simulation does not know how the plan was made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POISON = 0xFF
 
 
 class Memory:
-    """The arena, the caller's arrays and the fresh results, as bytes."""
+    """Arena, the caller's arrays and the fresh results, as bytes."""
 
     def __init__(self, graph: Graph, arrays: Sequence[np.ndarray]):
         size = 0
@@ -34,7 +34,7 @@ class Memory:
             self.buffers[f"result+{i}"] = np.full(value.type.nbytes, POISON, np.uint8)
 
     def at(self, slot: Slot, nbytes: int) -> np.ndarray:
-        """The bytes of a place, to read or write."""
+        """Return the bytes of a slot, to read or write."""
         in_arena = slot.space == "arena"
         buffer, begin = self.buffers["arena" if in_arena else str(slot.base)], slot.offset if in_arena else slot.start
         assert begin + nbytes <= len(buffer)
@@ -45,7 +45,7 @@ class Memory:
 
 
 def simulate(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[tuple[np.ndarray, ...], Memory]:
-    """The results of a planned graph, and the memory as it was left. Results are read when the last op has run."""
+    """Return the results of a planned graph, and its final memory. Results are read after the last op."""
     memory = Memory(graph, arrays)
     places: dict[Value, Slot] = {value: Slot("param", i) for i, value in enumerate(graph.params)}
     for op in graph.ops:

@@ -1,4 +1,4 @@
-"""Functions that are called until their calls go straight to machine code, and how to see that they do."""
+"""Functions that are called until their calls go straight to machine code, and a check that they do."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ V = np.arange(3.0)
 
 if object_layout.known():
     for kind in (CompiledFunction, BoundCompiledFunction):
-        fastcall_is_ready(callable_type(kind), 1)      # else it comes some calls later, as do the threads
+        fastcall_is_ready(callable_type(kind), 1)      # otherwise it comes some calls later, as do the threads
     TEAM_CODE.get()
 
 
 def hot(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledFunction:
-    """The function compiled, and called until the entry has the program for these arguments."""
+    """Compile a function, and call it until the fastcall entry has the program for these arguments."""
     function = fun if isinstance(fun, CompiledFunction) else adjit.compile(fun, backend="native")
     for _ in range(2):
         function(*args, **kwargs)
-    wait_for_compilers()        # what the first call of a process had prepared
+    wait_for_compilers()        # prepared by the first call of a process
     assert runs_natively(function, *args, **kwargs)
     return function
 
 
 def runs_natively(function: CompiledFunction, *args: Any, **kwargs: Any) -> bool:
-    """Call the function; whether the entry ran it."""
+    """True if the entry runs this call of the function."""
     before = function._cache.record.hits
     function(*args, **kwargs)
     return function._cache.record.hits > before

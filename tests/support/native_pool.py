@@ -1,4 +1,4 @@
-"""The pool of native programs, given small tasks in LLVM text; and which threads it has started."""
+"""Thread pool of native programs, with small tasks in LLVM text; and the threads it has started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adjit.codegen.native.threads.thread_pool import THREAD_NAME
 from adjit.runtime.native.threads import Pool, ThreadTeam, make_pool
 
 STEPS = {
-    # Each does this for every task; %cell is counts[task], %argument is places[1].
+    # Each body runs for every task; %cell is counts[task], %argument is places[1].
     # Adds 1.
     "count": "%old = atomicrmw add ptr %cell, i64 1 monotonic",
     # The control register of the thread's floating-point unit.
@@ -37,7 +37,7 @@ met:
   %own = call i64 (i64, ...) @syscall(i64 186)
   %own.at = getelementptr i64, ptr %cell, i64 1
   store i64 %own, ptr %own.at""",
-    # Launches `count` on the pool that the argument is the address of, for counts 3 task, 3 task + 1 and 3 task + 2.
+    # Launches `count` on the pool whose address is the argument, for counts 3 task, 3 task + 1 and 3 task + 2.
     "nest": """
   %row.of = mul i64 %task, 24
   %row.at = getelementptr i8, ptr %counts, i64 %row.of
@@ -48,7 +48,7 @@ met:
   %answer = call i64 %launch(ptr %pool, ptr @count, ptr %inner, i64 3)""",
 }
 ANSWERS = {
-    # Returns counts[task] where that is not 0.
+    # Returns counts[task] if it is not 0.
     "check": "%answer = load i64, ptr %cell\n  %bad = icmp ne i64 %answer, 0\n  br i1 %bad, label %out, label %next"}
 
 
@@ -89,15 +89,15 @@ def step(name: str) -> LoadedKernel:
 
 
 def launch(pool: Pool, name: str, tasks: int, counts: np.ndarray, argument: int = 0) -> int:
-    """The answer of one launch. Python's lock is not held while it runs."""
+    """Return the status of one launch. Python's lock is not held while it runs."""
     places = (ctypes.c_int64 * 2)(counts.ctypes.data, argument)
-    code = step(name)       # stays loaded meanwhile: of threads that make it at the same time, one has it kept
+    code = step(name)       # stays loaded meanwhile: of threads that make it at the same time, one retains it
     function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(pool.launch)
     return function(pool.address, code.address, ctypes.addressof(places), tasks)
 
 
 def workers() -> set[int]:
-    """The threads of this process that a pool has started."""
+    """Threads of this process that a pool has started."""
     found = set()
     for path in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):      # a thread that has just ended
@@ -107,7 +107,7 @@ def workers() -> set[int]:
 
 
 def with_one_helper(team: ThreadTeam) -> tuple[Pool, int]:
-    """A pool of two threads, and the number of the one that was started for it."""
+    """Return a pool of two threads, and the number of its worker thread."""
     pool, before = make_pool(team, 2), workers()
     launch(pool, "meet", 2, np.zeros(3, np.int64), 2)
     (helper,) = workers() - before

@@ -1,4 +1,4 @@
-"""Compiles native steps and runs them on NumPy arrays, without programs or the runtime.
+"""Compilation of native steps, and runs of them on NumPy arrays, without programs or the runtime.
 
     steps = lower_op(op, {}, target)                               # or lower_fused(op, {}, target)
     (found,) = run_steps(steps, [x, y], [op.result.type], scratch_bytes=0, target=target)
@@ -32,14 +32,14 @@ from adjit.ir.types import TensorType
 
 TARGET_CASES = [pytest.param(target, id=target.name) for target in host_targets()]
 BEST = next(iter(host_targets()), None)
-"""The target that programs are compiled for on this machine, None where it has none."""
+"""Target that programs are compiled for on this machine, None if it has none."""
 
 _STEP = re.compile(r"@step(?![\w])")
 _numbers = itertools.count()
 
 
 class CheckFailed(Exception):
-    """A step found an index out of range, at `position`."""
+    """Raised if a step found an index out of range, at `position`."""
 
     def __init__(self, position: int):
         super().__init__(f"index out of range at position {position}")
@@ -47,7 +47,7 @@ class CheckFailed(Exception):
 
 
 def module_text(steps: Sequence[StepCode]) -> str:
-    """One module with the steps as `@run0`, `@run1`, ..."""
+    """Make one module with the steps as `@run0`, `@run1`, ..."""
     shared: dict[str, Definition] = {}
     for step in steps:
         for name, function in step.shared.items():
@@ -61,7 +61,7 @@ def module_text(steps: Sequence[StepCode]) -> str:
 
 
 class LoadedSteps:
-    """Machine code of steps; `run(places)` does all tasks of all of them."""
+    """Machine code of steps; `run(places)` does all tasks of all steps."""
 
     def __init__(self, steps: Sequence[StepCode], functions: Sequence[Callable[[int, int, int], int]], library: Any):
         self.steps = steps
@@ -81,8 +81,8 @@ class LoadedSteps:
 
 
 def load_together(programs: Sequence[Sequence[StepCode]], target: Target) -> list[LoadedSteps]:
-    """Machine code of rows of steps, all of one module: LLVM takes milliseconds for a module, and half of one for a function in it. Equal
-    texts are compiled once."""
+    """Compile rows of steps in one module: LLVM takes milliseconds for a module, and half a millisecond for a function in it. Equal texts
+    are compiled once."""
     import llvmlite.binding as llvm
 
     numbers: dict[tuple[str, frozenset[str]], int] = {}
@@ -108,7 +108,7 @@ def load_together(programs: Sequence[Sequence[StepCode]], target: Target) -> lis
 def run_steps(steps: Sequence[StepCode] | LoadedSteps, operands: Sequence[np.ndarray], result_types: Sequence[TensorType],
               scratch_bytes: int, target: Target, *, shared: Mapping[int, int] | None = None,
               one_at_a_time: bool = False) -> list[np.ndarray]:
-    """The results of the steps; operands stay as they are."""
+    """Return the results of the steps; operands stay unchanged."""
     loaded = steps if isinstance(steps, LoadedSteps) else load_together([steps], target)[0]
     shared = shared or {}
     inputs = [guarded(array) for array in operands]
@@ -123,7 +123,8 @@ def run_steps(steps: Sequence[StepCode] | LoadedSteps, operands: Sequence[np.nda
 
 
 def guarded(array: np.ndarray, aligned: bool = False) -> np.ndarray:
-    """A copy that ends where readable memory ends; `aligned`: it starts at a multiple of 64 and ends up to 63 bytes earlier."""
+    """Copy an array so that it ends where readable memory ends; `aligned`: it starts at a multiple of 64 and ends up to 63 bytes earlier.
+    """
     size = -(-array.nbytes // 64) * 64 if aligned else array.nbytes
     length = (size // mmap.PAGESIZE + 1) * mmap.PAGESIZE
     pages = mmap.mmap(-1, length + mmap.PAGESIZE)

@@ -1,4 +1,4 @@
-"""What is checked of every function of `adjit.nn.functional`: values and derivatives against a formula in plain NumPy, and its kernels."""
+"""Checks of every function of `adjit.nn.functional`: values and derivatives against a formula in plain NumPy, and its kernels."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from support.backends import BACKENDS
 import adjit as aj
 
 Case = tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray, ...]]
-"""The function, the formula, and the arrays of floats that both are called with."""
+"""Function, formula, and the arrays of floats that both are called with."""
 
 
 def check_value(case: Case, dtype: type) -> None:
-    """On plain arrays, and compiled; the dtype is kept."""
+    """Check the value on plain arrays, and compiled; the dtype is preserved."""
     ours, formula, arrays = case
     arrays = tuple(array.astype(dtype) for array in arrays)
     expected = formula(*(array.astype(np.float64) for array in arrays))
@@ -30,7 +30,7 @@ def check_value(case: Case, dtype: type) -> None:
 
 
 def check_derivative(case: Case, seed: int = 0) -> None:
-    """In every array, along a random direction, against central differences of the formula."""
+    """Check the derivative in every array, along a random direction, against central differences of the formula."""
     ours, formula, arrays = case
     generator = np.random.default_rng(seed)
     weights = np.asarray(generator.standard_normal(np.shape(formula(*arrays))))
@@ -44,7 +44,7 @@ def check_derivative(case: Case, seed: int = 0) -> None:
 
 
 def check_second_derivative(case: Case, seed: int = 0) -> None:
-    """The derivative of the gradient along a random direction against central differences of the gradient."""
+    """Check the derivative of the gradient along a random direction against central differences of the gradient."""
     ours, formula, arrays = case
     generator = np.random.default_rng(seed)
     weights = np.asarray(generator.standard_normal(np.shape(formula(*arrays))))
@@ -52,7 +52,7 @@ def check_second_derivative(case: Case, seed: int = 0) -> None:
     directions = tuple(generator.standard_normal(array.shape) for array in arrays)
 
     def along(*inputs: Any) -> Any:
-        """A square makes the second derivative of a linear function more than 0."""
+        """Project the squared result: the square makes the second derivative of a linear function nonzero."""
         gradients = aj.grad(lambda *xs: np.sum((ours(*xs) + 0.5 * np.square(ours(*xs))) * weights), argnums=places)(*inputs)
         return sum(np.sum(gradient * direction) for gradient, direction in zip(gradients, directions, strict=True))
 
@@ -65,7 +65,7 @@ def check_second_derivative(case: Case, seed: int = 0) -> None:
 
 
 def check_kernels(cases: Mapping[str, Case], dtype: type) -> None:
-    """All functions and their derivatives in one program: compiled kernels and the interpreter agree."""
+    """Check all functions and their derivatives in one program: compiled kernels and the interpreter agree."""
     arrays = {name: tuple(array.astype(dtype) for array in case[2]) for name, case in cases.items()}
 
     def everything(inputs: Any) -> Any:
@@ -82,5 +82,5 @@ def check_kernels(cases: Mapping[str, Case], dtype: type) -> None:
 
 
 def moved(arrays: tuple[np.ndarray, ...], position: int, step: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The arrays, with `step` added to one."""
+    """Return the arrays, with `step` added to one."""
     return tuple(np.asarray(array + step) if index == position else array for index, array in enumerate(arrays))

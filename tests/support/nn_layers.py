@@ -23,7 +23,7 @@ def normal(*shape: int) -> np.ndarray:
 def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray | float = 0.0, stride: tuple[int, int] = (1, 1),
               padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0)), dilation: tuple[int, int] = (1, 1),
               groups: int = 1) -> np.ndarray:
-    """Every output element on its own: the sum over one window of one group of channels."""
+    """Compute every output element separately: the sum over one window of one group of channels."""
     x = np.pad(x, ((0, 0), (0, 0), *padding))
     outputs, per_group, *sizes = w.shape
     counts = [(length - d * (size - 1) - 1) // s + 1 for length, size, s, d in zip(x.shape[2:], sizes, stride, dilation, strict=True)]
@@ -38,7 +38,7 @@ def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray | float = 0.0, stride:
 
 def pooled(x: np.ndarray, function: Callable[..., Any], size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int] = (0, 0),
            ceil_mode: bool = False) -> np.ndarray:
-    """`function` of the elements of each window that lie in the image."""
+    """Apply `function` to the elements of each window that lie in the image."""
     rounded = ceil if ceil_mode else int
     counts = [rounded((length + 2 * p - k) / s) + 1 for length, k, s, p in zip(x.shape[2:], size, stride, padding, strict=True)]
     y = np.zeros((*x.shape[:2], *counts))

@@ -1,5 +1,5 @@
-"""Arrays whose operations are rounded at random, a few units in the last place: what a program gives for them says how far another order of
-operations may lead, and whether rounding decides a comparison in it."""
+"""Arrays whose operations are rounded at random, by a few units in the last place: a program's results on them show how much another order
+of operations may change, and whether rounding decides a comparison."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 EXACT = frozenset((np.negative, np.positive, np.absolute, np.fabs, np.sign, np.copysign, np.maximum, np.minimum, np.fmax, np.fmin, np.floor,
                    np.ceil, np.trunc, np.rint))
-"""What is rounded in one way only. A product may be rounded together with the sum it is part of."""
+"""Functions that have one correct rounding. A product may be rounded together with a sum that it is an operand of."""
 
 SHAKES = 4
 RUNS_SYMBOL = 3
 
 
 class NoisyArray(np.ndarray):
-    """An array that adds noise to what ufuncs and products of it give, and to what a sum or product sums."""
+    """Array that adds noise to the results of its ufuncs and products, and to the operands of sums and products."""
 
     generator = np.random.default_rng(0)
 
@@ -50,7 +50,7 @@ class NoisyArray(np.ndarray):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in PRODUCTS or function.__module__ == "numpy.linalg":
-            times = 1.0 if function in PRODUCTS else 10.0       # eliminations round element after element
+            times = 1.0 if function in PRODUCTS else 10.0       # eliminations round element by element
             result = function(*_each(args, lambda array: self.shaken(array, times)), **_each(kwargs, _plain))
             return _noisy(self.shaken(result, times))
         result = super().__array_function__(function, types, args, kwargs)
@@ -80,9 +80,9 @@ def _each(value: Any, what: Callable[[Any], Any]) -> Any:
 
 
 def tolerances(run: Callable[[Callable[[np.ndarray], np.ndarray]], Sequence[Any]], wanted: Sequence[Any]) -> list[np.ndarray | None]:
-    """How far each element of what a program gives may be off; None for a result that hangs on rounding.
+    """Tolerance of each element of a program's results; None for a result that depends on rounding.
 
-    `run` gives the results where a function is applied to the arrays that the program starts with.
+    `run` returns the results for a function that is applied to the program's initial arrays.
     """
     found: list[np.ndarray | None] = []
     runs = [run(lambda array: array.view(NoisyArray) if array.ndim else NoisyArray.shaken(array)) for _ in range(RUNS_SYMBOL)]

@@ -1,4 +1,4 @@
-"""What object code wants from elsewhere."""
+"""Undefined symbols of object code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 
 def undefined_symbols(object_code: bytes) -> set[str]:
-    """The symbols that an ELF file of x86-64 wants from elsewhere."""
+    """Return the symbols that an ELF file of x86-64 leaves undefined."""
     table, = struct.unpack_from("<Q", object_code, 40)
     size, count = struct.unpack_from("<HH", object_code, 58)
     sections = [struct.unpack_from("<IIQQQQII", object_code, table + size * i) for i in range(count)]

@@ -1,4 +1,4 @@
-"""The samples of all op records as test cases, and the graphs that tests make of them.
+"""Samples of all op records as test cases, and the graphs that tests make of them.
 
 A new op is covered by its record alone: everything here is driven by `DEFINITIONS`.
 """
@@ -25,15 +25,15 @@ Case = tuple[str, OpDefinition, Sample]
 
 
 def op_cases() -> Iterator[Case]:
-    """(id, definition, sample) of every sample of every op."""
+    """Yield (id, definition, sample) of every sample of every op."""
     for name, definition in sorted(DEFINITIONS.items()):
         for index, sample in enumerate(definition.samples()):
             yield f"{name}-{index}", definition, sample
 
 
 def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have a test of `definition` and `sample` check every sample, one op an item; only those whose first, or second, derivative is to be
-    checked where asked."""
+    """Make a test of `definition` and `sample` check every sample, one op per item; on request only samples whose first, or second,
+    derivative is to be checked."""
     cases: dict[str, list[Case]] = {}
     for case in op_cases():
         _, definition, sample = case
@@ -52,7 +52,7 @@ def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Cal
 
 def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda definition: True,
                 in_one_item: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Parametrize a test with `definition`, of these kinds; `in_one_item`: where that takes no time."""
+    """Parametrise a test with `definition`, of these kinds; `in_one_item`: for tests that take almost no time."""
     records = {name: record for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds and where(record)}
     if in_one_item:
         return parametrize_within("definition", records.values(), ids=records)
@@ -60,7 +60,7 @@ def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda def
 
 
 def first_of_each_dtype(samples: Iterable[Sample]) -> list[Sample]:
-    """The first sample of each combination of dtypes."""
+    """Return the first sample of each combination of dtypes."""
     return list({tuple(array.dtype for array in sample.arrays): sample for sample in reversed(list(samples))}.values())
 
 
@@ -69,14 +69,14 @@ def type_of(array: np.ndarray) -> TensorType:
 
 
 def sample_graph(definition: OpDefinition, sample: Sample) -> Graph:
-    """The graph of one call of the op: a parameter for every array of the sample."""
+    """Make the graph of one call of the op: a parameter for every array of the sample."""
     return trace_graph("sample", [type_of(array) for array in sample.arrays], lambda *values: [definition(*values, **sample.attrs)])
 
 
 def gradient_graph(graph: Graph, wrt: int) -> Graph:
-    """The cotangent of parameter `wrt`, for the parameters of `graph` (one result) and the cotangent of its result.
+    """Make the graph of the cotangent of parameter `wrt`, for the parameters of `graph` (one result) and the cotangent of its result.
 
-    A reverse walk in its plainest form, independent of the passes.
+    The reverse walk in its plainest form, independent of the passes.
     """
     builder = GraphBuilder(f"gradient_of_{graph.name}")
     known: dict[Value, Value] = {value: builder.param(value.type) for value in graph.params}
@@ -118,7 +118,7 @@ def check_derivative(graph: Graph, arrays: Sequence[np.ndarray], wrt: int, step:
 
 
 def assert_identical(found: np.ndarray, expected: np.ndarray) -> None:
-    """Equal dtype, shape and numbers; NaN equals NaN, and -0.0 differs from 0.0."""
+    """Assert equal dtype, shape and numbers; NaN equals NaN, and -0.0 differs from 0.0."""
     expected = np.asarray(expected)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(found, expected)

@@ -1,4 +1,4 @@
-"""PyTorch's optimisers as its documentation writes them down, in plain NumPy, for one parameter."""
+"""PyTorch's optimisers in plain NumPy, by the formulas of its documentation, for one parameter."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def adagrad(p: Array, grads: Sequence[Array], lr: float = 1e-2, lr_decay: float 
         yield p
 
 
-# (class, function, formula, options): every option alone and together.
+# (class, function, formula, options): every option alone and all at once.
 CASES = [
     *(("SGD", "sgd", sgd, options) for options in (
         {}, {"lr": 0.1}, {"lr": 0.1, "momentum": 0.9}, {"lr": 0.1, "momentum": 0.9, "nesterov": True},

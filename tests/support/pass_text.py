@@ -25,7 +25,7 @@ from adjit.passes.simplify.hoist_loop_invariants import hoist_loop_invariants
 from adjit.passes.simplify.loops import eliminate_dead_carries
 
 FOLDER = Path(__file__).parent.parent / "passes" / "text"
-PARTS = (eliminate_dead_carries, hoist_loop_invariants)        # of a pass
+PARTS = (eliminate_dead_carries, hoist_loop_invariants)        # applied within other passes
 PASSES: dict[str, Callable[[Graph, Options], Graph]] = {run.__name__: run for run in (*(step.run for step in PIPELINE), *PARTS)}
 STAGES = {step.run.__name__: step.ensures for step in PIPELINE} | {run.__name__: Stage.OPTIMIZED for run in PARTS}
 _BLOCK = re.compile(r"^(?P<indent> *)(?P<kind>Before|After):[^\n]*\n(?P<text>(?:(?P=indent) +[^\n]*\n|\s*\n)+)", re.MULTILINE)
@@ -54,7 +54,7 @@ class Case:
 
 
 def docstring_cases(run: Callable[[Graph, Options], Graph]) -> list[Case]:
-    """The Before/After pairs in the docstring of a pass, and of its module."""
+    """Return the Before/After pairs in the docstring of a pass, and of its module."""
     text = "\n".join(inspect.getdoc(documented) or "" for documented in (run, inspect.getmodule(run)))
     blocks = [(found["kind"], textwrap.dedent(found["text"])) for found in _BLOCK.finditer(text + "\n")]
     kinds = [kind for kind, _ in blocks]
@@ -65,7 +65,7 @@ def docstring_cases(run: Callable[[Graph, Options], Graph]) -> list[Case]:
 
 
 def file_cases(path: Path) -> list[Case]:
-    """The cases of a golden file."""
+    """Return the cases of a golden file."""
     cases = []
     for text in re.split(r"^=+\n", path.read_text(), flags=re.MULTILINE):
         before, _, after = text.partition("----\n")
@@ -80,7 +80,7 @@ def file_cases(path: Path) -> list[Case]:
 
 
 def all_cases() -> list[Case]:
-    """The cases of all passes of the pipeline, and of all golden files."""
+    """Return the cases of all passes of the pipeline, and of all golden files."""
     seen = dict.fromkeys((*(step.run for step in PIPELINE), *PARTS))
     documented = [case for run in seen for case in docstring_cases(run)]
     return documented + [case for path in sorted(FOLDER.glob("*.ir")) for case in file_cases(path)]
@@ -90,9 +90,9 @@ SPECIAL = (float("nan"), 1.0, -0.0, float("inf"), 0.0, -2.5, float("-inf"), 3.0,
 
 
 def special_arrays(graph: Graph) -> Iterator[list[np.ndarray]]:
-    """Arguments for `graph` that hold NaN, infinities, both zeros, tiny and huge numbers in many combinations.
+    """Yield arguments for `graph` that hold NaN, infinities, both zeros, tiny and huge numbers in many combinations.
 
-    Some libraries add up a row of a product in another order where fewer rows are asked for: sums in products are to overflow in no order.
+    Some libraries add up a row of a product in another order if fewer rows are asked for: sums in products may overflow in no order.
     """
     has_products = any(op.name == "matmul" for op in graph.ops)
     numbers = np.array([1e35 if has_products and number == 3e38 else number for number in SPECIAL])
@@ -113,7 +113,7 @@ def special_arrays(graph: Graph) -> Iterator[list[np.ndarray]]:
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays hold the same bits; all NaNs count as one."""
+    """True if two arrays hold the same bits; all NaNs count as one."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""The project seen from outside, for the tests: its folders, and which module each file becomes once installed."""
+"""Folders of the project, and the installed module name of each file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.errors", "adjit.linalg", "ad
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Every module of the package by its dotted name, with its file in the checkout `root`."""
+    """Return every module of the package by its dotted name, with its file in the checkout `root`."""
     found = {}
     for package in PACKAGES:
         prefix = ("adjit",) if package == "api" else ("adjit", package)
@@ -27,6 +27,6 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def package_of(module: str) -> str:
-    """The room of a dotted module name: `adjit.ir.graph` is in "ir", `adjit.optim` in "api"."""
+    """Return the package of a dotted module name: `adjit.ir.graph` is in "ir", `adjit.optim` in "api"."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 and parts[1] in PACKAGES else "api"

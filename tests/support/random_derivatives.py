@@ -41,13 +41,13 @@ DOMAINS = {
     "strong_multiply": lambda x, y: abs(x) > GAP, "maximum": lambda x, y: abs(x - y) > GAP, "minimum": lambda x, y: abs(x - y) > GAP,
     "fmax": lambda x, y: abs(x - y) > GAP, "hypot": lambda x, y: abs(x) + abs(y) > 0.3, "arctan2": lambda x, y: y > 0.3,
     "power": lambda x, y: (x > 0.3) & (abs(y) < 4), "less": lambda x, y: abs(x - y) > GAP, "greater_equal": lambda x, y: abs(x - y) > GAP}
-"""Where an op is smooth, in the sense above."""
+"""Domains in which an op is smooth, in the sense above."""
 
 DISTINCT = frozenset({"reduce_max", "reduce_min", "argsort"})
 
 
 class SmoothAuthor(Author):
-    """Writes a function of float64 arrays; integers and bools occur as indices and conditions only."""
+    """Author of functions of float64 arrays; integers and bools occur as indices and conditions only."""
 
     def __init__(self, choose: Random, depth: int = 0):
         super().__init__(choose, wild=False)
@@ -58,7 +58,7 @@ class SmoothAuthor(Author):
         return np.asarray(self.generator.normal(size=type.shape))
 
     def given(self, known: Known) -> Known:
-        """A parameter that is passed a value known elsewhere."""
+        """Make a parameter that is passed a value known elsewhere."""
         self.arrays.append(known.array)
         self.known.append(Known(self.builder.param(known.type), known.array))
         return self.known[-1]
@@ -125,7 +125,7 @@ class SmoothAuthor(Author):
                 self.put(self.choose.choice((ops.cumsum, ops.cumprod)), x, axis=axis, reverse=self.choose.random() < 0.5)
 
     def call(self, x: Known) -> None:
-        """A function of its own: checkpointed, or with a rule of its own (which is its derivative)."""
+        """Call a new function: checkpointed, or with a rule of its own (which is its derivative)."""
         if self.depth > 1:
             return
         inner = SmoothAuthor(self.choose, self.depth + 1)
@@ -150,7 +150,7 @@ def keeping_arguments(body: Graph) -> Graph:
 
 
 def own_rule(body: Graph) -> Graph:
-    """The cotangents of the arguments, for arguments and a cotangent."""
+    """Graph of the cotangents of the arguments, for arguments and a cotangent."""
     builder = GraphBuilder("backward")
     arguments = [builder.param(value.type) for value in (*body.params, body.results[0])]
     with emitting(builder):
@@ -160,7 +160,7 @@ def own_rule(body: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class Function:
-    """A region with one result, arrays for its parameters, a cotangent, and a direction in the space of the parameters `wrt`."""
+    """Region with one result, arrays for its parameters, a cotangent, and a direction in the space of the parameters `wrt`."""
 
     region: Graph
     arrays: tuple[np.ndarray, ...]
@@ -169,7 +169,7 @@ class Function:
     directions: tuple[np.ndarray, ...]
 
     def moved(self, distance: float) -> list[np.ndarray]:
-        """The arrays, moved along the direction."""
+        """Return the arrays, moved along the direction."""
         arrays = list(self.arrays)
         for index, direction in zip(self.wrt, self.directions, strict=True):
             arrays[index] = np.asarray(arrays[index] + distance * direction)
@@ -190,7 +190,7 @@ def random_function(choose: Random, size: int) -> Function:
 
 
 def gradient(function: Function) -> Graph:
-    """Parameters: those of the function, then a cotangent. Results: that of the function, then the cotangents of `wrt`."""
+    """Graph of gradients. Parameters: the function's, then a cotangent. Results: the function's, then the cotangents of `wrt`."""
     builder = GraphBuilder("gradient")
     region = function.region
     arguments = [builder.param(value.type, None, role) for value, role in zip(region.params, region.param_roles, strict=True)]
@@ -200,7 +200,7 @@ def gradient(function: Function) -> Graph:
 
 
 def second(function: Function) -> Graph:
-    """The derivative of `gradient` along a direction in the space of its cotangents, with respect to `wrt`: a product with the Hessian.
+    """Derivative of `gradient` along a direction in the space of its cotangents, with respect to `wrt`: a product with the Hessian.
 
     Parameters: those of `gradient`, then one direction for each of `wrt`.
     """
@@ -209,7 +209,7 @@ def second(function: Function) -> Graph:
 
 
 def tangent(function: Function) -> Graph:
-    """The derivative of `gradient` with respect to its cotangent: the tangent of the result, the last of the results."""
+    """Derivative of `gradient` with respect to its cotangent: the tangent of the result, the last of the results."""
     inner = gradient(function)
     return _derivative_of(inner, function, (len(inner.params) - 1,))
 

@@ -1,9 +1,9 @@
 """Random programs as users write them, as source text: functions of NumPy arrays with calls, operators, indexing, views, updates in place,
-loops, branches on shapes, functions within functions, and arrays found outside.
+loops, branches on shapes, nested functions, and arrays outside of the function.
 
-A program is written statement by statement and run in plain NumPy at once; a statement that NumPy refuses is left out, or is the last
-one of a program that has to fail. What jumps (comparisons, rounding, sorting) is mostly applied to arguments, so that rounding cannot
-decide it.
+A program is written statement by statement and run in plain NumPy at once; a statement that NumPy rejects is left out, or is the last one
+of a program that has to fail. Discontinuous functions (comparisons, rounding, sorting) are mostly applied to arguments, so that rounding
+cannot decide the result.
 """
 
 from __future__ import annotations
@@ -110,16 +110,16 @@ TEMPLATES = (*[f"{{t}} = np.{name}({{x}})" for name in UNARY], *[f"{{t}} = np.{n
              *["{t} = {x}[{i}]"] * 15, *UPDATES * 3, *BLOCKS * 3)
 
 VIEWING = frozenset((*(f"{{t}} = {text}" for text in SHAPING), *UPDATES, *BLOCKS, *(text for text in TEMPLATES if "[{i}]" in text)))
-"""Not for arguments without dimensions: one trace serves NumPy's scalars, of which views are copies, and arrays."""
+"""Templates that are not for arguments without dimensions: one trace serves arrays and NumPy's scalars, whose views are copies."""
 
 
 Values = tuple[list[Any], list[np.ndarray]]
-"""Arguments, and what the arrays outside hold."""
+"""Arguments, and the content of the arrays outside."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The text of `function(a0, a1, ...)`, which reads the arrays `c0`, `c1`, ... outside; numbers for both; whether NumPy raises."""
+    """Text of `function(a0, a1, ...)`, which reads the arrays `c0`, `c1`, ... outside; numbers for both; and True if NumPy raises."""
 
     seed: int
     text: str
@@ -133,15 +133,15 @@ class Source:
         return names["function"]
 
     def calls(self) -> Iterator[Values]:
-        """What calls follow each other: the numbers that the program was written with, other ones, and such with NaN and infinities, each
-        in another layout."""
+        """Yield the calls in order: the numbers that the program was written with, other ones, and some with NaN and infinities, each in
+        another layout."""
         choose, draw = Random(self.seed), np.random.default_rng(self.seed)
         for number in range(3):
             yield ([_in_layout(_other(array, draw, number), choose) for array in self.arguments],
                    [_other(array, draw, number) for array in self.outside])
 
     def script(self) -> str:
-        """The program as a user would run it."""
+        """Return the program as a user would run it."""
         arrays = [f"c{index} = {_literal(array)}" for index, array in enumerate(self.outside)]
         arguments = ", ".join(map(_literal, self.arguments))
         return "\n".join(("import numpy as np", "import adjit as aj", "", *arrays, "", self.text, f"print(function({arguments}))",
@@ -212,7 +212,7 @@ def _numbers(shape: tuple[int, ...], dtype: np.dtype[Any], draw: np.random.Gener
 
 
 def _other(array: Any, draw: np.random.Generator, number: int) -> Any:
-    """What the call with this number has in place of an array."""
+    """Return the replacement of an array in the call with this number."""
     if not number:
         return array.copy()
     other = _numbers(array.shape, array.dtype, draw, number == 2)
@@ -224,7 +224,7 @@ def _other(array: Any, draw: np.random.Generator, number: int) -> Any:
 
 
 def _in_layout(array: Any, choose: Random) -> Any:
-    """The array as a user may have it in memory."""
+    """Return the array in one of the layouts that users may have."""
     match choose.randrange(9) if isinstance(array, np.ndarray) else 0:
         case 1:
             return array.copy(order="F")
@@ -244,7 +244,7 @@ def _in_layout(array: Any, choose: Random) -> Any:
 
 
 def _runs(text: str, names: dict[str, Any]) -> bool:
-    """Run a statement; False, and the names as they were, where NumPy refuses it or gives what cannot be compared well."""
+    """Run a statement; returns False, and restores the names, if NumPy rejects it or its result cannot be compared well."""
     arrays = [(array, array.copy()) for array in names.values() if isinstance(array, np.ndarray) and array.flags.writeable]
     after = dict(names)
     try:
@@ -262,7 +262,7 @@ def _runs(text: str, names: dict[str, Any]) -> bool:
 
 
 def _fails(text: str, names: dict[str, Any]) -> bool:
-    """Whether NumPy raises an error of the program's own, in what shapes and dtypes decide."""
+    """True if NumPy raises an error that depends on shapes and dtypes only."""
     copies = {name: value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value for name, value in names.items()}
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):

@@ -1,9 +1,9 @@
-"""Random well-typed programs over all ops, with arrays to run them on and, for every result, how exact it has to be.
+"""Random well-typed programs over all ops, with arrays to run them on and, for every result, its required accuracy.
 
-A program is made together with its numbers: each op is evaluated as it is appended, so that an op whose result would hang on
-rounding is not appended at all. Values that every backend has to give exactly (up to the sign of zero) are told from *rounded* ones:
-those that come from a sum, a matmul or a transcendental function. Of a rounded value a second version is computed, with noise of a few
-units in the last place at every op: how far the two are apart says how far another order of operations may lead away.
+A program is made together with its numbers: each op is evaluated as it is appended, and an op whose result would depend on rounding is not
+appended. Values that every backend has to give exactly (up to the sign of zero) differ from *rounded* ones, which come from a sum, a matmul
+or a transcendental function. A rounded value has a second version, computed with noise of a few units in the last place at every op: the
+distance of the two shows how much another order of operations may change.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ EXACT = frozenset({
     "reduce_max", "reduce_min", "take", "take_along_axis", "scatter_set",
     *(record.name for record in DEFINITIONS.values() if record.kind in (Kind.MOVEMENT, Kind.CREATION)
       or record.rounding in (Rounding.NONE, Rounding.ONCE))}) - {"add", "subtract", "strong_product"}
-"""Ops on floats that are rounded in one way only, or that compute nothing. A sum may be rounded together with a product in it."""
+"""Ops on floats that have one correct rounding, or that compute nothing. A sum may be rounded together with a product in it."""
 
 JUMPING = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floor_divide", "remainder", "arctan2"})
-"""Ops that turn a difference of rounding into a large one; so do all that make bools or integers of floats."""
+"""Ops that turn a difference of rounding into a large one; so do all ops from floats to bools or integers."""
 
 MEETS_SIGN_OF_ZERO = frozenset({"reciprocal", "divide", "strong_divide", "arctan2", "power"})
 
 
 @dataclass(frozen=True)
 class Known:
-    """A value with its array; `noisy` is None where the array has to be met exactly."""
+    """Value with its array; `noisy` is None if the array has to be matched exactly."""
 
     value: Value
     array: np.ndarray
@@ -59,21 +59,21 @@ class Known:
 
 @dataclass(frozen=True)
 class Program:
-    """A graph, an array for each parameter, and what it has to give for them."""
+    """Graph, an array for each parameter, and the expected results."""
 
     graph: Graph
     arrays: tuple[np.ndarray, ...]
     results: tuple[Known, ...]
 
     def check(self, found: Sequence[Any], what: str) -> None:
-        """Compare results with what they have to be."""
+        """Compare results with the expected ones."""
         assert len(found) == len(self.results)
         for index, (array, known) in enumerate(zip(found, self.results, strict=True)):
             assert_close(np.asarray(array), known, f"result {index} {what}")
 
 
 def assert_close(found: np.ndarray, known: Known, what: str) -> None:
-    """`found` is the array of `known`, up to the sign of zero and, for a rounded value, some multiples of the noise."""
+    """Assert that `found` is the array of `known`, up to the sign of zero and, for a rounded value, some multiples of the noise."""
     wanted = known.array
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), what
     if known.noisy is None:
@@ -83,19 +83,19 @@ def assert_close(found: np.ndarray, known: Known, what: str) -> None:
 
 
 def grain(array: np.ndarray) -> float:
-    """One unit in the last place of the largest finite number."""
+    """Return one unit in the last place of the largest finite number."""
     return float(np.finfo(array.dtype).eps * np.max(np.abs(array), initial=1.0, where=np.isfinite(array)))
 
 
 def distance(known: Known) -> float:
-    """How far noise moved a value."""
+    """Distance by which noise moved a value."""
     assert known.noisy is not None
     with np.errstate(all="ignore"):
         return float(np.max(np.abs(known.noisy - known.array), initial=0.0, where=np.isfinite(known.array)))
 
 
 class Author:
-    """Writes a program op by op. `choose` decides everything, `wild` puts NaN, infinities and huge integers into the parameters."""
+    """Author of programs, op by op. `choose` decides everything, `wild` puts NaN, infinities and huge integers into the parameters."""
 
     def __init__(self, choose: Random, wild: bool):
         self.choose = choose
@@ -114,7 +114,7 @@ class Author:
         return self.known[-1]
 
     def numbers(self, type: TensorType) -> np.ndarray:
-        """Numbers with many ties and some zeros among them."""
+        """Make numbers with many ties and some zeros among them."""
         draw, shape = self.generator, type.shape
         if type.dtype.kind == "b":
             return draw.random(shape) < 0.5
@@ -129,7 +129,7 @@ class Author:
         return array
 
     def put(self, definition: OpDefinition, *operands: Known, **attrs: Any) -> Known | None:
-        """Append an op, unless its type rule refuses it or its result would hang on rounding."""
+        """Append an op, unless its type rule rejects it or its result would depend on rounding."""
         try:
             types = definition.result_types([operand.type for operand in operands], attrs)
         except AdjitError:
@@ -151,7 +151,7 @@ class Author:
 
     def with_noise(self, definition: OpDefinition, operands: Sequence[Known], attrs: dict[str, Any],
                    array: np.ndarray) -> np.ndarray | None:
-        """The noisy version of a result; None where it is exact."""
+        """Return the noisy version of a result; None if it is exact."""
         exact = all(operand.noisy is None for operand in operands)
         if exact and (definition.name in EXACT or array.dtype.kind != "f"):
             return None
@@ -163,7 +163,7 @@ class Author:
             return np.asarray(noisy * (1 + noise), array.dtype)
 
     def holds(self, definition: OpDefinition, operands: Sequence[Known], made: Known) -> bool:
-        """Whether a rounded result is well conditioned."""
+        """True if a rounded result is well conditioned."""
         moves = definition.kind in (Kind.MOVEMENT, Kind.INDEXING) and definition.name != "scatter_add"
         if any(operand.noisy is not None for operand in operands) and not moves and (
                 made.type.dtype.kind != "f" or definition.name in JUMPING
@@ -175,14 +175,14 @@ class Author:
         return bool(np.array_equal(finite, np.isfinite(made.noisy)) and largest < 1e6 and distance(made) <= 1e4 * grain(made.array))
 
     def pick(self, where: Callable[[Known], bool] = lambda known: True) -> Known | None:
-        """A value for which `where` holds, rather one of the last."""
+        """Choose a value for which `where` holds, preferably one of the last."""
         fitting = [known for known in self.known if where(known)]
         if not fitting:
             return None
         return self.choose.choice(fitting[-8:] if self.choose.random() < 0.6 else fitting)
 
     def like(self, type: TensorType) -> Known:
-        """A value of this type; a constant where there is no other, or now and then."""
+        """Choose a value of this type; a constant if there is no other, or now and then."""
         found = self.pick(lambda known: known.type == type)
         if found is None or self.choose.random() < 0.15:
             return self.constant(type)
@@ -199,7 +199,7 @@ class Author:
         return tuple(axis for axis in range(rank) if self.choose.random() < 0.5)
 
     def indices(self, size: int, shape: tuple[int, ...] | None = None) -> Known | None:
-        """Integers below `size`."""
+        """Make integers below `size`."""
         def fits(known: Known) -> bool:
             array = known.array
             return known.type.dtype == I64 and (shape is None or known.type.shape == shape) and bool(np.all((array >= 0) & (array < size)))
@@ -237,13 +237,13 @@ class Author:
             self.put(definition, *self.choose.sample([x, *others], definition.arity))
 
     def again(self) -> None:
-        """An op that was there before, perhaps with its operands in another order."""
+        """Repeat an earlier op, perhaps with its operands in another order."""
         definition, operands, attrs = self.choose.choice(self.calls[-8:])
         swap = definition.kind is Kind.ELEMENTWISE and self.choose.random() < 0.5
         self.put(definition, *(reversed(operands) if swap else operands), **attrs)
 
     def arithmetic(self, x: Known) -> None:
-        """Arithmetic, which the other ops would crowd out."""
+        """Append arithmetic, which the other ops would crowd out."""
         if x.type.dtype.kind == "f":
             self.put(self.choose.choice((ops.add, ops.multiply, ops.subtract, ops.maximum)), x, self.like(x.type))
             self.put(self.choose.choice((ops.tanh, ops.negative, ops.exp, ops.square, ops.sigmoid)), self.known[-1])
@@ -259,7 +259,7 @@ class Author:
             limits = np.iinfo(dtype)
             with np.errstate(invalid="ignore"):
                 if not np.all((x.array > max(limits.min, -1e6) - 0.5) & (x.array < min(limits.max, 1e6))):
-                    return      # what a rounding moves over an end comes out at the other end
+                    return      # a number that rounding moves over an end comes out at the other end
         self.put(ops.convert, x, dtype=dtype)
 
     def reduction(self, x: Known) -> None:
@@ -380,11 +380,11 @@ WRITERS: tuple[Callable[[Author, Known], None], ...] = (
     *[Author.elementwise] * 4, *[Author.arithmetic] * 3, *[Author.reduction] * 3, *[Author.reshape] * 2, *[Author.broadcast] * 2,
     Author.compare, Author.convert, Author.transpose, Author.slice, Author.flip, Author.pad, Author.concatenate, Author.update,
     Author.index, Author.matmul, Author.scan, Author.create)
-"""What may come next, the likely ones several times."""
+"""Writers of the next op, the likely ones several times."""
 
 
 def random_program(choose: Random, size: int, wild: bool = False) -> Program:
-    """A program of about `size` ops: several results, among them parameters and, now and then, one twice; donated parameters."""
+    """Make a program of about `size` ops: several results, among them parameters and, now and then, one twice; donated parameters."""
     author = Author(choose, wild)
     for _ in range(choose.randint(1, 4)):
         author.param(TensorType(choose.choice(DTYPES), choose.choice(SHAPES)), choose.choice(("input", "donated", "donated", "captured")))

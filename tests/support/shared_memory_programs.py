@@ -1,5 +1,5 @@
-"""Random programs of writes to one memory through a base, its views, what is detached of them, and under `no_grad`; for any library with
-PyTorch's names. They do little else, so that most of what a tensor reads was written by another one."""
+"""Random programs of writes to one memory through a base, its views, its detached tensors, and under `no_grad`; for any library with
+PyTorch's names. They do little else, so that most reads of a tensor see a write through another one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Program = list[tuple[int, int, int, int]]
-"""For each step what it does, and three numbers that say with which tensors and how."""
+"""Steps: an operation, and three numbers that choose its tensors and arguments."""
 
 ALIASES: list[Callable[[Any, int], Any]] = [
     lambda x, n: x.detach(), lambda x, n: x.detach(), lambda x, n: x[1:].detach(), lambda x, n: x[n % 2:n % 2 + 2], lambda x, n: x.view(-1),
@@ -23,7 +23,7 @@ NEW: list[Callable[[Any], Any]] = [
 
 
 def run(library: Any, program: Program, x: Any, w: Any, p: Any) -> Any:
-    """A number that depends on all tensors of a program, which starts with something made of `x`, `w` and the constant `p`."""
+    """Run a program that starts with tensors made of `x`, `w` and the constant `p`; returns a number that depends on all its tensors."""
     tensors: list[Any] = [x * 1.5, p.clone()]
     numbers: list[Any] = [w.sum(), (w * w).mean(), w[0], p.mean()]
     for kind, a, b, c in program:
@@ -48,13 +48,13 @@ def run(library: Any, program: Program, x: Any, w: Any, p: Any) -> Any:
 
 
 def random_program(generator: np.random.Generator) -> Program:
-    """A program of two to nine steps."""
+    """Make a program of two to nine steps."""
     return [tuple(int(number) for number in generator.integers(0, 1 << 16, 4)) for _ in range(generator.integers(2, 10))]    # type: ignore[misc]
 
 
 def gradients(library: Any, program: Program, make: Callable[[np.ndarray, bool], Any],
               around: Callable[[Any], Any] = lambda function: function) -> tuple[float, list[np.ndarray]]:
-    """The number, and its gradients with respect to `x` and `w`; zeros where there is none."""
+    """Return the number, and its gradients with respect to `x` and `w`; zeros if there is none."""
     leaves = [make(np.array([1.0, -0.5, 0.7]), True), make(np.array([0.5, 0.25]), True), make(np.array([0.3, 0.6, -0.2]), False)]
     result = around(lambda *given: run(library, program, *given))(*leaves)
     if result.requires_grad:

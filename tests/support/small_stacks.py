@@ -1,4 +1,4 @@
-"""Run as a program of its own, for a program that is wrong here ends its process: workloads on threads with small stacks.
+"""Workloads on threads with small stacks, as a process of its own: a program that is wrong here ends its process.
 
     python small_stacks.py 256 gmm rnn      # KiB
 """
@@ -25,7 +25,7 @@ from adjit.runtime.native.big_stack import ASSUMED_STACK_BYTES, has_stack
 
 
 def on_thread(kib: int, work: Callable[[], Any]) -> Any:
-    """What `work` gives on a thread with so much stack."""
+    """Return the result of `work` on a thread with a stack of so many KiB."""
     results: list[Any] = []
     threading.stack_size(kib << 10)
     thread = threading.Thread(target=lambda: results.append(work()))
@@ -49,7 +49,7 @@ def executable_of(function: Any) -> Any:
 
 
 def deep(need: int, work: Callable[[], Any]) -> Any:
-    """What `work` gives as deep in recursion of C as leaves less than `need` of the stack."""
+    """Return the result of `work`, called so deep in C recursion that less than `need` of the stack is left."""
     if not has_stack(need):
         return work()
     results: list[Any] = []
@@ -58,7 +58,7 @@ def deep(need: int, work: Callable[[], Any]) -> Any:
 
 
 def smaller(kib: int, function: Any) -> int:
-    """Less than the function needs, which follows from the caches of this machine; not less than compiling it does."""
+    """Stack size less than the function needs, which depends on the caches of this machine; not less than compiling it needs."""
     kib = min(kib, executable_of(function).stack >> 11)
     assert kib >= 64, kib
     return kib
@@ -80,12 +80,12 @@ def check(name: str, kib: int) -> None:
     sys.setrecursionlimit(100_000)
     half = WORKLOADS[name]()
     half.function = function
-    if sys.version_info[:2] != (3, 12):     # whose own limit for recursion of C ends it before
+    if sys.version_info[:2] != (3, 12):     # its own limit for recursion in C ends it before
         assert on_thread((need >> 10) + 256, lambda: deep(need, lambda: steps(half, 2))) == wanted[:2], name
 
     exact = WORKLOADS[name]()
     exact.function(*exact.arguments)
-    executable_of(exact.function).stack = 0         # nobody looks: what a program says that it needs is enough
+    executable_of(exact.function).stack = 0         # no check: the stack size that a program declares is enough
     again = WORKLOADS[name]()
     again.function = exact.function
     assert on_thread((need + ASSUMED_STACK_BYTES >> 10) // 4 * 4, lambda: steps(again, 1)) == wanted[:1], name

@@ -30,7 +30,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def _far_erfcx(a: np.ndarray) -> np.ndarray:
-    """The continued fraction, from 2 on."""
+    """Continued fraction, from 2 on."""
     a = np.maximum(a, LONG(2))
     fraction = a
     for n in range(300, 0, -1):
@@ -72,7 +72,7 @@ def _far_series(y: np.ndarray, factor: object, power: int) -> np.ndarray:
 
 
 def positive_lgamma(x: np.ndarray) -> np.ndarray:
-    """For x > 0: the Taylor series around 1 and 2, elsewhere Stirling's at x + 40."""
+    """log Gamma for x > 0: the Taylor series around 1 and 2, elsewhere Stirling's at x + 40."""
     product, y = np.ones(x.shape, LONG), x.astype(LONG)
     for _ in range(_FAR):
         product, y = np.where(y < _FAR, product * y, product), np.where(y < _FAR, y + 1, y)

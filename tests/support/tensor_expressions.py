@@ -1,4 +1,4 @@
-"""Expressions of tensors: the same one in PyTorch; what it is in NumPy; the name of its node."""
+"""Expressions of tensors: the same expression in PyTorch, its equivalent in NumPy, and the name of its node."""
 
 from __future__ import annotations
 

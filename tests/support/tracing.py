@@ -1,4 +1,4 @@
-"""Runs a function through the tracer, and checks on the way what holds for every traced graph."""
+"""Traces of functions, with checks of the properties that hold for every traced graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adjit.tracer.trace import Trace, trace_function
 
 
 def checked_trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
-    """The trace of `fun(*args)`, verified and sent through the text form."""
+    """Return the trace of `fun(*args)`, verified, printed and parsed again."""
     trace = trace_function(fun, args, kwargs)
     verify(trace.graph)
     assert parse(print_graph(trace.graph)) == trace.graph
@@ -23,7 +23,7 @@ def checked_trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
 
 
 def run_traced(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `fun(*args)` gives when it is traced and the graph interpreted."""
+    """Return the result of `fun(*args)`, traced and interpreted."""
     trace = checked_trace(fun, *args, **kwargs)
     arrays = [np.asarray(array) for array in (*trace.signature.leaves, *trace.captured)]
     native = [array.astype(array.dtype.newbyteorder("=")) for array in arrays]
@@ -31,7 +31,8 @@ def run_traced(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def assert_same(actual: Any, expected: Any, rtol: float | None = None) -> None:
-    """Equal structure, shape, dtype and values; NaN equals NaN. `rtol` allows for rounding (by default a few units in the last place)."""
+    """Assert equal structure, shape, dtype and values; NaN equals NaN. `rtol` allows for rounding (by default a few units in the last
+    place)."""
     if isinstance(expected, (tuple, list)):
         assert len(actual) == len(expected)
         for a, e in zip(actual, expected, strict=True):
@@ -48,7 +49,7 @@ def assert_same(actual: Any, expected: Any, rtol: float | None = None) -> None:
 
 
 def assert_as_numpy(fun: Callable[..., Any], *args: Any, rtol: float | None = None) -> None:
-    """Traced or not, `fun(*args)` is the same."""
+    """Assert that `fun(*args)` is the same traced and untraced."""
     with np.errstate(all="ignore"):
         expected = fun(*args)
     assert_same(run_traced(fun, *args), expected, rtol)

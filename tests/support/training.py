@@ -1,4 +1,4 @@
-"""A training step as users write it."""
+"""Training step as users write it."""
 
 from __future__ import annotations
 
