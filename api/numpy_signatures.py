@@ -18,7 +18,7 @@ _ELEMENTWISE = """\
 Elementwise, with broadcasting: the result has the common shape of the operands, and the dtype that NumPy's rules for numbers and arrays
 give (NEP 50). Raises `ShapeError` where shapes do not broadcast, `DTypeError` where no loop takes the dtypes. `where=` needs `out=`."""
 _OTHERS = """\
-Shapes and dtypes are NumPy's; what does not fit raises `ShapeError`, `DTypeError` or `IndexingError`, with the line that asked for it."""
+Shapes and dtypes are NumPy's; other arguments raise `ShapeError`, `DTypeError` or `IndexingError`, with the user's line."""
 _OF_VALUES = """\
 Not supported, raises `UnsupportedError`: the shape of the result depends on values. Call NumPy's outside of compiled functions."""
 

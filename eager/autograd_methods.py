@@ -316,7 +316,7 @@ def _repr(self: Tensor) -> str:
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("out") is not None:
         raise UnsupportedError(
-            f"{function.__name__}(out=...) of tensors: what is written would be no part of the graph", find_user_location(),
+            f"{function.__name__}(out=...) of tensors: the result would be no part of the graph", find_user_location(),
             hint="write into a tensor with x.copy_(...) or x[...] = ...; in place of array += tensor, write array = array + tensor, or "
                  "array += tensor.detach().numpy()")
     return apply(function, args, kwargs)
@@ -325,7 +325,7 @@ def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[An
 def _as_argument(self: Tensor, traced_content: TracedArray) -> Tensor:
     capture = current_capture()
     if capture is None:
-        raise TraceError("a tensor is an argument of a trace that knows nothing of tensors", find_user_location())
+        raise TraceError("a tensor is an argument of a trace that does not support tensors", find_user_location())
     return capture.enter_argument(self, traced_content)
 
 

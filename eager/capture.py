@@ -167,8 +167,8 @@ class Capture:
         if content.shape != tensor.shape or id(_owner(content)) in owners:
             what = f"of the shape {content.shape}" if content.shape != tensor.shape else "of another tensor"
             raise UnsupportedError(
-                f"the data of a tensor of shape {tensor.shape} from outside of the compiled function is set to memory {what}, which the "
-                "compiled program would not do again", find_user_location(),
+                f"the data of a tensor of shape {tensor.shape} from outside of the compiled function is set to memory {what}; later "
+                "calls of the compiled program would not do this", find_user_location(),
                 hint="write to the tensor under adjit.no_grad(), x.copy_(y), or set its data outside of the compiled function")
 
     def read_number(self, group: Mapping[str, Any], name: str, index: int | None = None) -> TracedArray:
@@ -276,7 +276,7 @@ def traced(operand: Any) -> TracedArray:
     if isinstance(array, TracedArray) and (capture is None or not capture.is_from_outside(array)):
         return array
     if capture is None:
-        raise TraceError("a tensor is used in a trace that knows nothing of tensors", find_user_location())
+        raise TraceError("a tensor is used in a trace that does not support tensors", find_user_location())
     return capture.enter(operand)
 
 

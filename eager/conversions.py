@@ -173,7 +173,7 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     With `force`, tensors that require grad are accepted too.
     """
     if self.requires_grad and not force:
-        raise NonDifferentiableError("a tensor that requires grad is turned into an ndarray, which would lose the gradient",
+        raise NonDifferentiableError("a tensor that requires grad is converted to an ndarray, which would lose the gradient",
                                      find_user_location(), hint="use x.detach().numpy()")
     content = _content(self)
     return content if is_ndarray(content) else np.asarray(content)
@@ -199,7 +199,7 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
 def _bool(self: Tensor) -> bool:
     if self.array.size != 1:
         raise ShapeError(f"the truth value of a tensor of shape {self.shape} is ambiguous", find_user_location(),
-                         hint="use any() or all(), or x.numel() for whether there are elements")
+                         hint="use any() or all(), or x.numel() > 0 to test for elements")
     return bool(_content(self))
 
 

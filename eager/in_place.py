@@ -100,8 +100,8 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     outs = run_arrays(operation, arrays)
     memory = target.array
     if not memory.flags.writeable:
-        raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, and its memory is read-only, as that of repeated "
-                           "elements is (expand)", find_user_location(), hint="write to a copy: x = x.clone()")
+        raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, but its memory is read-only, as after "
+                           "expand(), which repeats elements", find_user_location(), hint="write to a copy: x = x.clone()")
     kept = [(outs if source.is_result else arrays)[source.index] for source in operation.saved]
     olds = {i: array.copy() for i, (array, source) in enumerate(zip(kept, operation.saved, strict=True))
             if (source.index or not source.is_result) and np.may_share_memory(array, memory)}      # operands may be views of the target

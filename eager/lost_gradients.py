@@ -32,10 +32,10 @@ def check_number(tensor: Tensor, what: str) -> None:
     if use == "written":
         raise NonDifferentiableError("a tensor that requires grad is written into an array, which would lose the gradient",
                                      find_user_location(), hint="collect tensors in a list and join them, aj.stack(list); or write "
-                                                                "x.item() where the number is all that is wanted")
+                                                                "x.item() if only the number is wanted")
     if use != "shown":
         warn_user(f"{what} of a tensor that requires grad: the number is no part of the graph, and its gradient is lost. Compute with "
-                  "tensors (aj.exp in place of math.exp), or write x.item() where the number is all that is wanted")
+                  "tensors (aj.exp in place of math.exp), or write x.item() if only the number is wanted")
 
 
 @lru_cache(maxsize=4096)

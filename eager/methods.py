@@ -198,7 +198,7 @@ def _in_place_method(function: Function) -> Function:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return apply_in_place(function, self, args, _pytorch_names(kwargs))
 
-    method.__doc__ = f"{(function.__doc__ or '').strip()}\n\n        Written into this tensor, which is given back."
+    method.__doc__ = f"{(function.__doc__ or '').strip()}\n\n        The result is written into this tensor, which is returned."
     signatures.like(method, function, in_place=True)
     return method
 

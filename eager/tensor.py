@@ -178,8 +178,8 @@ def _opened(data: Any) -> Any:
     """Replace the tensors in nested lists by their content; within a trace by their traced arrays."""
     if isinstance(data, Tensor):
         if modes.grad and data.requires_grad:       # type: ignore[attr-defined]
-            warn_user("the content of a tensor that requires grad is copied into a new one, and its gradient is lost: x.clone() and "
-                      "aj.stack([x, y]) are connected to the graph, x.detach() says that it is not wanted")
+            warn_user("the content of a tensor that requires grad is copied into a new tensor, and its gradient is lost: use x.clone() or "
+                      "aj.stack([x, y]), which are connected to the graph, or x.detach() if the gradient is not wanted")
         return data.traced() if is_tracing() else data.array
     return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
 

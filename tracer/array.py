@@ -109,7 +109,7 @@ class TracedArray:
         view = self.alias
         if view is not None and self._version != view.owner._version:
             if not view.certain:
-                raise self._uncertain("an array is read after what it was reshaped from was written to")
+                raise self._uncertain("a reshaped array is read after a write to its base")
             with emitting(self.scope.builder):
                 self._value = view.read(view.base.value)
             self._version = view.owner._version
@@ -157,18 +157,18 @@ class TracedArray:
                           hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
 
     def _uncertain(self, what: str) -> TraceError:
-        return TraceError(f"{what}; whether it is a view or a copy in NumPy depends on how the elements lie in memory, which is not known "
-                          "while tracing", find_user_location(), hint="call .copy() first: x.copy().reshape(...) to write to a view of a "
-                          "new array, x.reshape(...).copy() to leave x as it is")
+        return TraceError(f"{what}; whether it is a view or a copy in NumPy depends on the memory layout, which is not known while "
+                          "tracing", find_user_location(), hint="call .copy() first: x.copy().reshape(...) to write to a view of a new "
+                          "array, x.reshape(...).copy() to leave x as it is")
 
     def _read_only(self) -> Exception:
         builder, owner = self.scope.builder, self if self.alias is None else self.alias.owner
         if not owner.writable and isinstance(builder, GraphBuilder) and owner._value in builder.params:
             if builder.param_roles[builder.params.index(owner._value)] == "captured":
                 return TraceError(
-                    "a tensor or module that was made while the function was traced holds an ordinary array, and is written to",
-                    find_user_location(), hint="make it of a copy of the array, aj.tensor(array), or make it outside of the compiled "
-                                               "function, where it is to keep what is written")
+                    "a tensor or module that was made while the function was traced holds an ordinary array, and the function writes to it",
+                    find_user_location(), hint="make it from a copy of the array, aj.tensor(array); or make it outside of the compiled "
+                                               "function if later calls are to see the write")
             name = f"{owner._value.name!r} " if owner._value.name else ""
             return TraceError(f"the argument {name}is written to inside of the trace", find_user_location(),
                               hint="write to a copy of it (x = x.copy()) and return that")
@@ -258,11 +258,11 @@ class TracedArray:
         if is_called_by("scipy"):
             raise self._concrete("calling a function of SciPy, which makes an ordinary ndarray",
                                  "aj.special has functions of scipy.special, aj.linalg has solve_triangular; write others in NumPy")
-        raise self._concrete("turning into an ordinary ndarray",
-                             "where x is an array, np.asarray(x) can be left out; where it is a list, pass np.array(x), or np.stack(x) "
-                             "makes it one; write np.dot(a, x) for a.dot(x) of an ordinary array, x.astype(np.int64) for np.int64(x); "
-                             "build arrays of traced values with np.stack or aj.numpy.array([...]); to fill one piece by piece (array[i] = "
-                             "x), make it with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+        raise self._concrete("making an ordinary ndarray",
+                             "if x is an array, leave np.asarray(x) out; if it is a list, pass np.array(x) or np.stack(x); write "
+                             "np.dot(a, x) for a.dot(x) of an ordinary array, x.astype(np.int64) for np.int64(x); build arrays of traced "
+                             "values with np.stack or aj.numpy.array([...]); to fill one piece by piece (array[i] = x), make it with "
+                             "np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
 
     # -- the NumPy protocols
 

@@ -157,8 +157,8 @@ def _warn_of_unguarded(reach: Reachability, fun: Callable[..., Any]) -> None:
             continue
         _warned.add((function_name(fun), path))
         kind = f"{module_of(type(value)).partition('.')[0]}.{type(value).__qualname__}"
-        warn_user(f"{function_name(fun)} names {path or 'an object'} ({kind}), and adjit cannot see when what it holds changes: compiled "
-                  "calls go on with what Python read of it in the first one. Pass what changes as an argument, as an array")
+        warn_user(f"{function_name(fun)} names {path or 'an object'} ({kind}), and adjit cannot see when its content changes: compiled "
+                  "calls use the values that Python read from it in the first call. Pass values that change as arguments, as arrays")
 
 
 _warned: set[tuple[str, str]] = set()

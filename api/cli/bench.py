@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def small_call() -> Program:
-    """sum of five arrays of eight numbers: overhead of a call"""
+    """sum of five arrays of eight numbers: call overhead"""
     @compile
     def total(*arrays: Any) -> Any:
         return sum(arrays[1:], arrays[0] * 2)

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"entries  {len(entries)}, {size} of at most {format_bytes(cache.limit)} ({settings.CACHE_SIZE.variable})")
     if entries:
         now = time.time()
-        print(f"used     last {_ago(now - entries[-1][0])}; the oldest {_ago(now - entries[0][0])}, which goes first")
+        print(f"used     last {_ago(now - entries[-1][0])}; the oldest {_ago(now - entries[0][0])}, which is removed first")
     return 0
 
 

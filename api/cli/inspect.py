@@ -51,7 +51,7 @@ def _program(contents: Contents, digest: str) -> Lines:
     return [
         ("name", artifact.name), ("made by", f"adjit {manifest.adjit}, {', '.join(manifest.compiler)}"),
         ("system", manifest.system), ("signature", _signature(contents)),
-        ("memory", f"{artifact.arena_bytes} bytes to work in, {_bytes(contents, 'argument')} of arguments, "
+        ("memory", f"{artifact.arena_bytes} bytes of working memory, {_bytes(contents, 'argument')} of arguments, "
                    f"{_bytes(contents, 'state')} of state, {_bytes(contents, 'constant')} of constants"),
         ("source", f"sha256 {manifest.source or 'not known'}"), ("file", f"sha256 {digest}")]
 

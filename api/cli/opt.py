@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--no-verify", action="store_true", help="do not check the invariants after each pass")
     parser.add_argument("--time-passes", action="store_true", help="print time and number of ops for each pass, to standard error")
     parser.add_argument("--memory-budget", metavar="N", type=_budget, default=None,
-                        help="bytes (whole number) or fraction (with a point) that may be kept for the backward half")
+                        help="bytes (whole number) or fraction (with a point) that may be saved for the backward half")
     parser.set_defaults(run=run)
 
 

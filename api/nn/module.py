@@ -135,7 +135,7 @@ class Module(Stateful):
         if name not in self._kinds and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} has an attribute {name!r} already")
         if value is not None and not isinstance(value, kind):
-            raise TypeError(f"{name!r} is to be a {kind.__name__} or None, got a {type(value).__name__}")
+            raise TypeError(f"{name!r} has to be a {kind.__name__} or None, got a {type(value).__name__}")
 
     # -- contents
 
@@ -376,5 +376,5 @@ def refuse(name: str, **arguments: object) -> None:
     """Raise `UnsupportedError` if one of these arguments, which would change the result, is true."""
     for argument, value in arguments.items():
         if value:
-            raise UnsupportedError(f"{name} has the argument {argument} for PyTorch's sake, it does nothing", find_user_location(),
-                                   hint="leave it out")
+            raise UnsupportedError(f"{name} accepts the argument {argument} only to match PyTorch, and does not implement it",
+                                   find_user_location(), hint="leave it out")

@@ -123,7 +123,7 @@ class _Drawing:
         samples.append(("legend_result", "result", RESULT))
         if any(attributes.get("color") == KEPT["color"] for attributes in self.edges.values()):
             look = {"shape": "plaintext", "style": "", "fontcolor": KEPT["color"]}
-            samples.append(("legend_kept", "red: kept for the\nbackward half", look))
+            samples.append(("legend_kept", "red: saved for the\nbackward half", look))
         with self.digraph.subgraph(name="cluster_legend") as legend:
             legend.attr(label="legend", style="rounded", color="#a0a0a0", fontcolor="#404040", rank="same")
             for node, text, attributes in samples:

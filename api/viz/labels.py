@@ -15,7 +15,7 @@ from adjit.ir.ops.control_flow import display_name
 from adjit.ir.printer import attribute
 from adjit.runtime.reports.memory_plot import COLOURS
 
-ROLE_NAMES = {Role.PRIMAL: "forward", Role.ADJOINT: "backward", Role.RECOMPUTE: "forward, computed again", Role.UPDATE: "update"}
+ROLE_NAMES = {Role.PRIMAL: "forward", Role.ADJOINT: "backward", Role.RECOMPUTE: "forward, recomputed", Role.UPDATE: "update"}
 WRITTEN_ATTRIBUTES = ("axes", "axis", "permutation")
 LETTERS = 46
 """Letters of a line in a kernel's box."""

@@ -46,9 +46,9 @@ def fails_here(fun, *args, error, message, hint, **kwargs):
         (lambda x: x.tolist(), r".tolist\(\) of a traced array", "return it"),
         (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
         (lambda x: scipy.special.logsumexp(x), "calling a function of SciPy", "aj.special"),
-        (lambda x: np.asarray(x), "turning into an ordinary ndarray", "np.stack or aj.numpy.array"),
-        (lambda x: np.sin([x[0, 0], x[0, 1]]), "turning into an ordinary ndarray", "where it is a list, pass np.array(x)"),
-        (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|turning into an ordinary ndarray)", ""),
+        (lambda x: np.asarray(x), "making an ordinary ndarray", "np.stack or aj.numpy.array"),
+        (lambda x: np.sin([x[0, 0], x[0, 1]]), "making an ordinary ndarray", "if it is a list, pass np.array(x)"),
+        (lambda x: np.array([1.0, x[0, 0]]), r"(float\(\)|making an ordinary ndarray)", ""),
         (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),
         (lambda x: 0 < x < 1, "the truth value", "np.where"),
     ],
@@ -70,7 +70,7 @@ def test_a_plain_array_does_not_take_traced_values():
         plain += x
         return plain
 
-    fails_here(assign, X, error=TraceError, message="turning into an ordinary ndarray", hint="np.zeros_like(x, shape=...)")
+    fails_here(assign, X, error=TraceError, message="making an ordinary ndarray", hint="np.zeros_like(x, shape=...)")
     fails_here(add_in_place, X, error=TraceError, message="cannot be written into an ordinary ndarray", hint="aj.numpy.zeros")
     fails_here(lambda x: np.add(x, 1, out=np.zeros((2, 3))), X, error=TraceError, message="cannot be written into", hint="np.zeros_like")
 

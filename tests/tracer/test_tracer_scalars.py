@@ -148,7 +148,7 @@ def read_flat(s):
     lambda x: np.sort(x.T), lambda x: np.where(x.T > 0, x.T, 0), lambda x: x.copy("F"), lambda x: np.einsum("ij,jk->ki", x, x.T)])
 def test_a_layout_that_is_not_known_is_not_guessed(make):
     for use in (write_flat, read_flat):
-        with pytest.raises(TraceError, match="depends on how the elements lie in memory") as caught:
+        with pytest.raises(TraceError, match="depends on the memory layout") as caught:
             trace_function(lambda x, use=use: (use(make(x)), x)[1], (M,), {})
         assert ".copy()" in caught.value.hint
         assert caught.value.location.function == use.__name__

@@ -42,7 +42,7 @@ def masked(x: TracedArray, where_mask: Any, neutral: Any) -> TracedArray:
     if where_mask is True or not given(where_mask):
         return x
     if broadcast_shapes("where=", x, as_traced(where_mask)) != x.shape:
-        raise ShapeError(f"where= has the shape {np.shape(where_mask)}, to which the operand, {x.shape}, is not broadcast",
+        raise ShapeError(f"where= has the shape {np.shape(where_mask)}, which does not broadcast to the operand's shape, {x.shape}",
                          find_user_location())
     return where(where_mask, x, x.dtype.type(neutral))
 
@@ -93,7 +93,7 @@ def _beginning_with(ufunc: np.ufunc, initial: Any, result: TracedArray) -> Trace
     if not given(initial):
         return result
     if np.shape(initial) != ():
-        raise ShapeError(f"{ufunc.__name__}: initial= has the shape {np.shape(initial)}, and is to be one number", find_user_location())
+        raise ShapeError(f"{ufunc.__name__}: initial= has the shape {np.shape(initial)}; it has to be one number", find_user_location())
     if not isinstance(initial, TracedArray):
         number = np.asarray(initial).item()
         initial = int(number) if result.dtype.kind in "iu" else number      # NumPy truncates

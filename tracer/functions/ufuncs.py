@@ -63,7 +63,7 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
         raise DTypeError(f"{name}: cannot cast the result from {result.dtype} to {out.dtype} with casting rule {casting!r}",
                          find_user_location(), hint="convert with .astype, or let a new array be made")
     if where is not True and broadcast_shapes(name, result, as_traced(where)) != target:
-        raise ShapeError(f"{name}: where= has the shape {np.shape(where)}, what is written {target}", find_user_location())
+        raise ShapeError(f"{name}: where= has the shape {np.shape(where)}, the result {target}", find_user_location())
     mask = None if where is True else broadcast(convert(as_traced(where).value, BOOL), target)
     if isinstance(out, TracedArray):
         value = convert(result.value, out.dtype)

@@ -41,8 +41,8 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> set
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
             raise TraceError(
                 f"the compiled function changes {source.path} from {then!r} to {source.value!r}, and reads it too: the compiled program "
-                "would go on with the number that was there when it was traced", find_user_location(),
-                hint="keep what changes in a tensor and write to it in place (count += 1), pass it as an argument, or change it outside of "
+                "would always use the number of the trace", find_user_location(),
+                hint="hold the number in a tensor and write to it in place (count += 1), pass it as an argument, or change it outside of "
                      "the function")
     return own
 

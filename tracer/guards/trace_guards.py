@@ -95,7 +95,7 @@ def _difference(source: Source, now: Any) -> str:
     if source.value is MISSING or (is_scalar(now) and is_scalar(source.value)):
         return f"{source.path} changed from {source.value!r} to {now!r}"
     if type(now) is type(source.value) and isinstance(now, (tuple, frozenset)):
-        return f"what {source.path.removesuffix('[...]')} holds changed"
+        return f"the items of {source.path.removesuffix('[...]')} changed"
     return f"{source.path} was bound to another object"
 
 

@@ -63,7 +63,7 @@ def _transposed(input: Any, weight: Any, bias: Any | None, stride: Size, padding
     high = [before + extra for before, extra in zip(low, more, strict=True)]
     for length, step, before, after, gap, size in zip(x.shape[2:], steps, low, high, gaps, sizes, strict=True):
         if (length - 1) * step + before + after < gap * (size - 1):
-            refuse_shape(f"{name}: the padding takes all that an axis of {length} elements becomes")
+            refuse_shape(f"{name}: the padding removes the whole result of an axis of {length} elements")
     result = convolved(x, kernels, groups, stride=[1] * axes, low=low, high=high, interior=[step - 1 for step in steps], dilation=gaps)
     bias = parameter(bias, (groups * outputs,), name, "bias")
     if bias is not None:

@@ -34,7 +34,7 @@ def test_it_says_what_the_program_is(path: Path, capsys: pytest.CaptureFixture[s
     for words in ("name step", "signature (params: {'w': *}, x: *, *, rate: *) -> ({'w': *}, [*, None])",
                   "params.w f64[5], overwritten, stored", "x f32[3,4]", "f64[5], constant", "in the memory of params.w",
                   "x86-64-v2", "x86-64-v3", "x86-64-v4", "operations fused",
-                  "bytes to work in", f"file sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}"):
+                  "bytes of working memory", f"file sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}"):
         assert words in text, words
 
 

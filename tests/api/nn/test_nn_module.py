@@ -113,9 +113,9 @@ def test_registering_checks_names_and_kinds() -> None:
         net.add_module("", nn.Identity())
     with pytest.raises(KeyError, match="has an attribute 'forward' already"):
         net.add_module("forward", nn.Identity())
-    with pytest.raises(TypeError, match="is to be a Parameter or None, got a Tensor"):
+    with pytest.raises(TypeError, match="has to be a Parameter or None, got a Tensor"):
         net.register_parameter("new", aj.tensor(1.0))
-    with pytest.raises(TypeError, match="is to be a Module"):
+    with pytest.raises(TypeError, match="has to be a Module"):
         net.register_module("new", 3)       # type: ignore[arg-type]
 
 
