@@ -68,7 +68,7 @@ def _get_grad(self: Tensor) -> Tensor | None:
     if capture is not None:
         capture.read_gradient(self)
     if self._grad is None and not self._retains_grad and not _is_leaf(self):
-        warn_user("the .grad of a tensor that was computed is None: backward passes fill that of leaves. Call x.retain_grad() before "
+        warn_user("the .grad of a tensor that was computed is None: backward passes fill the .grad of leaves. Call x.retain_grad() before "
                   "backward(), or use aj.autograd.grad(loss, x)")
     return self._grad
 
@@ -233,7 +233,7 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], 
          retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False) -> tuple[Tensor | None, ...]:
     """Compute the gradients of `outputs` (summed) with respect to each of `inputs`, which need not be leaves; `.grad` does not change.
 
-    Arguments and errors are those of `tensor.backward`; an input that the outputs do not depend on raises `NonDifferentiableError`, or
+    Arguments and errors are as in `tensor.backward`; an input that the outputs do not depend on raises `NonDifferentiableError`, or
     with `allow_unused` gives None.
 
     >>> from adjit.eager.tensor import tensor

@@ -1,4 +1,4 @@
-"""Traces Python functions into graphs: traced arrays, NumPy's protocols and functions, signatures, guards."""
+"""Tracing of Python functions into graphs: traced arrays, NumPy's protocols and functions, signatures, guards."""
 
 from adjit.tracer import functions, methods
 

@@ -29,12 +29,10 @@ from adjit.tracer.user_location import find_user_location, is_called_by
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Position of a view in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`. Two views of
-    one base have equal `key` if they are the same elements. `certain`: NumPy has a view here in any case; else NumPy may have a copy, by a
-    memory layout that is not known while tracing.
+    """Position of a view in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`.
 
-    `key` tells whether two views of one base are the same elements. `certain`: NumPy has a view here in any case; else it may have
-    a copy, by a layout that is not known while tracing.
+    Two views of one base have equal `key` if they are the same elements. `certain`: NumPy has a view here in any case; else NumPy may have
+    a copy, by a memory layout that is not known while tracing.
     """
 
     base: TracedArray
@@ -176,7 +174,7 @@ class TracedArray:
                              hint="np.diagonal, np.diag and np.broadcast_to give read-only views, as in NumPy: write to a copy, or to "
                                   "the array itself; a diagonal is x[i, i] with i = np.arange(n)")
 
-    # -- what is known while tracing
+    # -- known while tracing
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -219,7 +217,7 @@ class TracedArray:
     def __repr__(self) -> str:
         return f"<traced {self._value.type}{', weak' if self.weak else ''}>"
 
-    # -- what is not
+    # -- not known while tracing
 
     def _concrete(self, what: str, hint: str) -> TraceError:
         if not self.scope.open:

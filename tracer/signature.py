@@ -90,7 +90,7 @@ class CallSignature:
         return [as_name(path) for path in self.traced_paths()]
 
     def descriptions(self) -> list[str]:
-        """One line a leaf: `params['w1']: f32[784,512]`."""
+        """One line per leaf: `params['w1']: f32[784,512]`."""
         return [f"{path}: {_describe(key)}" for path, key in zip(self.leaf_paths(), self.leaf_keys, strict=True)]
 
 

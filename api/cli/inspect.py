@@ -19,7 +19,7 @@ from adjit.runtime.exports.trees import TreeDescription
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `inspect` to the command line."""
-    parser = commands.add_parser("inspect", help="what is in an exported program", description=__doc__)
+    parser = commands.add_parser("inspect", help="contents of an exported program", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE.adjit")
     parser.add_argument("--ir", action="store_true", help="print the planned graph, and nothing else")
     parser.set_defaults(run=run)

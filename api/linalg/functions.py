@@ -210,7 +210,7 @@ def _square(a: Any, name: str) -> TracedArray:
 
 def _as_square(array: TracedArray, name: str) -> TracedArray:
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
-        raise ShapeError(f"{name}: the shape {array.shape} is not that of square matrices, (..., n, n)\n    {array._origin()}",
+        raise ShapeError(f"{name}: the shape {array.shape} is not a shape of square matrices, (..., n, n)\n    {array._origin()}",
                          find_user_location())
     return array
 

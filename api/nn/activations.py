@@ -38,7 +38,7 @@ class ReLU(_InPlace):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.relu, x)
 
 
@@ -55,7 +55,7 @@ class LeakyReLU(_InPlace):
         self.negative_slope = negative_slope
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.leaky_relu, x, self.negative_slope)
 
     def extra_repr(self) -> str:
@@ -75,7 +75,7 @@ class ELU(_InPlace):
         self.alpha = alpha
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.elu, x, self.alpha)
 
     def extra_repr(self) -> str:
@@ -95,7 +95,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.gelu(x, self.approximate)
 
     def extra_repr(self) -> str:
@@ -111,7 +111,7 @@ class SiLU(_InPlace):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.silu, x)
 
 
@@ -129,7 +129,7 @@ class Softplus(Module):
         self.threshold = threshold
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.softplus(x, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -145,7 +145,7 @@ class Mish(_InPlace):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.mish, x)
 
 
@@ -158,7 +158,7 @@ class Hardswish(_InPlace):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.hardswish, x)
 
 
@@ -171,7 +171,7 @@ class Hardsigmoid(_InPlace):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.hardsigmoid, x)
 
 
@@ -184,7 +184,7 @@ class ReLU6(_InPlace):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.relu6, x)
 
 
@@ -197,7 +197,7 @@ class SELU(_InPlace):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.selu, x)
 
 
@@ -215,7 +215,7 @@ class Hardtanh(_InPlace):
         self.max_val = max_val
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return self._run(functional.hardtanh, x, self.min_val, self.max_val)
 
     def extra_repr(self) -> str:
@@ -264,7 +264,7 @@ class PReLU(Module):
         self.weight = Parameter(own_tensor(np.full(num_parameters, init, DEFAULT_FLOAT if dtype is None else dtype)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape; the channels are the second dimension."""
+        """Return a tensor of the same shape; the channels are the second dimension."""
         return functional.prelu(x, self.weight)
 
     def extra_repr(self) -> str:
@@ -280,7 +280,7 @@ class LogSigmoid(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.logsigmoid(x)
 
 
@@ -293,7 +293,7 @@ class Softsign(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.softsign(x)
 
 
@@ -306,7 +306,7 @@ class Tanh(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.tanh(x)
 
 
@@ -319,7 +319,7 @@ class Sigmoid(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.sigmoid(x)
 
 
@@ -336,7 +336,7 @@ class Softmax(Module):
         self.dim = dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.softmax(x, dim=self.dim)
 
     def extra_repr(self) -> str:
@@ -356,7 +356,7 @@ class LogSoftmax(Module):
         self.dim = dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape."""
+        """Return a tensor of the same shape."""
         return functional.log_softmax(x, dim=self.dim)
 
     def extra_repr(self) -> str:

@@ -212,7 +212,7 @@ def weight_and_bias_(weight: Tensor, bias: Tensor | None) -> None:
 def fans(tensor: Tensor) -> tuple[int, int]:
     """Return fan in and fan out of a weight (out, in, window...): inputs of each output, and outputs of each input."""
     if tensor.ndim < 2:
-        raise ShapeError(f"fan in and fan out are those of a weight of two dimensions or more, got the shape {tensor.shape}",
+        raise ShapeError(f"fan in and fan out need a weight of two dimensions or more, got the shape {tensor.shape}",
                          find_user_location())
     window = math.prod(tensor.shape[2:])
     return tensor.shape[1] * window, tensor.shape[0] * window

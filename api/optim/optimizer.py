@@ -217,7 +217,7 @@ class Optimizer(Stateful):
                 problems.append(f"group {index} has no {', '.join(missing)}")
             numbers = saved.get("params", ())
             if len(numbers) != len(group["params"]):
-                problems.append(f"group {index} has {len(numbers)} parameters, that of the optimiser {len(group['params'])}")
+                problems.append(f"group {index} has {len(numbers)} parameters, the optimiser's group {len(group['params'])}")
             params.update(zip(numbers, group["params"], strict=False))
             if not missing:
                 try:

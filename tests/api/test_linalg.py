@@ -257,7 +257,7 @@ def test_powers_have_numpys_dtypes(dtype, n):
 
 
 @pytest.mark.parametrize(("function", "kind", "words"), [
-    (lambda a: np.linalg.inv(a[:2]), ShapeError, r"inv: the shape \(2, 3\) is not that of square matrices"),
+    (lambda a: np.linalg.inv(a[:2]), ShapeError, r"inv: the shape \(2, 3\) is not a shape of square matrices"),
     (lambda a: np.linalg.cholesky(a[0]), ShapeError, "cholesky: the shape"),
     (lambda a: np.linalg.solve(a, a[:2]), ShapeError, r"solve: matrices \(3, 3\) do not fit to a right-hand side of shape \(2, 3\)"),
     (lambda a: np.linalg.solve(np.stack([a, a]), np.stack([a, a, a])), ShapeError, "cannot be broadcast"),

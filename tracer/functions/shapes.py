@@ -249,7 +249,7 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[TracedArray, ..
     except ValueError as error:
         raise ShapeError(f"broadcast_arrays: {error}", find_user_location()) from None
     if all(x.shape == shape for x in traced):
-        return tuple(traced)        # NumPy gives back what it was given
+        return tuple(traced)        # NumPy returns its arguments
     return tuple(broadcast_to(x, shape) for x in traced)
 
 

@@ -1,1 +1,1 @@
-"""Guards: what a trace read besides its arguments, and whether that is still the same at a later call."""
+"""Guards: the objects that a trace read besides its arguments, and checks that they are the same at a later call."""

@@ -15,7 +15,7 @@ Reads = Counter[tuple[str, str]]
 ("variable item", name)."""
 
 EVERYTHING = "*"
-"""Stands for all names, in the names of code that computes names of attributes."""
+"""Mark for all names, in the names of code that computes names of attributes."""
 
 FILLS = "fills"
 """Kind of the counts in `Reads` of how often a container with this name is filled."""

@@ -313,7 +313,7 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("change", "words"), [
     (lambda s: s.pop("state"), 'a state is a dict with "state" and "param_groups"'),
     (lambda s: s["param_groups"].append({}), "2 parameter groups, the optimiser has 1"),
-    (lambda s: s["param_groups"][0]["params"].pop(), "group 0 has 3 parameters, that of the optimiser 4"),
+    (lambda s: s["param_groups"][0]["params"].pop(), "group 0 has 3 parameters, the optimiser's group 4"),
     (lambda s: s["param_groups"][0].pop("betas"), "group 0 has no betas"),
     (lambda s: s["param_groups"][0].update(lr=-1.0), "group 0: invalid learning rate: -1.0"),
     (lambda s: s["state"].update({7: {}}), "state of parameter 7, which is in no group"),
