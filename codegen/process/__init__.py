@@ -1,1 +1,1 @@
-"""All that compiling does to the process: other threads, forks, signals, the garbage collector, the GIL, cores."""
+"""Effects of compiling on the process: worker threads, forks, signals, the garbage collector, the GIL, cores."""

@@ -1,5 +1,5 @@
-"""How many threads programs use where nobody says: one for each core that this process may run on, and no more than the time that its
-control groups give it, nor than `OMP_NUM_THREADS`, which joblib, Dask and Ray set in their workers.
+"""Default number of threads of a program: one for each core that this process may run on, bounded by the CPU time that its control groups
+grant, and by `OMP_NUM_THREADS`, which joblib, Dask and Ray set in their workers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ OPENMP = "OMP_NUM_THREADS"
 
 
 def usable_cores() -> int:
-    """The least of all bounds."""
+    """The default number of threads: the least of all bounds."""
     return min(bounds().values())
 
 
 def bounds() -> dict[str, int]:
-    """Bounds on the number of threads, in words, and to how many; each at least 1.
+    """Upper bounds on the number of threads, each at least 1, keyed by a description.
 
     >>> "the process's affinity" in bounds()
     True
@@ -35,8 +35,8 @@ def bounds() -> dict[str, int]:
 
 
 def openmp_threads(text: str) -> int | None:
-    """The threads that a value of `OMP_NUM_THREADS` asks for; of a list, which is for nested regions, the first. None for what OpenMP's
-    libraries pass over: no number, or none from 1 on.
+    """Number of threads that a value of `OMP_NUM_THREADS` asks for. A list holds one number per level of nested regions; the first counts.
+    None for values that OpenMP's libraries ignore: no number, or a number below 1.
 
     >>> openmp_threads("4,2"), openmp_threads("many")
     (4, None)
@@ -46,9 +46,9 @@ def openmp_threads(text: str) -> int | None:
 
 
 def processor_quota(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> float | None:
-    """Cores' worth of time that the process's control groups, version 1 or 2, and those around them grant; None where there is no limit.
+    """CPU time, in cores, that the process's control groups (version 1 or 2) and their parents grant; None if there is no limit.
 
-    `membership` is what `/proc/self/cgroup` is, `groups` the folder where the groups are mounted.
+    `membership` is a file in the format of `/proc/self/cgroup`, `groups` the folder where the groups are mounted.
     """
     try:
         lines = membership.read_text().splitlines()

@@ -1,13 +1,13 @@
-"""Forks wait until no other thread compiles: what one had locked, in LLVM or of ours, would stay locked in the child for ever.
+"""Fork safety. A fork waits until no other thread compiles: a lock held by such a thread, LLVM's or ours, would stay locked in the child.
 
     with no_fork():
-        ...     # what takes locks, for long
+        ...     # code that holds locks for long
 
-    self._lock = own_in_children(self, "_lock", threading.Lock)     # one that is held for moments
+    self._lock = renewed_after_fork(self, "_lock", threading.Lock)      # a lock that is held briefly
 
-There is no lock in here that Ctrl-C could leave locked: who is inside is a dictionary to which each thread writes what is its own, and who
-has to wait (a slow path) polls. Dekker handshake: a thread registers as inside before it reads who forks; a forking thread registers as
-forking before it reads who is inside. At least one of the two sees the other.
+This module takes no lock, since Ctrl-C could leave it locked. Active threads are a dictionary, in which each thread writes its own entry
+only, and a thread that has to wait (the slow path) polls. Dekker handshake: a thread registers as active before it reads which threads
+fork; a forking thread registers as forking before it reads which threads are active. At least one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any
 from adjit.codegen.process.weak_registry import WeakRegistry
 
 FORK_TIMEOUT_S = 10.0
-"""Seconds that a fork waits: whoever has not come out by then may be waiting for the thread that forks."""
+"""Seconds that a fork waits at most: a thread that is still active by then may be waiting for the forking thread."""
 
 POLL_S = 0.001
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 
 
 class _Guard:
-    """Who is inside, with the number of blocks, and which threads fork."""
+    """Active threads, each with its number of nested blocks, and the threads that fork."""
 
     def __init__(self) -> None:
         self.renew()
@@ -63,7 +63,7 @@ class _Guard:
 
 
 _owners: WeakRegistry[tuple[str, Callable[[], Any]]] = WeakRegistry()
-"""Objects with locks that other threads may hold when one forks, and how each is made anew."""
+"""Objects with locks that other threads may hold during a fork, and functions that renew the locks."""
 
 _guard = _Guard()
 if hasattr(os, "register_at_fork"):
@@ -71,31 +71,33 @@ if hasattr(os, "register_at_fork"):
 
 
 def no_fork() -> AbstractContextManager[None]:
-    """Within the block, forks of other threads wait for its end, for at most some seconds."""
+    """Context in which a fork by another thread waits for the end of the context, for some seconds at most."""
     return _entered(_guard.active)
 
 
 def no_fork_for(starter: int) -> AbstractContextManager[None]:
-    """A `no_fork` block for a thread that was started by another one within such a block: it goes in at once, unless that one has left.
+    """A `no_fork` context for a thread that was started within the `no_fork` context of the thread `starter`. The thread enters at once,
+    unless `starter` has left its context.
 
-    A thread that asked for itself would wait for a fork that waits for the one that started it, and may in turn wait for this thread.
+    With `no_fork` alone the thread could deadlock: it would wait for a fork, the fork for `starter`, and `starter` for this thread.
     """
     return _entered(_guard.active, starter)
 
 
 def llvmlite_lock() -> Any:
-    """The lock that llvmlite takes around every call, an `RLock`; None where llvmlite is not imported, or is another one."""
+    """The `RLock` that llvmlite takes around every call; None if llvmlite is not imported, or has no such lock."""
     lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
     return getattr(lock, "_lock", None)
 
 
 def others_active() -> bool:
-    """True if other threads are in such blocks now: something is compiled, or looked for."""
+    """True if other threads are in a `no_fork` context now, to compile or to search the cache."""
     return not _guard.active.keys() <= {threading.get_ident()}
 
 
 def renewed_after_fork(owner: Any, name: str, make: Callable[[], Any]) -> Any:
-    """What `make` makes, for `owner` to keep as the attribute `name`. In a forked child it is made anew: who held it is not there."""
+    """The result of `make()`, which `owner` stores as the attribute `name`. A forked child calls `make` again: the thread that held the
+    lock does not exist there."""
     _owners.purge()
     _owners.add(owner, (name, make))
     return make()
@@ -103,7 +105,7 @@ def renewed_after_fork(owner: Any, name: str, make: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _entered(active: dict[int, int], starter: int = 0) -> Iterator[None]:
-    """Be one of those inside, at once where `starter` is. A child that is forked meanwhile has another dictionary."""
+    """Register this thread as active, at once if `starter` is active. A child that is forked meanwhile has a new dictionary."""
     thread = threading.get_ident()
     blocks = active.get(thread, 0)
     try:
@@ -112,14 +114,14 @@ def _entered(active: dict[int, int], starter: int = 0) -> Iterator[None]:
         active[thread] = blocks + 1
         yield
     finally:
-        if blocks and thread in active:     # it is not where Ctrl-C kept this block from ending before those around it
+        if blocks and thread in active:     # absent if Ctrl-C kept this block from ending before the blocks around it
             active[thread] = blocks
         else:
             active.pop(thread, None)
 
 
 def _try_enter(active: dict[int, int], thread: int, starter: int) -> bool:
-    """Go inside, unless another thread forks; also then where that one waits for the `starter` anyway."""
+    """Register as active, unless another thread forks. If that fork waits for `starter` anyway, register too."""
     active[thread] = 1
     if _guard.forking <= {thread} or (starter in active and starter not in _guard.forking):
         return True
@@ -128,7 +130,7 @@ def _try_enter(active: dict[int, int], thread: int, starter: int) -> bool:
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    """Until it holds, at the most for as long as there is patience."""
+    """Wait until the condition holds, for `FORK_TIMEOUT_S` at most."""
     end = time.monotonic() + FORK_TIMEOUT_S
     while not condition() and time.monotonic() < end:
         time.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, held off while a program is compiled: it would walk all that was ever imported, and find nothing."""
+"""Pause of Python's cycle collector while a program is compiled: a collection would walk all imported modules, and free nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contextlib import contextmanager
 
 _lock = threading.Lock()
 _blocks: dict[int, int] = {}
-"""Number of blocks that each thread is in."""
+"""Number of nested blocks of each thread."""
 _is_first = True
 """True if no block has ended yet."""
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Within the block no cycles are collected, in any thread; as before when the last of such blocks ends.
+    """Context in which no thread collects cycles. Collection resumes when the last such context ends.
 
-    For code of ours that makes many objects that stay. Where the user has switched the collector off, it stays off.
+    The context is for code that creates many long-lived objects. A collector that the user has disabled stays disabled.
 
     >>> with gc_paused():
     ...     gc.isenabled()
@@ -47,8 +47,9 @@ def gc_paused() -> Iterator[None]:
 
 
 def _freeze_new_objects() -> None:
-    """Count what the first block made, modules and tables for the most part, among the old objects: the collector would walk through it at
-    once, to find that it stays. Once only: who compiles all the time would never have old objects collected."""
+    """Move the objects that the first block created (modules and tables for the most part) to the oldest generation; the collector would
+    walk them at once, and free nothing. This happens only once: a process that compiles all the time would never have old objects
+    collected."""
     global _is_first
     if _is_first and not gc.get_freeze_count():
         gc.freeze()
@@ -57,7 +58,7 @@ def _freeze_new_objects() -> None:
 
 
 def _after_fork() -> None:
-    """In a child there are no other threads, whose blocks would never end."""
+    """Forget all blocks: the threads that would end them do not exist in a forked child."""
     global _lock
     _lock = threading.Lock()
     was_held, own = bool(_blocks), _blocks.get(threading.get_ident())

@@ -1,16 +1,17 @@
-"""Work that another thread does than the main one, where any step may be the last: what a signal handler raises, `KeyboardInterrupt` above
-all, is raised there between any two steps, those among them with which llvmlite, Numba and imports take their locks and give them back.
+"""Work that runs off the main thread. On the main thread, a signal handler may raise (`KeyboardInterrupt` above all) between any two
+bytecodes, also between those with which llvmlite, Numba and imports take and release their locks.
 
     @off_main_thread
-    def load(compiled): ...     # takes locks of others
+    def load(compiled): ...     # takes locks of other libraries
 
-The main thread waits, and can be interrupted at any time; what was begun stops where it says so with `check_cancelled`, between two passes,
-say, for who presses Ctrl-C again and again would else leave more and more behind. Other threads do the work themselves.
+The main thread waits, and can be interrupted at any time. The interrupted work stops at its next `check_cancelled`, for example between two
+passes; otherwise a user who presses Ctrl-C again and again would leave more and more work behind. Threads other than the main one do the
+work themselves.
 """
 
 from __future__ import annotations
 
-import _thread  # starts a thread in one step, which nothing interrupts, where `threading` takes several, and locks
+import _thread  # starts a thread in one step that cannot be interrupted; `threading` takes several steps, and locks
 import atexit
 import contextvars
 import functools
@@ -32,14 +33,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREAD_NAME_PREFIX = "adjit compiler"
-"""With which the names of all threads begin that compile."""
+"""Prefix of the names of all threads that compile."""
 
 SIGNAL_POLL_S = 0.05
-"""Seconds after which who waits looks whether a signal came."""
+"""Seconds between two checks for signals in a thread that waits."""
 
 
 def off_main_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, called by another thread where the main one calls it; forks wait for its end."""
+    """`function`, run on another thread if the main thread calls it. Forks wait for its end."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -61,7 +62,7 @@ def off_main_thread(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def is_off_main_thread() -> bool:
-    """Whether this thread does such work itself: another one than the main one does, and who is in the midst of a call of llvmlite's."""
+    """True if this thread does the work itself: it is not the main thread, or it is inside a call of llvmlite."""
     if _thread.get_ident() != threading.main_thread().ident:
         return True
     lock = llvmlite_lock()
@@ -69,9 +70,9 @@ def is_off_main_thread() -> bool:
 
 
 def start_thread(work: Callable[[], object], name: str = THREAD_NAME_PREFIX, daemon: bool = False) -> threading.Thread:
-    """A thread that has begun, and ends with the work. Raises `RuntimeError` where the system gives none.
+    """Start a thread that ends with the work. Raises `RuntimeError` if the system has no thread left.
 
-    `threading.Thread.start` waits for the thread with a lock that stays locked where the waiting one is interrupted: neither goes on.
+    `threading.Thread.start` waits for the new thread with a lock that stays locked if the wait is interrupted: neither thread goes on.
     """
     thread = threading.Thread(target=work, name=name, daemon=daemon)
     begun = _thread.allocate_lock()
@@ -94,7 +95,8 @@ def start_thread(work: Callable[[], object], name: str = THREAD_NAME_PREFIX, dae
 
 
 class Task:
-    """Work for a thread of its own, which ends with it; the one that makes it is within a `no_fork` block until then, or gives it up."""
+    """Work for a thread of its own, which ends with the work. The creator stays within a `no_fork` context until then, or cancels the
+    task."""
 
     def __init__(self, work: Callable[[], Any]):
         self._call = contextvars.copy_context().run, work
@@ -103,14 +105,14 @@ class Task:
         self._not_done.acquire()
         self._value: Any = None
         self._error: BaseException | None = None
-        self.is_cancelled = False        # nobody waits for it any more
+        self.is_cancelled = False        # True: no thread waits for the result
 
     def begin(self) -> None:
-        """Have the thread begin. Raises `RuntimeError` where the system has none to give, or the interpreter ends."""
+        """Start the thread. Raises `RuntimeError` if the system has no thread left, or the interpreter ends."""
         _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
-        """Do it. What it does not give back ends here, not in the thread that waits."""
+        """Do the work. Objects that are not part of the result are freed here, not on the thread that waits."""
         me = _thread.get_ident()
         _running[me] = self
         try:
@@ -139,8 +141,8 @@ class Task:
             self._error = error
 
     def result(self) -> Any:
-        """The result of the work, or its exception, once the work is done."""
-        while not self._not_done.acquire(timeout=SIGNAL_POLL_S):      # a signal that comes just before it sleeps does not wake it
+        """The result of the work, or its exception raised, once the work is done."""
+        while not self._not_done.acquire(timeout=SIGNAL_POLL_S):      # a signal that comes just before the wait does not end the wait
             pass
         self._not_done.release()
         if self._error is None:
@@ -152,15 +154,15 @@ class Task:
 
 
 _running: dict[int, Task] = {}
-"""By thread."""
+"""Running tasks by thread."""
 
 
 class Cancelled(BaseException):
-    """Nobody waits for what this thread does."""
+    """Raised in a worker thread whose task was cancelled."""
 
 
 def check_cancelled() -> None:
-    """Raise `Cancelled` where this thread does what somebody waited for who was interrupted."""
+    """Raise `Cancelled` if this thread runs a task whose waiting thread was interrupted."""
     task = _running.get(_thread.get_ident())
     if task is not None and task.is_cancelled:
         raise Cancelled
@@ -168,8 +170,8 @@ def check_cancelled() -> None:
 
 @atexit.register
 def _finish() -> None:
-    """At the end of the process, wait for what was begun: LLVM does not live to see the end of its library. It takes no longer than what
-    is under way, and who presses Ctrl-C once more ends nothing by it."""
+    """Cancel all tasks at the end of the process, and wait for them: LLVM must not be unloaded under a running call. The wait is as long as
+    the current step of each task; a further Ctrl-C does not end it."""
     if not _running:
         return
     for task in tuple(_running.values()):
@@ -181,8 +183,8 @@ def _finish() -> None:
 
 
 def release_off_main_thread(owner: object, item: object) -> None:
-    """Keep `item` as long as `owner` lives; another thread than the main one is the last to have it: the next that is through with such
-    work, or makes such a thing."""
+    """Keep `item` as long as `owner` lives. The last reference to `item` is dropped off the main thread, by the next thread that ends such
+    work, or registers such an item."""
     _owned.add(owner, item)
 
 
@@ -190,7 +192,7 @@ _owned: WeakRegistry[object] = WeakRegistry()
 
 
 def release_dead() -> None:
-    """Let go of what was kept for owners that are gone."""
+    """Drop the items of owners that are gone."""
     if is_off_main_thread() and not sys.is_finalizing():
         _owned.purge()
 

@@ -1,7 +1,7 @@
-"""Threads that wait for LLVM for the most part get the interpreter's lock soon when they need it.
+"""Shorter GIL switch interval, so that threads that spend most of their time in LLVM get the GIL soon when they need it.
 
-A thread that comes back from LLVM needs the lock for some microseconds, to begin with the next module. Python lets it wait for five
-milliseconds, as long as LLVM takes for a few hundred lines.
+A thread that returns from LLVM needs the GIL for some microseconds, to begin with the next module. By default Python lets it wait for five
+milliseconds; LLVM compiles a few hundred lines in that time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SWITCH_INTERVAL_US = 200
-"""Microseconds."""
+"""GIL switch interval within the context, in microseconds."""
 
 _inside: set[object] = set()
 _before = round(sys.getswitchinterval() * 1e6)
@@ -19,11 +19,11 @@ _before = round(sys.getswitchinterval() * 1e6)
 
 @contextmanager
 def short_switch_interval() -> Iterator[None]:
-    """Within the block, which several threads may be in, the lock changes hands after a fifth of a millisecond."""
+    """Context, for any number of threads, with a GIL switch interval of `SWITCH_INTERVAL_US`."""
     global _before
     thread = object()
     try:
-        now, first = _microseconds(), not _inside       # in this order: if another thread has made it short, that one is inside
+        now, first = _microseconds(), not _inside       # in this order: a thread that has set the short interval is counted as inside
         _inside.add(thread)
         if first or now > SWITCH_INTERVAL_US:
             _before = now
@@ -32,7 +32,7 @@ def short_switch_interval() -> Iterator[None]:
         yield
     finally:
         _inside.discard(thread)
-        if not _inside and _microseconds() == SWITCH_INTERVAL_US:        # else somebody else has chosen what they want meanwhile
+        if not _inside and _microseconds() == SWITCH_INTERVAL_US:        # otherwise the user has set another interval meanwhile
             _set(_before)
 
 

@@ -1,5 +1,5 @@
-"""What is kept for objects for as long as these live, without a step of Python's where one ends: what a signal handler raises within a
-destructor, or a callback of a weak reference, is lost, and Ctrl-C is not heard.
+"""Items that live as long as their owners, without Python code that runs when an owner dies: an exception that a signal handler raises
+within a destructor, or within the callback of a weak reference, is lost, and so is Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class WeakRegistry(Generic[T]):
-    """Things by owner. Those of owners that have ended go when the next one asks for it with `purge`.
+    """Items by owner. Items of dead owners are freed by the next call of `purge`.
 
     >>> class Owner: pass
     >>> registry, owner = WeakRegistry(), Owner()
@@ -30,17 +30,17 @@ class WeakRegistry(Generic[T]):
         self._ended: deque[weakref.ref[Any]] = deque()
 
     def add(self, owner: object, item: T) -> None:
-        """Keep a thing; an owner may have several."""
+        """Add an item; an owner may have several."""
         reference = weakref.ref(owner, self._ended.append)
         self._items[id(reference)] = reference, item
 
     def live_items(self) -> list[tuple[Any, T]]:
-        """The owners that live, and their things."""
+        """Pairs of a live owner and one of its items."""
         found = [(reference(), item) for reference, item in tuple(self._items.values())]
         return [(owner, item) for owner, item in found if owner is not None]
 
     def purge(self) -> None:
-        """Have the things go whose owners have ended."""
+        """Free the items of dead owners."""
         while self._ended:
             with suppress(IndexError):      # another thread took it
                 self._items.pop(id(self._ended.popleft()), None)
