@@ -1,4 +1,4 @@
-"""Description of an exported program for C: its arrays, by name, and what they are for."""
+"""Description of an exported program for C: the names and roles of its arrays."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ KEYWORDS = frozenset((      # noqa: SIM905
 
 @dataclass(frozen=True, slots=True)
 class CArray:
-    """One array: row by row, without gaps, aligned as its elements are.
+    """One array in C order, without gaps, aligned to its element size.
 
-    `name` is how Python reaches it (`params.w1`), `identifier` the same for C (`params_w1`). An input that is `written` is also an
-    output: it holds the new content after a run. `input` is, for an output, the number of that input, else -1.
+    `name` is the Python name (`params.w1`), `identifier` the C name (`params_w1`). An input that is `written` is also an output: it holds
+    the new content after a run. For an output, `input` is the index of that input, else -1.
     """
 
     name: str
@@ -44,11 +44,12 @@ class CArray:
 
 @dataclass(frozen=True, slots=True)
 class CProgram:
-    """A program for C: the prefix of its names, what it is in words, its arrays, its working memory, the levels there is code for.
+    """A program for C: the prefix of its names, its description, its arrays, its working memory, and the processor levels that it has code
+    for.
 
-    `constants` are arrays that are part of the library; `order` says of each parameter of `adjit_run` which input it is, or, below 0,
-    which constant (-1 is the first). `stack_bytes` are what a run takes of its caller's stack. `flush_subnormals` says whether subnormal
-    numbers are zeros to it.
+    `constants` are arrays that are part of the library. `order` has for each parameter of `adjit_run` the index of its input, or, below 0,
+    of its constant (-1 is the first). `stack_bytes` is the stack, in bytes, that a run takes from its caller. `flush_subnormals`: subnormal
+    numbers count as zero.
     """
 
     prefix: str
@@ -104,7 +105,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def bytes_text(content: bytes) -> str:
-    r"""Bytes as LLVM's text has them, between quotation marks.
+    r"""Bytes as the content of a string in LLVM text.
 
     >>> print(bytes_text(bytes((97, 34, 0))))
     a\22\00

@@ -7,7 +7,7 @@ from adjit.codegen.c_library.status import STATUS
 
 
 def header_text(program: CProgram) -> str:
-    """The header, for C11 and C++17; needs nothing but `<stddef.h>` and `<stdint.h>`."""
+    """The header, for C11 and C++17. It includes nothing but `<stddef.h>` and `<stdint.h>`."""
     p, up = program.prefix, program.prefix.upper()
     lines = [
         f"/* {program.title}", "", *_usage(program), "*/", "", f"#ifndef {up}_H", f"#define {up}_H", "", "#include <stddef.h>",

@@ -1,7 +1,7 @@
-"""The C functions of an exported program, in LLVM text: what its header declares (`header.py`).
+"""The C functions of an exported program, in LLVM text, as its header declares them (`header.py`).
 
-The functions check what they are given, choose the code for the processor once, and call it. They use no memory but their stack and one
-number that says which code was chosen.
+The functions check their arguments, choose the code for the processor once, and call it. Their only memory is their stack and one number:
+the index of the chosen code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ARRAY = "{ptr, ptr, i64, i64, ptr, i64, i64}"
 
 
 def interface_text(program: CProgram, targets: Sequence[Target], entries: Sequence[str]) -> str:
-    """The functions; `entries[k]` is the name of `adjit_run` for `targets[k]`, the best first."""
+    """The text of the functions; `entries[k]` is the name of `adjit_run` for `targets[k]`, the best target first."""
     p = program.prefix
     parts = [_constants(program), _tables("input", program.inputs), _tables("output", program.outputs)]
     if any(target.triple for target in targets):
@@ -53,7 +53,7 @@ def _constants(program: CProgram) -> str:
 
 
 def _tables(kind: str, arrays: Sequence[CArray]) -> str:
-    """Descriptions of arrays, and for each the bits of an address that have to be 0 (-1: the address is not read)."""
+    """Tables of array descriptions, and for each array the address bits that must be 0 (-1: the address is not read)."""
     lines, rows = [], []
     for k, array in enumerate(arrays):
         lines += [_text(f"{kind}.{k}.name", array.name), _text(f"{kind}.{k}.dtype", array.dtype),
@@ -77,7 +77,8 @@ def _describe(prefix: str, kind: str, count: int) -> str:
 
 
 def _choose(prefix: str, levels: int) -> str:
-    """`use(k)` chooses code k where the processor runs it; `init` the best of them. The number kept is that of the code + 1."""
+    """Functions `use(k)`, which selects code k if the processor runs it, and `init`, which selects the best. The number stored is
+    1 + k."""
     return f"""define i32 @{prefix}_use(i64 %level) nounwind {{
 entry:
   %there = icmp ult i64 %level, {levels}

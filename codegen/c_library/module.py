@@ -1,6 +1,6 @@
-"""The whole of a library as one LLVM module: the program for each level of processor, and the functions that C calls.
+"""A library as one LLVM module: the program for each processor level, and the functions that C calls.
 
-Code for different levels lies in one module: every function says which features it is for.
+Code for different levels lies in one module: every function names the features that it needs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from adjit.ir.graph import Graph
 
 _PAGE = 4096
 _OWN_BYTES = 4096
-"""Stack bytes of the function that C calls, besides addresses of parameters."""
+"""Stack bytes of the function that C calls, without the addresses of parameters."""
 
 _NAME = re.compile(r"@([\w.$-]+)")
 
 
 def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -> tuple[str, CProgram]:
-    """The module of a planned graph for `targets`, the best first, and the program with the stack that it needs.
+    """The module of a planned graph for `targets`, the best first, and the program with its stack size.
 
-    Raises `UnsupportedError` where an op has no machine code.
+    Raises `UnsupportedError` if an op has no machine code.
     """
     declarations: dict[str, None] = {}
     metadata: dict[str, None] = {}
@@ -54,17 +54,17 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
 
 
 def _with_prefix(text: str, shared: Collection[str], prefix: str) -> str:
-    """`text`, with `prefix` before the names of what is `shared`: other levels have code of their own under them."""
+    """`text` with `prefix` before the names in `shared`: each level has its own code under these names."""
     return _NAME.sub(lambda match: f"@{prefix if match[1] in shared else ''}{match[1]}", text)
 
 
 @off_main_thread
 def compile_library(text: str, target: Target) -> bytes:
-    """The object file, position-independent; `target` is the lowest level, which all that belongs to no level is for."""
+    """The object file, position-independent. `target` is the lowest level: code that belongs to no level is compiled for it."""
     import llvmlite.binding as llvm
 
     target_machine = machine(target)
-    llvm.initialize_native_asmparser()      # for the instructions that ask the processor
+    llvm.initialize_native_asmparser()      # for the `cpuid` and `xgetbv` instructions
     module = llvm.parse_assembly(f'target triple = "{target_machine.triple}"\n{text}')
     module.verify()
     code: bytes = target_machine.emit_object(module)

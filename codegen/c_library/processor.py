@@ -1,4 +1,4 @@
-"""Asks the processor what it can do, in LLVM text: which levels of x86-64 it, and the system, know."""
+"""Detection of processor features, in LLVM text: the x86-64 levels that the processor and the system support."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BITS = {
     "sse2": ("one.d", 26), "sse3": ("one.c", 0), "ssse3": ("one.c", 9), "fma": ("one.c", 12), "sse4.1": ("one.c", 19),
     "sse4.2": ("one.c", 20), "avx2": ("seven.b", 5), "avx512f": ("seven.b", 16), "avx512dq": ("seven.b", 17), "avx512bw": ("seven.b", 30),
     "avx512vl": ("seven.b", 31)}
-"""Register of CPUID, of leaf 1 or 7, and bit, by feature."""
+"""Register of CPUID (leaf 1 or 7) and bit, by feature."""
 
 RUNS_SYMBOL = "adjit_runs"
 
@@ -18,9 +18,9 @@ _XGETBV = 'asm sideeffect "xgetbv", "={ax},={dx},{cx}"'
 
 
 def level_function(targets: list[Target]) -> str:
-    """`i64 @level.mask()`: bit k is set where the processor runs code for `targets[k]`, and the system saves the registers it uses.
+    """`i64 @level.mask()`: bit k is set if the processor runs code for `targets[k]`, and the system saves the registers of that code.
 
-    As Intel's Software Developer's Manual has it, volume 1, chapters 13 and 14.
+    Source: Intel's Software Developer's Manual, volume 1, chapters 13 and 14.
     """
     quad = "{i32, i32, i32, i32}"
     lines = ["define internal i64 @level.mask() nounwind {", "entry:",
@@ -51,5 +51,5 @@ def level_function(targets: list[Target]) -> str:
 
 
 def runs_text(target: Target) -> str:
-    """`i64 @adjit_runs()`: whether the processor runs code for a target, 1 or 0."""
+    """`i64 @adjit_runs()`: 1 if the processor runs code for a target, else 0."""
     return f"{level_function([target])}\ndefine i64 @{RUNS_SYMBOL}() nounwind {{\n  %all = call i64 @level.mask()\n  ret i64 %all\n}}"

@@ -1,4 +1,4 @@
-"""The numbers that an exported program returns, and what they mean."""
+"""Status codes that an exported program returns, and their meaning."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ STATUS: tuple[tuple[str, str], ...] = (
     ("NO_CODE", "this processor lacks what every level of the library needs"),
     ("INDEX", "an index is out of range; nothing was written into inputs"),
 )
-"""Name and text, by number."""
+"""Name and text of each status, by number."""
